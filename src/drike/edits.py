@@ -1,0 +1,72 @@
+"""What is to change and how we look whether it did: edits, probes, cases.
+
+An *edit* asks that a query be completed with `target_new` where the model says `target_true`. A *case* is an edit with
+the *probes* that judge it: the rewrite itself, its paraphrases, and neighbouring facts that must stay (paper, section 3).
+Plain data; nothing here knows how a prompt is worded or how an answer is judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Aspect(StrEnum):
+    """Which side of an edit a probe looks at."""
+
+    REWRITE = "rewrite"
+    PARAPHRASE = "paraphrase"
+    NEIGHBORHOOD = "neighborhood"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A fact the model shall state from now on: `query` completed with `target_new`.
+
+    `query` is the text right before the object ("The capital of Peru is"); targets carry no leading space.
+    """
+
+    query: str
+    target_new: str
+    target_true: str | None = None
+    subject: str | None = None
+    relation: str | None = None
+
+    @property
+    def fact(self) -> str:
+        """The new fact as a sentence without a full stop."""
+        return f"{self.query} {self.target_new}"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One question about a case: `query` must be completed with `target` and not with `distractor`."""
+
+    aspect: Aspect
+    query: str
+    target: str
+    distractor: str | None = None
+
+
+@dataclass(frozen=True)
+class EditCase:
+    """A benchmark row: an edit and the probes that judge it. The rewrite probe always comes first."""
+
+    case_id: str
+    edit: Edit
+    probes: tuple[Probe, ...]
+
+    @property
+    def paraphrases(self) -> tuple[Probe, ...]:
+        """Probes that ask the edited fact in other words."""
+        return tuple(probe for probe in self.probes if probe.aspect is Aspect.PARAPHRASE)
+
+    @property
+    def neighborhood(self) -> tuple[Probe, ...]:
+        """Probes of neighbouring facts, whose target is the object they already have."""
+        return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
+
+
+def rewrite_probe(edit: Edit) -> Probe:
+    """The probe that asks the edit's own query."""
+    return Probe(Aspect.REWRITE, edit.query, edit.target_new, edit.target_true)

@@ -1,0 +1,193 @@
+"""Ways of reaching a frozen language model, behind two small protocols.
+
+A `LanguageModel` writes; a `ScoringModel` also says how probable a given continuation is. Callers hand over plain lists
+and get lists of the same length and order back; sharing prefixes and batching is a backend's own business. A model that
+cannot score has no `score`. `judge` is how training and evaluation ask: one definition of a right answer for both.
+
+Siblings: `huggingface` (local weights), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form
+observer of TinyFacts prompts), `token_trie` (shared prefixes, used by `huggingface`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from drike.answers import ends_answer, ends_word, equals, matches
+from drike.prompts import Prompt
+
+MAX_ANSWER_TOKENS = 16
+MAX_REASONING_TOKENS = 128
+
+
+class ModelError(Exception):
+    """A model could not do what was asked; the message is one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a model wrote after a prompt, and what it cost. Token counts are None where a backend cannot tell."""
+
+    text: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A continuation to be scored behind a prompt. `continuation` starts with its space: " Paris"."""
+
+    prompt: str
+    continuation: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a model rates a continuation, token by token.
+
+    logprobs: natural-log probability of each token of the continuation.
+    greedy: every token is the model's first choice: greedy decoding would write exactly this.
+    margin: smallest lead of a token over the best other one, in nats; negative if not greedy, near 0 means unstable.
+    following: text of the token greedy decoding would write next, "" at the end of the text; None if not known.
+    """
+
+    logprobs: tuple[float, ...]
+    greedy: bool
+    margin: float
+    following: str | None = None
+    prompt_tokens: int | None = None
+
+    @property
+    def logprob(self) -> float:
+        """Log-probability of the whole continuation."""
+        return math.fsum(self.logprobs)
+
+    @property
+    def mean_probability(self) -> float:
+        """Geometric mean of the token probabilities: 1 / perplexity, IKE's measure."""
+        return math.exp(self.logprob / len(self.logprobs))
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A frozen model that completes prompts, greedily."""
+
+    name: str
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """One completion a prompt, cut before `stop` (which is not looked for in leading white space)."""
+        ...
+
+
+@runtime_checkable
+class ScoringModel(LanguageModel, Protocol):
+    """A model that also gives the probability of a given continuation."""
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """One score a request, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A probe's answer, judged.
+
+    correct: the definition used for reward and metrics. matched / exact: by the text, where one was written.
+    score / distractor: of target and distractor, where the model gives scores.
+    """
+
+    correct: bool
+    text: str | None
+    matched: bool | None
+    exact: bool | None
+    score: Score | None
+    distractor: Score | None
+    prompt_tokens: int | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt with the answer that would be right and, for margins, the one that must lose."""
+
+    prompt: Prompt
+    target: str
+    distractor: str | None = None
+
+
+def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
+    """Ask and judge, in order (design: a right answer).
+
+    With a model that scores, an answer is right when greedy decoding would write the target and then leave the word;
+    `write=True` also records the text. Without scores, or where the model reasons before it answers, the text decides.
+    """
+    if not isinstance(model, ScoringModel):
+        return [
+            _by_text(question, text, None, None, n)
+            for question, (text, n) in zip(questions, _write(model, questions), strict=True)
+        ]
+    scores = _score(model, questions)
+    written = [i for i, question in enumerate(questions) if write or question.prompt.cue is not None]
+    texts = dict(zip(written, _write(model, [questions[i] for i in written]), strict=True))
+    verdicts = []
+    for i, (question, (score, distractor)) in enumerate(zip(questions, scores, strict=True)):
+        text, _ = texts.get(i, (None, None))
+        if question.prompt.cue is not None:
+            verdicts.append(_by_text(question, text, score, distractor, score.prompt_tokens))
+        else:
+            verdicts.append(_by_score(question, text, score, distractor))
+    return verdicts
+
+
+def _score(model: ScoringModel, questions: Sequence[Question]) -> list[tuple[Score, Score | None]]:
+    """Target and distractor of every question in one call, so that a backend can share their prefixes."""
+    requests: list[Request] = []
+    for question in questions:
+        # A model that reasons first is scored behind the cue alone: its free text is not part of the measure.
+        text = question.prompt.text if question.prompt.cue is None else f"{question.prompt.text}\n{question.prompt.cue}"
+        requests.append(Request(text, f" {question.target}"))
+        if question.distractor is not None:
+            requests.append(Request(text, f" {question.distractor}"))
+    scores = iter(model.score(requests))
+    return [(next(scores), next(scores) if question.distractor is not None else None) for question in questions]
+
+
+def _write(model: LanguageModel, questions: Sequence[Question]) -> list[tuple[str, int | None]]:
+    """Free text: short answers stop at the line's end, reasoning runs on and is cut to what follows the last cue."""
+    texts: dict[int, tuple[str, int | None]] = {}
+    for reasons in (False, True):
+        which = [i for i, question in enumerate(questions) if (question.prompt.cue is not None) == reasons]
+        if not which:
+            continue
+        prompts = [questions[i].prompt.text for i in which]
+        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (MAX_ANSWER_TOKENS, "\n")
+        for i, completion in zip(which, model.generate(prompts, limit, stop), strict=True):
+            texts[i] = (_after_cue(completion.text, questions[i].prompt.cue), completion.prompt_tokens)
+    return [texts[i] for i in range(len(questions))]
+
+
+def _after_cue(text: str, cue: str | None) -> str:
+    """What follows the last cue; "" if the model never wrote it: no answer was given."""
+    if cue is None:
+        return text
+    _, found, answer = text.rpartition(cue)
+    return answer if found else ""
+
+
+def _by_text(
+    question: Question, text: str | None, score: Score | None, distractor: Score | None, tokens: int | None
+) -> Verdict:
+    matched = matches(text or "", question.target)
+    return Verdict(matched, text, matched, equals(text or "", question.target), score, distractor, tokens)
+
+
+def _by_score(question: Question, text: str | None, score: Score, distractor: Score | None) -> Verdict:
+    correct = score.greedy and (score.following is None or ends_word(score.following))
+    matched = None if text is None else matches(text, question.target)
+    exact = equals(text, question.target) if text is not None else None
+    if exact is None and score.following is not None:
+        exact = score.greedy and ends_answer(score.following)
+    return Verdict(correct, text, matched, exact, score, distractor, score.prompt_tokens)
