@@ -1,0 +1,148 @@
+"""Prefix trees over token ids, packed so that one forward reads every distinct token once.
+
+Sequences that share a beginning become paths of one tree. Its tokens are laid out depth first, the branch that reaches
+deepest before its siblings, so that one integer a token says who may see whom: the subtree of token k is the run
+k .. end[k] - 1, and
+
+    token q attends to token k   iff   k <= q < end[k].
+
+A token's depth is its position in every sequence it belongs to; windows and chunks of attention are measured on depth,
+never on the packed index. Several trees in one packing (a forest) need nothing more.
+
+Pure numpy: no model, no tokenizer, no text. Which sequences are worth one packing is decided by `packs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTree:
+    """Token sequences, packed.
+
+    ids, depth, end: [N] int64; token id, position in its sequences, one past the last token of its subtree.
+    paths: for each sequence, in the order given, the packed indices of its tokens.
+    trunk: how many tokens from the start lie on one path (depth == index); attention there is plainly causal.
+    """
+
+    ids: Ids
+    depth: Ids
+    end: Ids
+    paths: tuple[Ids, ...]
+    trunk: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def mask(self, *, window: int | None = None, chunk: int | None = None, first: int = 0) -> NDArray[np.bool_]:
+        """Who attends to whom: [N - first, N], True where row q may see column k, for q from `first` on.
+
+        window: a token sees this many tokens back, itself included. chunk: it sees only its own chunk of this length.
+        """
+        index = np.arange(len(self))
+        rows, depth = index[first:, None], self.depth[first:, None]
+        seen = (index <= rows) & (rows < self.end)
+        if window is not None:
+            seen &= depth - self.depth < window
+        if chunk is not None:
+            seen &= depth // chunk == self.depth // chunk
+        return seen
+
+
+def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
+    """The packed tree of `sequences`; repeated ones share all their tokens. Raises ValueError for an empty sequence."""
+    tokens = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    if not all(map(len, tokens)):
+        raise ValueError("an empty sequence has no place in a tree")
+    runs: list[Ids] = []
+    paths: dict[int, Ids] = {}
+    end = np.zeros(sum(map(len, tokens)), dtype=np.int64)
+    size = 0
+    path = previous = np.zeros(0, dtype=np.int64)
+    for i in _depth_first(tokens):
+        sequence = tokens[i]
+        common = _shared_prefix(previous, sequence)
+        if common == len(sequence):  # a beginning of its predecessor: nothing new, and nothing ends here
+            paths[i] = path[:common]
+            continue
+        end[path[common:]] = size  # what the last path had beyond the fork is complete
+        runs.append(sequence[common:])
+        path = np.concatenate([path[:common], np.arange(size, size + len(sequence) - common)])
+        size, previous, paths[i] = size + len(sequence) - common, sequence, path
+    end[path] = size
+    depth = np.zeros(size, dtype=np.int64)
+    for path in paths.values():
+        depth[path] = np.arange(len(path))
+    off_trunk = np.flatnonzero(depth != np.arange(size))
+    return TokenTree(
+        ids=np.concatenate([*runs, np.zeros(0, dtype=np.int64)]),
+        depth=depth,
+        end=end[:size],
+        paths=tuple(paths[i] for i in range(len(tokens))),
+        trunk=int(off_trunk[0]) if len(off_trunk) else size,
+    )
+
+
+def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> list[list[int]]:
+    """Indices of `sequences` in groups that are worth one packing each; every index once, groups sharing most together.
+
+    budget: most tokens in a packing; a family that needs more is cut between its leaves and its trunk read again (one
+    sequence above the budget is a group of its own). unrelated: most tokens in a packing of sequences that share
+    little, as attention is quadratic in the packing and what they gain is only fewer, fuller forwards.
+    """
+    tokens = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    groups: list[list[int]] = []
+    size, forest = 0, False
+    previous = np.zeros(0, dtype=np.int64)
+    for i in _sorted(tokens):
+        common = _shared_prefix(previous, tokens[i])
+        kin = 2 * common >= min(len(previous), len(tokens[i]))
+        limit = budget if kin and not forest else min(budget, unrelated)
+        if groups and size + len(tokens[i]) - common <= limit:
+            groups[-1].append(i)
+            size += len(tokens[i]) - common
+            forest = forest or not kin
+        else:
+            groups.append([i])
+            size, forest = len(tokens[i]), False
+        previous = tokens[i]
+    return groups
+
+
+def _shared_prefix(a: Ids, b: Ids) -> int:
+    """How many tokens two sequences have in common from the start."""
+    short = min(len(a), len(b))
+    differ = np.flatnonzero(a[:short] != b[:short])
+    return int(differ[0]) if len(differ) else short
+
+
+def _sorted(tokens: Sequence[Ids]) -> list[int]:
+    """Indices in lexicographic order: whatever shares a prefix stands together, a beginning before what goes on."""
+    return sorted(range(len(tokens)), key=lambda i: tokens[i].astype(">i8").tobytes())
+
+
+def _depth_first(tokens: Sequence[Ids]) -> list[int]:
+    """Sequence indices in the order of a depth-first walk that takes the deepest branch first at every fork."""
+    ordered = _sorted(tokens)
+    lengths = [len(tokens[i]) for i in ordered]
+    shared = [0] + [_shared_prefix(tokens[a], tokens[b]) for a, b in pairwise(ordered)]
+    result: list[int] = []
+    # A stack instead of recursion: k nested prompts are k forks deep.
+    stack = [(0, len(ordered))]
+    while stack:
+        low, high = stack.pop()
+        if high - low <= 1:
+            result += ordered[low:high]
+            continue
+        fork = min(shared[low + 1 : high])
+        cuts = [low, *(i for i in range(low + 1, high) if shared[i] == fork), high]
+        stack += sorted(pairwise(cuts), key=lambda branch: max(lengths[branch[0] : branch[1]]))
+    return result

@@ -1,0 +1,89 @@
+"""Laws of the packed tree, against brute force on random families of sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.models.token_trie import build_tree, packs
+
+# Few distinct tokens, so that prefixes, repeats and forks at every depth come up often.
+SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=12)
+
+
+def prefixes(sequences: list[list[int]]) -> set[tuple[int, ...]]:
+    return {tuple(sequence[:n]) for sequence in sequences for n in range(1, len(sequence) + 1)}
+
+
+@given(SEQUENCES)
+def test_every_distinct_prefix_is_one_token(sequences: list[list[int]]) -> None:
+    tree = build_tree(sequences)
+    assert len(tree) == len(prefixes(sequences)) == len(tree.depth) == len(tree.end)
+    for sequence, path in zip(sequences, tree.paths, strict=True):
+        assert tree.ids[path].tolist() == sequence
+        assert tree.depth[path].tolist() == list(range(len(sequence)))
+
+
+@given(SEQUENCES, st.one_of(st.none(), st.integers(1, 4)), st.one_of(st.none(), st.integers(1, 4)))
+def test_a_token_sees_exactly_its_own_prefix(sequences: list[list[int]], window: int | None, chunk: int | None) -> None:
+    tree = build_tree(sequences)
+    seen = tree.mask(window=window, chunk=chunk)
+    expected = np.zeros_like(seen)
+    for path in tree.paths:
+        for depth, q in enumerate(path):
+            for back, k in enumerate(path[: depth + 1]):
+                near = window is None or depth - back < window
+                expected[q, k] = near and (chunk is None or depth // chunk == back // chunk)
+    assert (seen == expected).all()
+    assert (tree.mask(window=window, chunk=chunk, first=tree.trunk) == expected[tree.trunk :]).all()
+
+
+@given(SEQUENCES)
+def test_the_trunk_is_the_longest_sequence(sequences: list[list[int]]) -> None:
+    tree = build_tree(sequences)
+    assert tree.trunk == max(map(len, sequences))
+    assert (tree.depth[: tree.trunk] == np.arange(tree.trunk)).all()
+
+
+@given(SEQUENCES, st.randoms())
+def test_the_packing_does_not_depend_on_the_order(sequences: list[list[int]], rng: object) -> None:
+    shuffled = sequences[:]
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = build_tree(sequences), build_tree(shuffled)
+    paths = {tuple(sequence): path.tolist() for sequence, path in zip(sequences, one.paths, strict=True)}
+    assert len(one) == len(other)
+    for sequence, path in zip(shuffled, other.paths, strict=True):
+        assert len(path) == len(paths[tuple(sequence)])
+
+
+@settings(max_examples=300)
+@given(SEQUENCES, st.integers(1, 30), st.integers(1, 30))
+def test_packs_hold_every_sequence_once_within_the_budget(
+    sequences: list[list[int]], budget: int, unrelated: int
+) -> None:
+    groups = packs(sequences, budget, unrelated)
+    assert sorted(i for group in groups for i in group) == list(range(len(sequences)))
+    for group in groups:
+        assert len(group) == 1 or len(build_tree([sequences[i] for i in group])) <= budget
+
+
+def test_a_family_stays_together_and_strangers_apart() -> None:
+    trunk = list(range(100))
+    family = [[*trunk[: 10 * n], 200, 201] for n in range(5, 11)]
+    stranger = [300 + n for n in range(50)]
+    groups = packs([*family, stranger], budget=1000, unrelated=60)
+    assert sorted(map(sorted, groups)) == [[0, 1, 2, 3, 4, 5], [6]]
+    assert len(packs([*family, stranger], budget=1000, unrelated=1000)) == 1
+
+
+def test_nested_sequences_may_be_thousands_deep() -> None:
+    tree = build_tree([[7] * n for n in range(1, 3000)])
+    assert len(tree) == tree.trunk == 2999
+
+
+def test_an_empty_sequence_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty sequence"):
+        build_tree([[1], []])
+    assert len(build_tree([])) == 0
