@@ -6,11 +6,10 @@ keeps its true object). What each teaches the model is told by its role, never b
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drike.edits import EditCase
+from drike.edits import Edit, EditCase, Probe, rewrite_probe
 
 
 class Role(StrEnum):
@@ -32,25 +31,49 @@ class Demonstration:
     case_id: str
 
 
-def roles_of(case: EditCase) -> frozenset[Role]:
-    """The roles a case can play: update needs a paraphrase, retain a neighbour."""
-    roles = {Role.COPY}
-    if case.paraphrases:
-        roles.add(Role.UPDATE)
-    if case.neighborhood:
-        roles.add(Role.RETAIN)
-    return frozenset(roles)
+@dataclass(frozen=True)
+class Candidates:
+    """Demonstrations dealt to an edit, nearest record first, with the similarity of each.
 
-
-def demonstrate(case: EditCase, role: Role, rng: random.Random) -> Demonstration:
-    """A demonstration of `case` in `role`; which paraphrase or neighbour is drawn from `rng`, as in IKE.
-
-    Raises ValueError if the case cannot play the role.
+    passed_over: nearer records that were left out because they contradict or repeat the edit.
     """
-    edit = case.edit
-    if role not in roles_of(case):
-        raise ValueError(f"case {case.case_id} has no probe to make a {role.value} demonstration from")
+
+    edit: Edit
+    dealt: tuple[Demonstration, ...]
+    similarities: tuple[float, ...]
+    passed_over: int = 0
+
+    @property
+    def fixed(self) -> tuple[Demonstration, ...]:
+        """Copies, then updates, in their dealt order: every prompt of the edit begins with them."""
+        return tuple(d for role in (Role.COPY, Role.UPDATE) for d in self.dealt if d.role is role)
+
+    @property
+    def retains(self) -> tuple[Demonstration, ...]:
+        """The retain pool C, nearest first, n of them."""
+        return tuple(d for d in self.dealt if d.role is Role.RETAIN)
+
+    @property
+    def retain_similarities(self) -> tuple[float, ...]:
+        """Cosine similarity of each retain's record to the edit, in the order of `retains`."""
+        return tuple(s for d, s in zip(self.dealt, self.similarities, strict=True) if d.role is Role.RETAIN)
+
+
+def probes_for(case: EditCase, role: Role, edit: Edit) -> tuple[Probe, ...]:
+    """The probes of `case` that can be shown in `role` to someone who is told `edit`.
+
+    A probe about the edit's own subject is left out: a retain that shows it would state the very fact to be replaced.
+    """
     if role is Role.COPY:
-        return Demonstration(role, edit.fact, edit.query, edit.target_new, case.case_id)
-    probe = rng.choice(case.paraphrases if role is Role.UPDATE else case.neighborhood)
-    return Demonstration(role, edit.fact, probe.query, probe.target, case.case_id)
+        return (rewrite_probe(case.edit),)
+    probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
+    return tuple(probe for probe in probes if not _is_about(probe.query, edit))
+
+
+def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
+    """`probe` of `case`, answered as `role` wants it: a probe's target is the right answer under the case's edit."""
+    return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
+
+
+def _is_about(query: str, edit: Edit) -> bool:
+    return query == edit.query or (edit.subject is not None and edit.subject in query)

@@ -127,11 +127,11 @@ def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = 
     if not isinstance(model, ScoringModel):
         return [
             _by_text(question, text, None, None, n)
-            for question, (text, n) in zip(questions, _write(model, questions), strict=True)
+            for question, (text, n) in zip(questions, complete(model, [q.prompt for q in questions]), strict=True)
         ]
     scores = _score(model, questions)
     written = [i for i, question in enumerate(questions) if write or question.prompt.cue is not None]
-    texts = dict(zip(written, _write(model, [questions[i] for i in written]), strict=True))
+    texts = dict(zip(written, complete(model, [questions[i].prompt for i in written]), strict=True))
     verdicts = []
     for i, (question, (score, distractor)) in enumerate(zip(questions, scores, strict=True)):
         text, _ = texts.get(i, (None, None))
@@ -155,18 +155,23 @@ def _score(model: ScoringModel, questions: Sequence[Question]) -> list[tuple[Sco
     return [(next(scores), next(scores) if question.distractor is not None else None) for question in questions]
 
 
-def _write(model: LanguageModel, questions: Sequence[Question]) -> list[tuple[str, int | None]]:
-    """Free text: short answers stop at the line's end, reasoning runs on and is cut to what follows the last cue."""
+def complete(
+    model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS
+) -> list[tuple[str, int | None]]:
+    """The answers a model writes, with the prompt tokens it read.
+
+    An answer ends with its line. Where a prompt asks to reason first, the reply may run on (MAX_REASONING_TOKENS) and
+    the answer is what follows its last cue.
+    """
     texts: dict[int, tuple[str, int | None]] = {}
     for reasons in (False, True):
-        which = [i for i, question in enumerate(questions) if (question.prompt.cue is not None) == reasons]
+        which = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
         if not which:
             continue
-        prompts = [questions[i].prompt.text for i in which]
-        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (MAX_ANSWER_TOKENS, "\n")
-        for i, completion in zip(which, model.generate(prompts, limit, stop), strict=True):
-            texts[i] = (_after_cue(completion.text, questions[i].prompt.cue), completion.prompt_tokens)
-    return [texts[i] for i in range(len(questions))]
+        limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
+        for i, completion in zip(which, model.generate([prompts[i].text for i in which], limit, stop), strict=True):
+            texts[i] = (_after_cue(completion.text, prompts[i].cue), completion.prompt_tokens)
+    return [texts[i] for i in range(len(prompts))]
 
 
 def _after_cue(text: str, cue: str | None) -> str:

@@ -1,0 +1,35 @@
+# Everything sets itself up: each target makes .venv if it is missing. Needs Python 3.11 or newer and, the first time,
+# a package index; after that nothing here touches the network.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test slow check bench clean
+
+demo: $(READY)
+	$(BIN)/drike demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+check: $(READY)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+
+bench: $(READY)
+	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV)

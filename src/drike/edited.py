@@ -1,0 +1,190 @@
+"""A model with edits in force: ask it, see the prompt it is given, and see why that prompt.
+
+The weights stay as they are; an edited model is a model, an editor and the edits to apply. With several edits, each
+query
+is put under the one it is about: the edit whose subject it names, and among those (or if it names none) the one that
+shares most of its words.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drike.answers import first_line
+from drike.budget import Threshold
+from drike.edits import Edit
+from drike.editors import Editor
+from drike.editors.ike import IKE
+from drike.models import MAX_ANSWER_TOKENS, LanguageModel, complete
+from drike.prompts import Prompt, bare
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One retain of the pool in an explanation. `rank` is the policy's, `nearness` the rank by similarity; both from 1."""
+
+    rank: int
+    nearness: int
+    probability: float
+    similarity: float
+    kept: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a query got its prompt: the edit applied, the pool in policy order, sigma's cut, the tokens, the answer."""
+
+    query: str
+    edit: Edit | None
+    prompt: str
+    answer: str
+    prompt_tokens: int | None
+    fixed: int
+    choices: tuple[Choice, ...]
+    sigma: float | None
+
+    def __rich__(self) -> RenderableType:
+        """For `rich.print` and the command line."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=f"Retains, in the policy's order{_cut(self.sigma)}", title_justify="left")
+        for heading in ("", "rank", "p", "nearness", "cosine"):
+            table.add_column(heading, justify="right")
+        table.add_column("retain", overflow="fold")
+        for c in self.choices:
+            mark, style = ("kept", "") if c.kept else ("cut", "dim")
+            table.add_row(
+                mark,
+                str(c.rank),
+                f"{c.probability:.4f}",
+                str(c.nearness),
+                f"{c.similarity:.3f}",
+                Text(c.text),
+                style=style,
+            )
+        parts: list[RenderableType] = [Text(line) for line in self._lines()]
+        return Group(*parts, table) if self.choices else Group(*parts)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = "".join(
+            f"<tr{'' if c.kept else ' style="opacity:.5"'}><td>{'kept' if c.kept else
+            'cut'}</td><td>{c.rank}</td>"
+            f"<td>{c.probability:.4f}</td><td>{c.nearness}</td><td>{c.similarity:.3f}</td>"
+            f"<td style='text-align:left'>{html.escape(c.text)}</td></tr>"
+            for c in self.choices
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("", "rank", "p", "nearness", "cosine", "retain"))
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+        return "".join(f"<p>{html.escape(line)}</p>" for line in self._lines()) + table
+
+    def __str__(self) -> str:
+        """The same as plain text."""
+        rows = [
+            f"{'kept' if c.kept else 'cut ':<5}{c.rank:>3}  p={c.probability:.4f}  nearness {c.nearness:>2}  {c.text}"
+            for c in self.choices
+        ]
+        return "\n".join([*self._lines(), *rows])
+
+    def _lines(self) -> list[str]:
+        if self.edit is None:
+            return [f"{self.query} -> {self.answer}", "No edit applies: the model is asked as it is."]
+        kept = sum(choice.kept for choice in self.choices)
+        tokens = "" if self.prompt_tokens is None else f", {self.prompt_tokens} tokens"
+        shown = f"{self.fixed} copies and updates, {kept} of {len(self.choices)} retains{tokens}"
+        return [f"{self.query} -> {self.answer}", f"Edit: {self.edit.fact}", f"Prompt: {shown}"]
+
+
+def _cut(sigma: float | None) -> str:
+    return "" if sigma is None else f"; kept where p > sigma = {sigma:.4f}"
+
+
+class EditedModel:
+    """A frozen model that answers under edits.
+
+    Args:
+        model: anything that completes prompts.
+        editor: how edits become prompts.
+        edits: one or several; where two share a query the later one holds.
+        gate: leave queries that name no edited subject to the model as it is. Off by default: the paper puts every
+        query
+            under the edit. Needs edits with a subject.
+
+    Raises ValueError without edits, or for a gate over an edit that has no subject.
+    """
+
+    def __init__(
+        self, model: LanguageModel, editor: Editor, edits: Edit | Sequence[Edit], *, gate: bool = False
+    ) -> None:
+        given = [edits] if isinstance(edits, Edit) else list(edits)
+        if not given:
+            raise ValueError("an edited model needs at least one edit")
+        if gate and any(edit.subject is None for edit in given):
+            raise ValueError("a gate works on subjects: give every edit its subject")
+        self.model = model
+        self.editor = editor
+        self.edits = tuple({edit.query: edit for edit in given}.values())
+        self.gate = gate
+
+    def edit_for(self, query: str) -> Edit | None:
+        """The edit a query is put under; None where the gate leaves it alone."""
+        named = [
+            edit for edit in self.edits if edit.subject is not None and edit.subject.casefold() in query.casefold()
+        ]
+        if not named and self.gate:
+            return None
+        words = _words(query)
+        return max(
+            named or self.edits, key=lambda edit: len(words & _words(edit.query)) / len(words | _words(edit.query))
+        )
+
+    def prompt(self, query: str) -> Prompt:
+        """Everything the model is given for a query."""
+        edit = self.edit_for(query)
+        return bare(query) if edit is None else self.editor.prompts(edit, [query])[0]
+
+    def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
+        """The model's answer under the edits: the first line it writes."""
+        [(text, _)] = complete(self.model, [self.prompt(query)], max_tokens)
+        return first_line(text)
+
+    def explain(self, query: str) -> Explanation:
+        """The answer and why its prompt looks as it does."""
+        edit = self.edit_for(query)
+        choices: tuple[Choice, ...] = ()
+        sigma = None
+        if edit is not None and isinstance(self.editor, IKE):
+            selection = self.editor.select(edit)
+            [prompt] = self.editor.show(selection, [query])
+            pool, ranking = selection.candidates, selection.ranking
+            choices = tuple(
+                Choice(
+                    rank=j + 1,
+                    nearness=i + 1,
+                    probability=ranking.probs[j],
+                    similarity=pool.retain_similarities[i],
+                    kept=j < selection.k,
+                    text=f"{retain.query} {retain.answer}",
+                )
+                for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+            )
+            sigma = self.editor.budget.sigma if isinstance(self.editor.budget, Threshold) else None
+        else:
+            prompt = self.prompt(query)
+        [(text, tokens)] = complete(self.model, [prompt])
+        fixed = len(prompt.demonstrations) - prompt.shots
+        return Explanation(query, edit, prompt.text, first_line(text), tokens, fixed, choices, sigma)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))

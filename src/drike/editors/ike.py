@@ -1,0 +1,80 @@
+"""IKE and DR-IKE: one editor, other parts (paper, sections 4 and 5.3).
+
+    IKE, IKE-All   Similarity   Fraction(1.0)      layout="ike"
+    Rank-All       Retriever    Fraction(1.0)
+    Rank-50%       Retriever    Fraction(0.5)
+    DR-IKE         Retriever    Threshold(sigma)
+
+A ranker orders the retain pool, a budget cuts it, a layout arranges what is left. "append" (DR-IKE's default) puts
+copies
+and updates first and then the retains, best first, so that nested prompts share their beginning; "ike" is the published
+one: all 32 shuffled over their roles, farthest record first, nearest last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from drike.budget import Budget
+from drike.demonstrations import Candidates, Demonstration, Role
+from drike.edits import Edit
+from drike.pool import Pool
+from drike.prompts import Prompt, RetainForm, in_context
+from drike.retriever import Ranker, Ranking
+
+Layout = Literal["append", "ike"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was chosen for an edit: its candidates, the pool in order, and how many of it were kept."""
+
+    candidates: Candidates
+    ranking: Ranking
+    k: int
+
+    @property
+    def kept(self) -> tuple[Demonstration, ...]:
+        """The k best retains, best first."""
+        return self.ranking.retains[: self.k]
+
+
+def arrange(
+    candidates: Candidates, kept: Sequence[Demonstration], layout: Layout = "append"
+) -> tuple[Demonstration, ...]:
+    """Demonstrations in the order they are shown; the retains that were not kept are left out."""
+    if layout == "append":
+        return (*candidates.fixed, *kept)
+    shown = [d for d in candidates.dealt if d.role is not Role.RETAIN or d in kept]
+    return tuple(reversed(shown))
+
+
+@dataclass(frozen=True)
+class IKE:
+    """In-context knowledge editing by demonstrations chosen by `ranker` and `budget` from `pool`."""
+
+    name: str
+    pool: Pool
+    ranker: Ranker
+    budget: Budget
+    layout: Layout = "append"
+    own_copy: bool = True
+    retain: RetainForm = "headed"
+
+    def select(self, edit: Edit) -> Selection:
+        """Candidates, ranking and cut of an edit; the same for all its queries."""
+        [candidates] = self.pool.candidates([edit])
+        ranking = self.ranker.rank(candidates)
+        return Selection(candidates, ranking, self.budget.keep(ranking.probs))
+
+    def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
+        """Prompts for queries about the edit of a selection."""
+        shown = arrange(selection.candidates, selection.kept, self.layout)
+        edit = selection.candidates.edit
+        return [in_context(shown, edit, query, own_copy=self.own_copy, retain=self.retain) for query in queries]
+
+    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+        """Select once, show for every query."""
+        return self.show(self.select(edit), queries)

@@ -1,0 +1,20 @@
+"""The model as it is: the row every editor is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drike.edits import Edit
+from drike.prompts import Prompt, bare
+
+
+@dataclass(frozen=True)
+class Unedited:
+    """Asks the bare query; the edit is not mentioned."""
+
+    name: str = "Unedited"
+
+    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+        """The queries themselves."""
+        return [bare(query) for query in queries]

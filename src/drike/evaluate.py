@@ -1,0 +1,61 @@
+"""Evaluation: an editor, a model and cases in; one outcome a probe out (paper, section 5.1).
+
+All probes of a case are asked in one call, under the same demonstrations (chosen once per edit). Nothing is printed and
+nothing saved: the caller takes outcomes as they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from drike.edits import EditCase, Probe
+from drike.editors import Editor
+from drike.metrics import Outcome
+from drike.models import LanguageModel, Question, Verdict, judge
+from drike.prompts import Prompt
+
+
+def evaluate(
+    editor: Editor, model: LanguageModel, cases: Iterable[EditCase], *, write: bool = False
+) -> Iterator[Outcome]:
+    """The outcomes of all probes, case by case. `write=True` records written answers of scoring models, too."""
+    for case in cases:
+        began = time.perf_counter()
+        prompts = editor.prompts(case.edit, [probe.query for probe in case.probes])
+        questions = [
+            Question(prompt, probe.target, probe.distractor) for prompt, probe in zip(prompts, case.probes, strict=True)
+        ]
+        verdicts = judge(model, questions, write=write)
+        share = (time.perf_counter() - began) / len(verdicts)
+        for probe, prompt, verdict in zip(case.probes, prompts, verdicts, strict=True):
+            yield outcome(editor.name, case.case_id, probe, prompt, verdict, share)
+
+
+def outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, seconds: float) -> Outcome:
+    """A verdict with the probe it is about, and the margins IKE reports where both targets were scored."""
+    score, distractor = verdict.score, verdict.distractor
+    magnitude = nats = None
+    if score is not None and distractor is not None:
+        magnitude = score.mean_probability - distractor.mean_probability
+        nats = score.logprob - distractor.logprob
+    return Outcome(
+        editor=editor,
+        case_id=case_id,
+        aspect=probe.aspect,
+        query=probe.query,
+        target=probe.target,
+        distractor=probe.distractor,
+        correct=verdict.correct,
+        answer=verdict.text,
+        matched=verdict.matched,
+        exact=verdict.exact,
+        prefers=None if magnitude is None else magnitude > 0,
+        magnitude=magnitude,
+        nats=nats,
+        margin=None if score is None else score.margin,
+        shots=prompt.shots,
+        prompt_tokens=verdict.prompt_tokens,
+        calls=prompt.calls,
+        seconds=seconds,
+    )

@@ -1,0 +1,28 @@
+"""Writing files so that a crash, a full disk or Ctrl-C leaves either the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write to a temporary name beside `path`, sync, rename over it. Makes missing folders.
+
+    Raises OSError with the file's name in it; what stood at `path` before is then untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_bytes` for UTF-8 text."""
+    write_bytes(path, text.encode("utf-8"))

@@ -1,0 +1,106 @@
+"""From an edit to its demonstrations: nearest records, each dealt a role (paper, sections 3.1 and 3.2).
+
+The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
+the edit says which record plays which role. The retains are the pool the retriever ranks and the budget cuts; copies
+and updates stay. A record with the edit's own subject and relation, or its very query, never demonstrates: in the
+published index 47 of 2,000 edits are shown a contradiction of themselves.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from drike.demonstrations import Candidates, Demonstration, Role, demonstrate, probes_for
+from drike.edits import Edit, EditCase
+from drike.encoder import TextEncoder, nearest
+from drike.prompts import query_block
+
+IKE_ROLES: tuple[tuple[Role, int], ...] = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
+
+
+class PoolError(Exception):
+    """There are too few records to demonstrate with; one sentence with the remedy."""
+
+
+class Pool:
+    """Records to demonstrate with, embedded once.
+
+    Args:
+        records: cases that are never edited themselves.
+        encoder: the sentence encoder of the preselection (all-MiniLM-L6-v2 in the paper).
+        roles: how many demonstrations of each role an edit gets; IKE's 4, 12, 16.
+        seed: of the deal; the same edit, records and seed always give the same candidates.
+
+    Raises PoolError if there are fewer records than demonstrations.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[EditCase],
+        encoder: TextEncoder,
+        *,
+        roles: Sequence[tuple[Role, int]] = IKE_ROLES,
+        seed: int = 0,
+    ) -> None:
+        self.records = tuple(records)
+        self.encoder = encoder
+        self.seed = seed
+        self.roles = tuple(role for role, count in roles for _ in range(count))
+        if len(self.records) < len(self.roles):
+            raise PoolError(
+                f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: "
+                "leave more rows out of the editable ones, or ask for fewer demonstrations"
+            )
+        self._vectors = encoder.encode([_search_text(record.edit) for record in self.records])
+
+    def candidates(self, edits: Sequence[Edit]) -> list[Candidates]:
+        """Deal demonstrations to each edit.
+
+        Raises PoolError if an edit's own subject and relation leave too few records.
+        """
+        vectors = self.encoder.encode([_search_text(edit) for edit in edits])
+        # A few more than needed, since some are passed over; a record that lacks a role's probe waits for its turn.
+        wanted = min(len(self.records), 4 * len(self.roles))
+        found, similarities = nearest(vectors, self._vectors, wanted)
+        return [self._deal(*row) for row in zip(edits, found, similarities, strict=True)]
+
+    def _deal(self, edit: Edit, found: np.ndarray, similarities: np.ndarray) -> Candidates:
+        rng = random.Random(f"{self.seed}|{edit.fact}")
+        open_roles = list(self.roles)
+        rng.shuffle(open_roles)
+        dealt: list[tuple[Demonstration, float]] = []
+        passed_over = 0
+        for index, similarity in zip(found.tolist(), similarities.tolist(), strict=True):
+            if not open_roles:
+                break
+            record = self.records[index]
+            if _collides(record.edit, edit):
+                passed_over += 1
+                continue
+            role = next((role for role in open_roles if probes_for(record, role, edit)), None)
+            if role is not None:
+                open_roles.remove(role)
+                probe = rng.choice(probes_for(record, role, edit))
+                dealt.append((demonstrate(record, probe, role), similarity))
+        if open_roles:
+            missing = ", ".join(sorted({role.value for role in open_roles}))
+            raise PoolError(
+                f"no records are left to demonstrate {missing} for {edit.fact!r}: add records that have such probes, "
+                "or ask for fewer demonstrations of that role"
+            )
+        demonstrations, scores = zip(*dealt, strict=True)
+        return Candidates(edit, demonstrations, scores, passed_over)
+
+
+def _search_text(edit: Edit) -> str:
+    return query_block(edit, edit.query)
+
+
+def _collides(other: Edit, edit: Edit) -> bool:
+    """Whether showing the record would contradict or repeat the edit."""
+    if other.query == edit.query:
+        return True
+    return edit.subject is not None and (other.subject, other.relation) == (edit.subject, edit.relation)

@@ -1,0 +1,177 @@
+"""Training the retriever: REINFORCE on the frozen model's right and wrong answers (paper, Algorithm 1).
+
+For an edit, the policy orders its retain pool; the budget says how many prefixes k are tried; the model answers the
+edit's query under each of the k nested prompts; every answer is a reward of +1 or -1 for the retain that was added
+last. The loss is -sum_j r_j log p_j, and the budget learns from the same rewards.
+
+Where the paper leaves a choice, the default stands first: `selection` "top" (the appendix) or "sample" (section 4.2:
+drawn
+without replacement, until a retain does not exceed sigma); `renormalise` takes log p_j over what is left of the pool;
+`stop_on_flip` ends an episode where an added retain breaks the answer. Left out: baselines and reward mixtures.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from drike.budget import Budget, Threshold
+from drike.demonstrations import Candidates
+from drike.edits import EditCase, rewrite_probe
+from drike.editors.ike import arrange
+from drike.models import LanguageModel, Question, judge
+from drike.pool import Pool
+from drike.prompts import RetainForm, in_context
+from drike.retriever import Retriever
+
+Selection = Literal["top", "sample"]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One rollout: an edit's retains in the order tried, what each earned, and the budget it leaves.
+
+    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: +1 or -1 for the first k, [k].
+    loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if nothing were shared; None if unknown.
+    """
+
+    epoch: int
+    case_id: str
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    rewards: tuple[int, ...]
+    loss: float
+    budget: Budget
+    prompt_tokens: int | None
+    seconds: float
+
+    @property
+    def k(self) -> int:
+        """How many prefixes were tried."""
+        return len(self.rewards)
+
+
+@dataclass(frozen=True)
+class Switches:
+    """Readings of the paper that change an episode; the defaults are Algorithm 1's."""
+
+    selection: Selection = "top"
+    renormalise: bool = False
+    stop_on_flip: bool = False
+    retain: RetainForm = "headed"
+
+
+def train(
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    pool: Pool,
+    retriever: Retriever,
+    budget: Budget | None = None,
+    *,
+    epochs: int = 5,
+    learning_rate: float = 1e-4,
+    switches: Switches = Switches(),  # noqa: B008 - frozen
+    seed: int = 0,
+) -> Iterator[Episode]:
+    """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, `retriever.head` learning in place.
+
+    Args:
+        cases: the training set T, gone through in this order in every epoch.
+        pool: where copies, updates and the retain candidates C come from.
+        budget: sigma and K; Threshold(0, 16) unless given.
+        seed: of the draws of `selection="sample"`; nothing else is random.
+
+    The last episode's `budget` is the trained one.
+    """
+    budget = Threshold() if budget is None else budget  # sigma <- 0, once: not again in later epochs
+    optimizer = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
+    rng = random.Random(seed)
+    pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta
+    for epoch in range(1, epochs + 1):
+        for case, candidates in zip(cases, pools, strict=True):
+            log_p = retriever.log_probs(retriever.features(candidates))  # z <- S_theta(x, C); p <- softmax(z)
+            episode, loss = rollout(model, candidates, log_p, budget, switches=switches, rng=rng)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()  # theta <- theta - alpha grad L
+            budget = episode.budget
+            yield replace(episode, epoch=epoch, case_id=case.case_id)
+
+
+def rollout(
+    model: LanguageModel,
+    candidates: Candidates,
+    log_p: Tensor,
+    budget: Budget,
+    *,
+    switches: Switches = Switches(),  # noqa: B008 - frozen
+    rng: random.Random | None = None,
+) -> tuple[Episode, Tensor]:
+    """One episode of an edit and its loss, differentiable in `log_p` [n] (Algorithm 1, lines 8-22).
+
+    `rng` is needed for `selection="sample"` only. Raises ValueError if it is missing there.
+    """
+    began = time.perf_counter()
+    order, k = _choose(log_p.detach(), budget, switches.selection, rng)
+    probs = [float(p) for p in log_p.detach().exp()[order]]
+    rewards, tokens = _rewards(model, candidates, order[:k], switches)
+    steps = log_p[order[: len(rewards)]]
+    if switches.renormalise:
+        steps = _over_what_is_left(log_p, order)[: len(rewards)]
+    loss = -(torch.tensor(rewards, dtype=log_p.dtype) * steps).sum()  # L += -r log p_j, over j
+    after = budget.after(probs, rewards)  # sigma rises where r fell from +1 to -1
+    seconds = time.perf_counter() - began
+    return Episode(0, "", tuple(order), tuple(probs), tuple(rewards), loss.item(), after, tokens, seconds), loss
+
+
+def _choose(log_p: Tensor, budget: Budget, selection: Selection, rng: random.Random | None) -> tuple[list[int], int]:
+    """The order in which retains are tried, and how many: top-j by p, or drawn without replacement."""
+    if selection == "top":
+        order = torch.argsort(log_p, descending=True, stable=True).tolist()
+        return order, budget.keep(log_p.exp()[order].tolist())
+    if rng is None:
+        raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
+    order, left = [], list(range(len(log_p)))
+    while left:
+        [drawn] = rng.choices(left, weights=log_p[left].exp().tolist())
+        order.append(drawn)
+        left.remove(drawn)
+    most = budget.keep(sorted(log_p.exp().tolist(), reverse=True))
+    sigma = budget.sigma if isinstance(budget, Threshold) else 0.0
+    admitted = next((j for j, p in enumerate(log_p.exp()[order].tolist()) if p <= sigma), len(order))
+    return order, max(1, min(most, admitted))  # a draw at or below sigma is the stop action
+
+
+def _rewards(
+    model: LanguageModel, candidates: Candidates, chosen: Sequence[int], switches: Switches
+) -> tuple[list[int], int | None]:
+    """r_j for every prefix of `chosen`, and the prompt tokens read. No prompt depends on another's reward: asked at once."""
+    probe = rewrite_probe(candidates.edit)
+    questions = []
+    for j in range(1, len(chosen) + 1):
+        shown = arrange(candidates, [candidates.retains[i] for i in chosen[:j]])
+        prompt = in_context(shown, candidates.edit, probe.query, retain=switches.retain)
+        questions.append(Question(prompt, probe.target))
+    batches = [[question] for question in questions] if switches.stop_on_flip else [questions]
+    rewards: list[int] = []
+    tokens: list[int | None] = []
+    for batch in batches:
+        verdicts = judge(model, batch)
+        rewards += [1 if verdict.correct else -1 for verdict in verdicts]
+        tokens += [verdict.prompt_tokens for verdict in verdicts]
+        if switches.stop_on_flip and rewards[-2:] == [1, -1]:
+            break
+    counted = [n for n in tokens if n is not None]
+    return rewards, sum(counted) if len(counted) == len(tokens) else None
+
+
+def _over_what_is_left(log_p: Tensor, order: Sequence[int]) -> Tensor:
+    """log p_j renormalised over the retains not drawn before step j: the log-probability of the draw itself."""
+    ordered = log_p[list(order)]
+    return ordered - torch.logcumsumexp(ordered.flip(0), dim=0).flip(0)

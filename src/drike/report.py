@@ -1,0 +1,107 @@
+"""Outcomes as the paper's tables: Table 1's layout with intervals, next to the published figures, and paired differences.
+
+Tables are plain rows of strings; the command line draws them, `as_markdown` writes them into files. Figures and the HTML
+report are left out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; the first column is text, the others are numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row of the paper's Table 1: means without intervals, measured by its authors on 100 edits."""
+
+    model: str
+    editor: str
+    s: float
+    esr: float
+    pc: float
+    rr: float
+    esm: float
+    gsm: float
+    seconds: float
+
+
+PAPER_TABLE1: tuple[Published, ...] = (
+    Published("Llama-3.1-8B-Instruct", "FactPrompt", 0.434, 0.61, 0.34, 0.43, 0.21, -0.05, 1.99),
+    Published("Llama-3.1-8B-Instruct", "EditCoT", 0.431, 0.70, 0.33, 0.40, 0.24, -0.06, 2.02),
+    Published("Llama-3.1-8B-Instruct", "IKE", 0.727, 0.76, 0.67, 0.76, 0.43, 0.39, 6.52),
+    Published("Llama-3.1-8B-Instruct", "DR-IKE", 0.775, 0.89, 0.81, 0.66, 0.69, 0.49, 3.81),
+    Published("Qwen 2.5-7B", "FactPrompt", 0.335, 0.48, 0.26, 0.33, 0.54, 0.45, 2.42),
+    Published("Qwen 2.5-7B", "EditCoT", 0.424, 0.53, 0.43, 0.35, -0.09, -0.15, 2.25),
+    Published("Qwen 2.5-7B", "IKE", 0.738, 0.75, 0.69, 0.78, 0.64, 0.57, 6.75),
+    Published("Qwen 2.5-7B", "DR-IKE", 0.779, 0.89, 0.77, 0.70, 0.83, 0.74, 4.21),
+)
+
+_COLUMNS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
+
+
+def table1(summaries: Sequence[Summary], title: str) -> Table:
+    """Our rows in the paper's columns, each statistic with its 95 % interval, then the cost."""
+    header = ("Editor", *_COLUMNS, "retains", "tokens/prompt", "calls/edit", "s/edit")
+    return Table(
+        title,
+        header,
+        tuple(_row(summary) for summary in summaries),
+        (
+            "Brackets: 95 % bootstrap interval over cases. RR known: neighbours the unedited model answers right.",
+            "retains, tokens: mean per prompt. calls, s: per edit with all its probes.",
+        ),
+    )
+
+
+def published(model: str | None = None) -> Table:
+    """Table 1 as the paper prints it, all models or one."""
+    rows = tuple(
+        (f"{p.editor} ({p.model})", *(f"{value:.2f}" for value in (p.s, p.esr, p.pc, p.rr, p.esm, p.gsm, p.seconds)))
+        for p in PAPER_TABLE1
+        if model is None or p.model == model
+    )
+    header = ("Editor", "S", "ESR", "PC", "RR", "ESM", "GSM", "s/query")
+    return Table("For reference: the paper's Table 1 (other models, other data)", header, rows)
+
+
+def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
+    """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
+    names = [name for name in _COLUMNS if name != "RR known"]
+    cells = [_estimate(paired_difference(ours, theirs, METRICS[name]), signed=True) for name in names]
+    title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
+    return Table(title, ("", *names), (("difference", *cells),), ("An interval that excludes 0 is a difference.",))
+
+
+def as_markdown(table: Table) -> str:
+    """A table with its title and notes as Markdown."""
+    aligned = ["---", *["---:"] * (len(table.header) - 1)]
+    lines = [table.header, tuple(aligned), *table.rows]
+    drawn = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    notes = "\n".join(table.notes)
+    return f"**{table.title}**\n\n{drawn}\n" + (f"\n{notes}\n" if notes else "")
+
+
+def _row(summary: Summary) -> tuple[str, ...]:
+    estimates = (summary.s, summary.esr, summary.pc, summary.rr, summary.rr_known, summary.esm, summary.gsm)
+    tokens = "n/a" if summary.prompt_tokens is None else f"{summary.prompt_tokens:.0f}"
+    cost = (f"{summary.shots:.2f}", tokens, f"{summary.calls:.0f}", f"{summary.seconds:.2f}")
+    return (summary.editor, *(_estimate(estimate) for estimate in estimates), *cost)
+
+
+def _estimate(estimate: Estimate, *, signed: bool = False) -> str:
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "n/a"
+    sign = "+" if signed else ""
+    return f"{estimate.value:{sign}.2f} [{estimate.low:{sign}.2f}, {estimate.high:{sign}.2f}]"

@@ -1,0 +1,65 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.budget import Fraction, Threshold
+
+probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
+    lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)
+)
+rewards = st.lists(st.sampled_from([1, -1]), max_size=16)
+
+
+@given(probabilities, st.floats(0, 1), st.integers(1, 20))
+def test_a_threshold_keeps_at_least_one_and_at_most_max_shots(probs: list[float], sigma: float, most: int) -> None:
+    k = Threshold(sigma, most).keep(probs)
+    assert 1 <= k <= min(most, len(probs))
+    assert k == 1 or probs[k - 1] > sigma
+
+
+@given(probabilities, st.floats(0, 1), rewards, st.sampled_from(["offender", "algorithm1"]))
+def test_sigma_never_falls(probs: list[float], sigma: float, earned: list[int], flip: str) -> None:
+    before = Threshold(sigma, flip=flip)  # type: ignore[arg-type]
+    after = before.after(probs, earned[: len(probs)])
+    assert after.sigma >= before.sigma
+    assert (after.max_shots, after.flip) == (before.max_shots, before.flip)
+
+
+@given(probabilities, st.integers(1, 15))
+def test_the_offender_falls_out_by_default_and_stays_in_as_the_listing_has_it(probs: list[float], j: int) -> None:
+    if j >= len(probs) or len(set(probs)) < len(probs):
+        return
+    earned = [1] * j + [-1]
+    assert Threshold().after(probs, earned).keep(probs) == j
+    listed = Threshold(flip="algorithm1").after(probs, earned)
+    assert listed.keep(probs) == j + 1
+
+
+@given(probabilities, rewards)
+def test_without_a_fall_from_right_to_wrong_nothing_moves(probs: list[float], earned: list[int]) -> None:
+    rising = sorted(earned[: len(probs)])
+    assert Threshold(0.01).after(probs, rising).sigma == 0.01
+
+
+@given(probabilities, st.floats(0.01, 1))
+def test_a_fraction_keeps_its_share_and_learns_nothing(probs: list[float], share: float) -> None:
+    budget = Fraction(share)
+    assert abs(budget.keep(probs) - share * len(probs)) <= 0.5 or budget.keep(probs) == 1
+    assert budget.after(probs, [1, -1]) is budget
+
+
+def test_rank_50_is_8_of_16() -> None:
+    assert Fraction(0.5).keep([1 / 16] * 16) == 8
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Fraction(0), lambda: Fraction(1.5), lambda: Threshold(-0.1), lambda: Threshold(max_shots=0)]
+)
+def test_senseless_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError):
+        make()
+
+
+def test_an_empty_pool_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty pool"):
+        Threshold().keep([])

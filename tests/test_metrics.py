@@ -1,0 +1,124 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.edits import Aspect
+from drike.metrics import METRICS, Outcome, harmonic_mean, paired_difference, summarise
+
+
+def outcome(
+    case: str, aspect: Aspect, correct: bool, *, query: str = "q", editor: str = "E", magnitude: float | None = None
+) -> Outcome:
+    return Outcome(
+        editor,
+        case,
+        aspect,
+        query,
+        "new",
+        "true",
+        correct,
+        None,
+        None,
+        None,
+        None,
+        magnitude,
+        None,
+        None,
+        3,
+        100,
+        1,
+        0.1,
+    )
+
+
+def bench(correct: list[tuple[bool, bool, bool]], editor: str = "E") -> list[Outcome]:
+    return [
+        outcome(str(i), aspect, right, editor=editor)
+        for i, row in enumerate(correct)
+        for aspect, right in zip(Aspect, row, strict=True)
+    ]
+
+
+rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30)
+
+
+@given(rows)
+def test_rates_are_shares_of_right_probes_and_lie_in_their_interval(correct: list[tuple[bool, bool, bool]]) -> None:
+    summary = summarise(bench(correct), resamples=200)
+    for estimate, column in zip((summary.esr, summary.pc, summary.rr), zip(*correct, strict=True), strict=True):
+        assert estimate.value == pytest.approx(sum(column) / len(column))
+        assert estimate.low is not None and estimate.high is not None
+        assert 0 <= estimate.low <= estimate.high <= 1
+        assert estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high or len(correct) < 8
+
+
+def test_rates_are_micro_averages_over_probes() -> None:
+    outcomes = [outcome("1", Aspect.NEIGHBORHOOD, right, query=str(i)) for i, right in enumerate([True] * 9)]
+    outcomes += [outcome("2", Aspect.NEIGHBORHOOD, False)]
+    assert summarise(outcomes).rr.value == 0.9
+
+
+def test_what_was_not_measured_is_none_and_never_zero() -> None:
+    summary = summarise([outcome("1", Aspect.REWRITE, True)])
+    assert summary.pc.value is summary.rr.value is summary.s.value is summary.esm.value is None
+    assert summary.esr.value == 1.0
+
+
+def test_rr_known_leaves_out_neighbours_the_model_did_not_know() -> None:
+    edited = [
+        outcome("1", Aspect.NEIGHBORHOOD, right, query=q) for q, right in [("a", True), ("b", False), ("c", False)]
+    ]
+    plain = [
+        outcome("1", Aspect.NEIGHBORHOOD, right, query=q, editor="U")
+        for q, right in [("a", True), ("b", True), ("c", False)]
+    ]
+    summary = summarise(edited, plain)
+    assert summary.rr.value == pytest.approx(1 / 3)
+    assert summary.rr_known.value == pytest.approx(1 / 2)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3))
+def test_s_lies_between_the_smallest_and_the_mean(values: list[float]) -> None:
+    s = harmonic_mean(values)
+    assert s is not None
+    assert min(values) - 1e-9 <= s <= sum(values) / 3 + 1e-9
+
+
+def test_s_is_zero_where_one_rate_is() -> None:
+    assert harmonic_mean([0.0, 1.0, 1.0]) == 0.0
+
+
+def test_an_editor_differs_from_itself_by_nothing_and_a_better_one_clearly() -> None:
+    worse = bench([(False, True, True)] * 30, "worse")
+    better = bench([(True, True, True)] * 30, "better")
+    same = paired_difference(worse, worse, METRICS["ESR"], resamples=100)
+    assert (same.value, same.low, same.high) == (0, 0, 0)
+    gain = paired_difference(better, worse, METRICS["ESR"], resamples=100)
+    assert gain.value == 1.0 and gain.low is not None and gain.low > 0
+
+
+def test_a_paired_comparison_needs_the_same_cases() -> None:
+    with pytest.raises(ValueError, match="same cases"):
+        paired_difference(bench([(True, True, True)]), bench([(True, True, True)] * 2), METRICS["S"])
+
+
+def test_a_summary_of_two_editors_is_refused() -> None:
+    with pytest.raises(ValueError, match="one editor"):
+        summarise(bench([(True,) * 3], "a") + bench([(True,) * 3], "b"))
+
+
+def test_intervals_repeat_with_their_seed() -> None:
+    outcomes = bench([(i % 2 == 0, True, i % 3 == 0) for i in range(40)])
+    assert summarise(outcomes, seed=7) == summarise(outcomes, seed=7)
+
+
+def test_margins_average_over_their_own_probes() -> None:
+    outcomes = [
+        outcome("1", Aspect.REWRITE, True, magnitude=0.5),
+        outcome("1", Aspect.PARAPHRASE, True, magnitude=-0.25),
+    ]
+    summary = summarise(outcomes)
+    assert summary.esm.value is not None and math.isclose(summary.esm.value, 0.5)
+    assert summary.gsm.value is not None and math.isclose(summary.gsm.value, -0.25)
