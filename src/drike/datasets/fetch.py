@@ -1,0 +1,71 @@
+"""Public data files: downloaded once into the user's cache folder, checked by their recorded sha256 afterwards.
+
+Not here: what is inside a file. A file given by path is never copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from drike.datasets.rows import DataError
+from drike.files import write_bytes, write_text
+
+TIMEOUT = 30.0  # seconds without a byte
+LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
+
+
+def is_address(source: str | Path) -> bool:
+    """Whether a source is an http(s) address rather than a path."""
+    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `$XDG_CACHE_HOME/drike/datasets`, by default below `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike" / "datasets"
+
+
+def fetch(address: str, *, folder: Path | None = None, timeout: float = TIMEOUT) -> Path:
+    """The local copy of a public file, downloaded unless an intact one is there.
+
+    Raises DataError if the address does not answer, answers with an error, or stops half way.
+    """
+    folder = folder or cache_folder()
+    name = Path(urlsplit(address).path).name or "data"
+    path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
+    recorded = path.with_name(path.name + ".sha256")
+    try:
+        if path.is_file() and recorded.is_file() and recorded.read_text(encoding="utf-8").strip() == _sha256(path):
+            return path
+        write_bytes(path, _download(address, timeout))
+        write_text(recorded, _sha256(path) + "\n")
+    except (http.client.HTTPException, urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(
+            f"{address} could not be downloaded ({reason}); check the network, or download it by hand and give the path"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{folder} cannot hold downloads ({error}); set XDG_CACHE_HOME to another folder") from None
+    return path
+
+
+def _download(address: str, timeout: float) -> bytes:
+    request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only, see is_address
+    with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
+        content: bytes = answer.read(LARGEST + 1)
+        promised = answer.headers.get("Content-Length")
+    if len(content) > LARGEST:
+        raise DataError(f"{address} is larger than {LARGEST >> 20} MB; download it yourself and give the path")
+    if promised is not None and len(content) != int(promised):
+        raise ConnectionError(f"it stopped after {len(content)} of {promised} bytes")
+    return content
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,104 @@
+"""Cleaning of paraphrases: CounterFact's begin with an unrelated sentence; what asks the question is their end.
+
+A relation is worded in few ways. The wordings are learned from the data set itself: every prompt, and every text
+around a subject that recurs with another subject of the relation. A paraphrase keeps its longest end that is such a
+wording; else it is cut behind the last sentence end ahead of the subject, or at the subject where only markup stands
+there. What still looks odd is told, not hidden. Nothing is ever written to the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from drike.datasets.rows import Cut
+
+Template = tuple[str, str]  # the text before the subject, the text behind it
+Templates = Mapping[str, frozenset[Template]]  # by relation
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
+_MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
+_LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What one row says about a relation: the subject, its prompt (clean) and its paraphrases (as published)."""
+
+    relation: str
+    subject: str
+    prompt: str
+    texts: tuple[str, ...]
+
+
+def around(text: str, subject: str) -> Template | None:
+    """What stands before and behind the last mention of `subject`, whole words preferred; None if not mentioned."""
+    if not subject:
+        return None
+    at = -1
+    for match in re.finditer(rf"(?<!\w){re.escape(subject)}(?!\w)", text):
+        at = match.start()
+    at = text.rfind(subject) if at < 0 else at
+    return None if at < 0 else (text[:at], text[at + len(subject) :])
+
+
+def sentence_start(text: str) -> int:
+    """Where the sentence begins that `text` leaves open at its end; 0 if no sentence ends before."""
+    return max((match.end() for match in _SENTENCE_END.finditer(text)), default=0)
+
+
+def learn(wordings: Iterable[Wording]) -> Templates:
+    """The known templates of every relation: all prompts, and what recurs around at least two different subjects."""
+    subjects: dict[str, dict[Template, set[str]]] = defaultdict(lambda: defaultdict(set))
+    known: dict[str, set[Template]] = defaultdict(set)
+    for wording in wordings:
+        prompt = around(wording.prompt, wording.subject)
+        if prompt:
+            known[wording.relation].add(prompt)
+        for text in wording.texts:
+            template = around(text, wording.subject)
+            if template:
+                before, behind = template
+                # Both the text as it stands (clean files) and its last sentence (published CounterFact).
+                subjects[wording.relation][template].add(wording.subject)
+                subjects[wording.relation][before[sentence_start(before) :], behind].add(wording.subject)
+    for relation, seen in subjects.items():
+        known[relation] |= {template for template, who in seen.items() if len(who) >= 2}
+    return {relation: frozenset(templates) for relation, templates in known.items()}
+
+
+def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | None:
+    """Where the longest end of `text` begins that is one of `templates` about `subject`; None if there is none."""
+    starts = []
+    for before, behind in templates:
+        end = before + subject + behind
+        start = len(text) - len(end)
+        # A subject must not be found inside a longer word.
+        if text.endswith(end) and (start == 0 or not text[start - 1].isalnum()):
+            starts.append(start)
+    return min(starts, default=None)
+
+
+def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
+    """Cut the unrelated start off a paraphrase; `templates` are the known ones of its relation."""
+    start = known_end(text, subject, templates)
+    if start is not None:
+        return Cut(text, text[start:], "template" if start else "unchanged", suspicious=False)
+    parts = around(text, subject)
+    if parts is None:
+        return Cut(text, text, "unchanged", suspicious=True)
+    before, behind = parts
+    start = sentence_start(before)
+    how = "sentence" if start else "unchanged"
+    if _MARKUP.search(before[start:]):
+        start, how = len(before), "subject"
+    head = before[start:]
+    return Cut(text, text[start:], how, suspicious=_odd(head) or not behind.strip())
+
+
+def _odd(head: str) -> bool:
+    """Whether what was kept ahead of the subject looks like a rest of something else."""
+    first = head.lstrip()[:1]
+    return len(head.split()) > _LONG_HEAD or (first != "" and not first.isalpha()) or "\n" in head

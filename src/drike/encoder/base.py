@@ -1,0 +1,64 @@
+"""What every encoder is: texts -> vectors, and the nearest records among vectors (cosine similarity).
+
+Left out: training an encoder, encoders behind an API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+Progress = Callable[[int, int], None]  # texts done, texts to do
+
+_ROWS = 256  # queries at once: 256 x 20,000 similarities are 20 MB
+
+
+class EncoderError(Exception):
+    """An encoder cannot be had; one sentence with the remedy."""
+
+
+class TextEncoder(Protocol):
+    """Texts -> vectors, the same vector for the same text every time."""
+
+    @property
+    def name(self) -> str:
+        """What `load_encoder` makes the same encoder from."""
+
+    @property
+    def dim(self) -> int:
+        """Numbers per text."""
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Vectors [n, d] of `texts`, float32."""
+
+
+def unit(vectors: FloatArray) -> FloatArray:
+    """Rows [n, d] scaled to length 1; zero rows stay zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def nearest(queries: FloatArray, records: FloatArray, k: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """For each query [m, d] the k records [n, d] of highest cosine similarity: indices and similarities [m, k].
+
+    Best first; the earlier record where two are alike to six decimals, so that an order does not hang on how queries
+    were batched. k is cut to n. A zero vector is similar to nothing (0).
+    """
+    k = min(k, len(records))
+    indices = np.zeros((len(queries), k), dtype=np.int64)
+    similarities = np.zeros((len(queries), k), dtype=np.float32)
+    if not k:
+        return indices, similarities
+    unit_queries, unit_records = unit(queries), unit(records)
+    for start in range(0, len(queries), _ROWS):
+        cosines = np.round(unit_queries[start : start + _ROWS] @ unit_records.T, 6)
+        smallest = np.partition(cosines, -k, axis=1)[:, -k]
+        for row, (cosine, limit) in enumerate(zip(cosines, smallest, strict=True), start):
+            candidates = np.flatnonzero(cosine >= limit)
+            best = candidates[np.argsort(-cosine[candidates], kind="stable")[:k]]
+            indices[row], similarities[row] = best, cosine[best]
+    return indices, similarities
