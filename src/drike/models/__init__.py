@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Protocol, runtime_checkable
 
 from drike.answers import ends_answer, ends_word, equals, matches
@@ -24,6 +24,31 @@ MAX_REASONING_TOKENS = 128
 
 class ModelError(Exception):
     """A model could not do what was asked; the message is one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a model has done so far; a model that keeps count offers it as `usage`. Later minus earlier is a stretch.
+
+    calls: of generate and score. prompts: texts asked about in them. remembered: those answered from memory.
+    forwards: scoring forwards. tokens_read: of all prompts and answers, as if each were read by itself.
+    tokens_remembered: of these, spared by memory. tokens_computed: really put through the model. seconds: wall clock.
+    """
+
+    calls: int = 0
+    prompts: int = 0
+    remembered: int = 0
+    forwards: int = 0
+    tokens_read: int = 0
+    tokens_remembered: int = 0
+    tokens_computed: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)

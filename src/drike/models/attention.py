@@ -1,0 +1,164 @@
+"""Which way a model can be scored, and the attention masks of a packed tree for it.
+
+A packed tree is exact where attention is decided by the mask and position by `position_ids`. It is silently wrong where
+either comes from the place in the row (ALiBi, fixed local windows), where a state is carried along (recurrent layers),
+or where the encoding of positions depends on how long the text is (dynamic rope). `plan` knows these by the config; it
+will age, so whoever scores also checks the first results against plain forwards.
+
+transformers hands a 4-D mask on as it is: windows, chunks and causality are then ours to put in, per layer type.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from drike.models.token_trie import TokenTree
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+Way = Literal["tree", "batch", "naive"]
+
+_ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How requests are scored, and why.
+
+    tree: shared prefixes read once, in one forward over a packed tree. batch: whole prompts side by side, padded.
+    naive: one forward a request, as any model allows.
+    """
+
+    way: Way
+    reason: str
+
+
+def plan(model: PreTrainedModel) -> Plan:
+    """The fastest way that the model's config says is exact."""
+    config = model.config.get_text_config()
+    if getattr(config, "is_encoder_decoder", False) or getattr(config, "use_bidirectional_attention", False):
+        return Plan("naive", "attention is not causal throughout")
+    obstacle = _obstacle(model, config)
+    if obstacle is not None:
+        return Plan("batch", obstacle)
+    return Plan("tree", f"attention ({config._attn_implementation}) follows the given mask and position_ids")
+
+
+def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
+    """Why a packed tree would be wrong for a causal model; None where nothing is known against it."""
+    if _carries_state(model):
+        return "layers carry a state along the text"
+    if _flag(config, "alibi") or _flag(getattr(config, "attn_config", None), "alibi"):
+        return "ALiBi measures distance on the place in the row, not on position_ids"
+    if any("position_ids" not in inspect.signature(part.forward).parameters for part in (model, model.base_model)):
+        return "the model takes no position_ids"
+    if "local" in (getattr(config, "attention_layers", None) or ()):
+        return "local attention is measured on the place in the row, not on position_ids"
+    if any(buffer.ndim == 4 and buffer.shape[-1] == buffer.shape[-2] > 1 for buffer in model.buffers()):
+        return "the model keeps a causal mask of its own"
+    return None
+
+
+def length_matters(config: PreTrainedConfig, lengths: list[int]) -> bool:
+    """Whether these sequence lengths are encoded differently together than alone (rope that changes with length)."""
+    config = config.get_text_config()
+    kinds = _rope_kinds(config)
+    if "dynamic" in kinds:
+        return bool(max(lengths) > config.max_position_embeddings)
+    if "longrope" in kinds:
+        original = next(
+            (rope[key] for rope in _ropes(config) if (key := "original_max_position_embeddings") in rope),
+            getattr(config, "original_max_position_embeddings", config.max_position_embeddings),
+        )
+        return bool(min(lengths) <= original < max(lengths))
+    return False
+
+
+def context_window(config: PreTrainedConfig) -> int | None:
+    """Most tokens a text may have for this model; None where its config knows no such limit."""
+    config = config.get_text_config()
+    if "dynamic" in _rope_kinds(config):
+        return None
+    for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
+        limit = getattr(config, name, None)
+        if isinstance(limit, int) and limit > 0:
+            return limit
+    return None
+
+
+def tolerates_padding(model: PreTrainedModel) -> bool:
+    """Whether left padding leaves what a model writes unchanged; else only prompts of one length go together."""
+    return not _carries_state(model) and not _rope_kinds(model.config) & {"dynamic", "longrope"}
+
+
+def keeps_length(config: PreTrainedConfig) -> bool:
+    """Whether reading depends on the longest text read before; a text of one token makes such a model forget it."""
+    return "dynamic" in _rope_kinds(config)
+
+
+def use_given_masks(model: PreTrainedModel) -> None:
+    """Switch a model away from attention kernels that take no mask of ours (flash kernels)."""
+    if model.config.get_text_config()._attn_implementation in ("sdpa", "eager"):
+        return
+    try:
+        model.set_attn_implementation("sdpa")
+    except ValueError:
+        model.set_attn_implementation("eager")
+
+
+def tree_masks(model: PreTrainedModel, tree: TokenTree) -> torch.Tensor | dict[str, torch.Tensor]:
+    """The mask of a packed tree in the form the model's attention takes, one per layer type where there are several.
+
+    [1, 1, N, N] each: booleans for sdpa, 0 or the smallest number in the model's dtype (to be added) for eager, which
+    would silently add a boolean to its scores.
+    """
+    config = model.config.get_text_config()
+    types = sorted(set(getattr(config, "layer_types", None) or ()))
+    masks = {kind: _given(model, _seen(config, kind, tree)) for kind in types or [""]}
+    # A dict is understood only by models with layer types; a single mask by all, if all layers need the same.
+    return masks if len(types) > 1 else next(iter(masks.values()))
+
+
+def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree) -> NDArray[np.bool_]:
+    """Who sees whom in a layer of this type; "" stands for all layers of a model that names no types."""
+    window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
+    if layer_type == "full_attention":
+        return tree.mask()
+    if layer_type == "sliding_attention" or (not layer_type and window is not None):
+        return tree.mask(window=window)
+    return tree.mask(chunk=chunk)
+
+
+def _given(model: PreTrainedModel, seen: NDArray[np.bool_]) -> torch.Tensor:
+    mask = torch.from_numpy(seen).to(model.device)[None, None]
+    if model.config.get_text_config()._attn_implementation == "sdpa":
+        return mask
+    lowest = torch.finfo(model.dtype).min
+    return torch.zeros(mask.shape, dtype=model.dtype, device=mask.device).masked_fill_(~mask, lowest)
+
+
+def _carries_state(model: PreTrainedModel) -> bool:
+    types = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
+    return bool(types - _ATTENTION_LAYERS) or bool(getattr(model, "_is_stateful", False))
+
+
+def _rope_kinds(config: PreTrainedConfig) -> set[str]:
+    return {rope.get("rope_type") or rope.get("type") or "default" for rope in _ropes(config.get_text_config())}
+
+
+def _ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
+    """Rope settings of a config, one dict per layer type where there are several."""
+    settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    nested = [value for value in settings.values() if isinstance(value, dict)]
+    return nested or [settings]
+
+
+def _flag(config: Any, name: str) -> bool:
+    return bool(config.get(name) if isinstance(config, dict) else getattr(config, name, False))

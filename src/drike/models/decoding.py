@@ -1,0 +1,90 @@
+"""Greedy decoding of many prompts with a transformers model, stopping each one where its answer is over.
+
+Prompts of similar length go together, padded on the left; a batch ends as soon as all its answers have ended. Sampling
+settings, penalties and the like that a checkpoint may bring are ignored: decoding is plainly greedy, so that it agrees
+with what scoring calls greedy. Prompts do not share their prefixes yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from drike.models import Completion
+from drike.models.tokenise import decode
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def write(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[tuple[int, ...]],
+    max_tokens: int,
+    stop: str | None,
+) -> list[Completion]:
+    """Completions of a batch of tokenised prompts, in order."""
+    longest = max(map(len, prompts))
+    ends = _ends_of_text(model)
+    padding = ends[0] if ends else 0
+    ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    real = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    lengths: dict[int, int] = {}  # of the answers that are over: their tokens, the one that ended it included
+
+    def over(tokens: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
+        for row, written in enumerate(tokens[:, longest:].tolist()):
+            if row not in lengths and (written[-1] in ends or _is_over(decode(tokenizer, written), stop)):
+                lengths[row] = len(written)
+        return torch.tensor([row in lengths for row in range(len(prompts))], device=tokens.device)
+
+    with torch.inference_mode():
+        output = model.generate(
+            ids.to(model.device),
+            attention_mask=real.to(model.device),
+            max_new_tokens=max_tokens,
+            stopping_criteria=[over],
+            pad_token_id=padding,
+        )
+    completions = []
+    for row, written in enumerate(output[:, longest:].tolist()):
+        tokens = written[: lengths.get(row, len(written))]
+        text = decode(tokenizer, tokens[:-1] if tokens[-1] in ends else tokens)
+        completions.append(Completion(cut(text, stop), len(prompts[row]), len(tokens)))
+    return completions
+
+
+def cut(text: str, stop: str | None) -> str:
+    """`text` up to `stop`, which is not looked for in the white space before the first word."""
+    if stop is None:
+        return text
+    begun = len(text) - len(text.lstrip())
+    found = text.find(stop, begun)
+    return text if found < 0 else text[:found]
+
+
+def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> list[list[int]]:
+    """Indices of `prompts`, longest first, in batches of at most `budget` tokens with padding (one at the least).
+
+    padding: whether prompts of different lengths may stand in one batch.
+    """
+    result: list[list[int]] = []
+    for i in sorted(range(len(prompts)), key=lambda i: -len(prompts[i])):
+        head = len(prompts[result[-1][0]]) if result else 0
+        fits = result and (len(result[-1]) + 1) * head <= budget
+        if fits and (padding or head == len(prompts[i])):
+            result[-1].append(i)
+        else:
+            result.append([i])
+    return result
+
+
+def _is_over(text: str, stop: str | None) -> bool:
+    return stop is not None and cut(text, stop) != text
+
+
+def _ends_of_text(model: Any) -> list[int]:
+    ends = model.generation_config.eos_token_id
+    return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
