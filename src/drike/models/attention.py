@@ -5,7 +5,9 @@ either comes from the place in the row (ALiBi, fixed local windows), where a sta
 or where the encoding of positions depends on how long the text is (dynamic rope). `plan` knows these by the config; it
 will age, so whoever scores also checks the first results against plain forwards.
 
-transformers hands a 4-D mask on as it is: windows, chunks and causality are then ours to put in, per layer type.
+transformers hands a 4-D mask on as it is: windows, chunks and causality are then ours to put in, per layer type. On
+the trunk, the tree's first and longest path, attention is plainly causal: models that let us choose their attention
+function get one that runs the fast causal kernel there and takes a mask for the remaining rows only.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from drike.models.token_trie import TokenTree
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 
 Way = Literal["tree", "batch", "naive"]
 
+_SPLIT = "drike_split"  # the name of our attention function among those of transformers
 _ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
@@ -104,20 +110,46 @@ def keeps_length(config: PreTrainedConfig) -> bool:
 
 
 def use_given_masks(model: PreTrainedModel) -> None:
-    """Switch a model away from attention kernels that take no mask of ours (flash kernels)."""
-    if model.config.get_text_config()._attn_implementation in ("sdpa", "eager"):
-        return
-    try:
-        model.set_attn_implementation("sdpa")
-    except ValueError:
-        model.set_attn_implementation("eager")
+    """Give a model the fastest attention it supports that takes masks of ours (flash kernels take none)."""
+    config = model.config.get_text_config()
+    if config._attn_implementation not in ("sdpa", "eager", _SPLIT):
+        try:
+            model.set_attn_implementation("sdpa")
+        except ValueError:
+            model.set_attn_implementation("eager")
+    if config._attn_implementation == "sdpa" and model._supports_attention_backend:
+        AttentionInterface.register(_SPLIT, _split_attention)
+        AttentionMaskInterface.register(_SPLIT, sdpa_mask)
+        model.set_attn_implementation(_SPLIT)
+
+
+def _split_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """sdpa; a mask with fewer rows than there are queries belongs to the last ones, and those before are causal.
+
+    query, key, value: [batch, heads, tokens, size of a head]; returns [batch, tokens, heads, size].
+    """
+    trunk = 0 if attention_mask is None else query.shape[2] - attention_mask.shape[-2]
+    if trunk <= 0:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    q, k, v = (states[:, :, :trunk] for states in (query, key, value))
+    causal, _ = sdpa_attention_forward(module, q, k, v, None, **options | {"is_causal": True})
+    masked, _ = sdpa_attention_forward(module, query[:, :, trunk:], key, value, attention_mask, **options)
+    return torch.cat([causal, masked], dim=1), None
 
 
 def tree_masks(model: PreTrainedModel, tree: TokenTree) -> torch.Tensor | dict[str, torch.Tensor]:
     """The mask of a packed tree in the form the model's attention takes, one per layer type where there are several.
 
-    [1, 1, N, N] each: booleans for sdpa, 0 or the smallest number in the model's dtype (to be added) for eager, which
-    would silently add a boolean to its scores.
+    [1, 1, rows, N] each, for all N rows or, with split attention, those behind the trunk where no window cuts it.
+    Booleans for sdpa; 0 or the smallest number in the model's dtype (to be added) for eager, which would silently add
+    a boolean to its scores.
     """
     config = model.config.get_text_config()
     types = sorted(set(getattr(config, "layer_types", None) or ()))
@@ -130,15 +162,20 @@ def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree) -> NDArray
     """Who sees whom in a layer of this type; "" stands for all layers of a model that names no types."""
     window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
     if layer_type == "full_attention":
-        return tree.mask()
-    if layer_type == "sliding_attention" or (not layer_type and window is not None):
-        return tree.mask(window=window)
-    return tree.mask(chunk=chunk)
+        window = chunk = None
+    elif layer_type == "sliding_attention" or (not layer_type and window is not None):
+        chunk = None
+    else:
+        window = None
+    longest = int(tree.depth.max()) + 1
+    cut = min(limit or longest for limit in (window, chunk)) < longest
+    split = config._attn_implementation == _SPLIT and not cut
+    return tree.mask(window=window, chunk=chunk, first=tree.trunk if split else 0)
 
 
 def _given(model: PreTrainedModel, seen: NDArray[np.bool_]) -> torch.Tensor:
     mask = torch.from_numpy(seen).to(model.device)[None, None]
-    if model.config.get_text_config()._attn_implementation == "sdpa":
+    if model.config.get_text_config()._attn_implementation != "eager":
         return mask
     lowest = torch.finfo(model.dtype).min
     return torch.zeros(mask.shape, dtype=model.dtype, device=mask.device).masked_fill_(~mask, lowest)
