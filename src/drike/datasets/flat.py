@@ -3,7 +3,7 @@
 The form: `{case_id, prompt, target_new, subject, ground_truth, rephrase_prompt, locality_prompt,
 locality_ground_truth}`. `rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which start a story and
 do not ask for the object ("X is surrounded by restaurants including"): it is kept as a paraphrase only if it ends in a
-wording that is some row's own prompt with the same true object, so that it surely asks for an object of that kind.
+whole wording that is some row's own prompt with the same true object, so that it asks for an object of that kind.
 The others are dropped and counted. Without a relation id, the relation is the prompt's template.
 """
 
@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from drike.datasets.counterfact import distinct, unusable
-from drike.datasets.paraphrases import Template, around, known_end
+from drike.datasets.paraphrases import Template, around, begins, known_end
 from drike.datasets.rows import Cut, Parsed, Row, tally
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 
@@ -80,6 +80,6 @@ def _wordings(edits: Sequence[Edit]) -> dict[str, set[Template]]:
 def _paraphrase(row: Row, edit: Edit, known: dict[str, set[Template]]) -> Cut | None:
     text = row.text("rephrase_prompt")
     start = known_end(text, edit.subject or "", known.get(edit.target_true or "", ()))
-    if start is None:
+    if start is None or not begins(text, start):
         return None
     return Cut(text, text[start:], "template" if start else "unchanged", suspicious=False)

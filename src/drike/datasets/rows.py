@@ -73,7 +73,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Cut:
-    """One paraphrase: as published, as kept, how it was cut (a key of `Cleaning`), and whether junk may be left."""
+    """One paraphrase: as published, as kept, how it was cut (a field of `Cleaning`), and whether that may be wrong."""
 
     before: str
     after: str
@@ -83,7 +83,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What paraphrase cleaning did: counts by kind of cut, some cuts as examples, and all that still look odd."""
+    """What paraphrase cleaning did: counts by kind of cut, some cuts as examples, and all that may be wrong."""
 
     unchanged: int = 0
     template: int = 0

@@ -6,15 +6,16 @@ Left out: training an encoder, encoders behind an API.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Number = TypeVar("Number", np.float32, np.float64)
 FloatArray = NDArray[np.float32]
 Progress = Callable[[int, int], None]  # texts done, texts to do
 
-_ROWS = 256  # queries at once: 256 x 20,000 similarities are 20 MB
+_ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 
 class EncoderError(Exception):
@@ -36,10 +37,10 @@ class TextEncoder(Protocol):
         """Vectors [n, d] of `texts`, float32."""
 
 
-def unit(vectors: FloatArray) -> FloatArray:
-    """Rows [n, d] scaled to length 1; zero rows stay zero."""
+def unit(vectors: NDArray[Number]) -> NDArray[Number]:
+    """Rows [n, d] scaled to length 1, in the precision given; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=vectors.dtype)
 
 
 def nearest(queries: FloatArray, records: FloatArray, k: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -53,7 +54,8 @@ def nearest(queries: FloatArray, records: FloatArray, k: int) -> tuple[NDArray[n
     similarities = np.zeros((len(queries), k), dtype=np.float32)
     if not k:
         return indices, similarities
-    unit_queries, unit_records = unit(queries), unit(records)
+    # Double precision: single rounds differently with the number of queries, and equals would fall apart.
+    unit_queries, unit_records = unit(queries.astype(np.float64)), unit(records.astype(np.float64))
     for start in range(0, len(queries), _ROWS):
         cosines = np.round(unit_queries[start : start + _ROWS] @ unit_records.T, 6)
         smallest = np.partition(cosines, -k, axis=1)[:, -k]

@@ -77,10 +77,12 @@ class FrozenEncoder:
 
     @cached_property
     def _model(self) -> SentenceTransformer:
+        from safetensors import SafetensorError
+
         with quiet():
             try:
                 return _load_model(self._folder, self._device)
-            except (OSError, ValueError, KeyError, ImportError, RuntimeError) as problem:
+            except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
                 raise EncoderError(
                     f"the encoder in {self._folder} cannot be loaded ({str(problem).splitlines()[0]}); "
                     "give the folder of a BERT-like or sentence-transformers model, or download it again"

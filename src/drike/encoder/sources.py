@@ -117,14 +117,16 @@ def _hub_has(name: str) -> bool:
 def download(name: str) -> Path:
     """Bring a model's files from the hub into the local cache; returns their folder. Raises EncoderError."""
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    # The base of all that the hub's client raises on the wire, whatever client library it uses.
+    from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError  # type: ignore[attr-defined]
 
     try:
         with quiet():
             weights = _pick(HfApi().list_repo_files(name))
             patterns = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"]
             return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as problem:
+    except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
         raise EncoderError(
             f"encoder {name!r} could not be downloaded from {_hub()} ({type(problem).__name__}); "
             "try again, or give the path of its folder"

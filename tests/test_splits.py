@@ -1,0 +1,126 @@
+"""Laws of splits: disjoint, exact, the same for a seed whatever the file's order; saved and read as they were."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.datasets import Cleaning, DataError, Dataset
+from drike.datasets.splits import Split, default_editable, draw, parts
+from drike.edits import Edit, EditCase, rewrite_probe
+
+
+def dataset(rows: int, name: str = "data", order: random.Random | None = None) -> Dataset:
+    """So many cases with scattered ids, in file order or shuffled."""
+    edits = [Edit(f"{name} {i} is in", "Oslo", "Rome", f"{name} {i}", "P1") for i in range(rows)]
+    cases = [EditCase(str(i * 7), edit, (rewrite_probe(edit),)) for i, edit in enumerate(edits)]
+    if order:
+        order.shuffle(cases)
+    return Dataset(name, (), tuple(cases), (), Cleaning())
+
+
+sizes = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 8), st.integers(0, 8))
+
+
+class TestDraw:
+    @given(sizes, st.integers(0, 2**32))
+    def test_parts_are_disjoint_and_of_the_sizes_asked_for(self, numbers, seed) -> None:
+        train, validation, test, unused, others = numbers
+        editable = train + validation + test + unused
+        split = draw(
+            dataset(editable + others), editable=editable, train=train, validation=validation, test=test, seed=seed
+        )
+        found = [split.train, split.validation, split.test, split.demonstrations]
+        assert [len(part) for part in found] == [train, validation, test, others]
+        assert len(set().union(*found)) == train + validation + test + others
+        assert set(split.train + split.validation + split.test) <= set(split.editable)
+        assert not set(split.editable) & set(split.demonstrations)
+
+    @given(st.integers(2, 60), st.integers(0, 999), st.randoms(use_true_random=False))
+    def test_file_order_does_not_matter(self, rows, seed, order) -> None:
+        assert draw(dataset(rows), seed=seed) == draw(dataset(rows, order=order), seed=seed)
+
+    @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5))
+    def test_more_training_rows_leave_the_others_as_they_are(self, train, more, validation) -> None:
+        few = draw(dataset(80), editable=60, train=train, test=10, validation=validation)
+        many = draw(dataset(80), editable=60, train=train + more, test=10, validation=validation)
+        assert (few.test, few.validation) == (many.test, many.validation)
+        assert many.train[:train] == few.train
+
+    def test_first_rows_are_those_of_lowest_number(self) -> None:
+        split = draw(dataset(40), editable=12, train=2, test=2)
+        assert split.editable == tuple(str(7 * i) for i in range(12))
+
+    def test_seeds_draw_differently(self) -> None:
+        assert len({draw(dataset(100), seed=seed).test for seed in range(5)}) == 5
+
+    @given(st.integers(0, 30000))
+    def test_defaults_always_fit(self, rows) -> None:
+        editable = default_editable(rows)
+        assert editable <= rows - editable
+        if rows <= 500:
+            split = draw(dataset(rows))
+            assert len(split.train) + len(split.test) <= len(split.editable) == editable
+
+    def test_defaults_are_the_papers_where_rows_suffice(self) -> None:
+        split = draw(dataset(4100))
+        assert [len(part) for part in (split.editable, split.train, split.test)] == [2000, 300, 100]
+
+    @pytest.mark.parametrize(
+        ("numbers", "named"),
+        [
+            ({"editable": 10, "train": 8, "test": 3}, "more than 10 editable rows"),
+            ({"editable": 41}, "at most 40"),
+            ({"train": -1}, "negative"),
+        ],
+    )
+    def test_too_few_rows_are_an_error_with_the_numbers(self, numbers, named) -> None:
+        with pytest.raises(DataError, match=named):
+            draw(dataset(40), **numbers)
+
+
+class TestSaved:
+    @given(st.integers(2, 40), st.integers(0, 99))
+    def test_is_read_as_it_was(self, tmp_path_factory, rows, seed) -> None:
+        split = draw(dataset(rows), seed=seed, name="naïve")
+        path = tmp_path_factory.mktemp("split") / "split.json"
+        split.save(path)
+        assert Split.load(path) == split
+        assert [file.name for file in path.parent.iterdir()] == ["split.json"]
+
+    @pytest.mark.parametrize("content", ["", "[1]", "{}", '{"name": 3}'])
+    def test_damage_is_an_error(self, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "split.json"
+        path.write_text(content)
+        with pytest.raises(DataError, match="draw it again"):
+            Split.load(path)
+        with pytest.raises(DataError, match="check the path"):
+            Split.load(tmp_path / "none.json")
+
+    def test_a_field_of_another_type_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "split.json"
+        draw(dataset(9)).save(path)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"train": [1, 2]}))
+        with pytest.raises(DataError, match="'train'"):
+            Split.load(path)
+
+
+class TestParts:
+    def test_are_the_cases_of_the_ids(self) -> None:
+        data = dataset(40)
+        split = draw(data, editable=20, train=5, validation=3, test=4)
+        found = parts(split, data)
+        assert tuple(case.case_id for case in found.train) == split.train
+        assert [len(found.validation), len(found.test), len(found.demonstrations)] == [3, 4, 20]
+
+    def test_of_another_data_set_are_refused_though_ids_agree(self) -> None:
+        split = draw(dataset(40))
+        with pytest.raises(DataError, match="draw a new split"):
+            parts(split, dataset(40, "other"))
+        assert parts(split, replace(dataset(40, order=random.Random(1)), name="renamed"))
