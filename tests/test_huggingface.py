@@ -201,7 +201,32 @@ def test_a_rope_that_changes_with_length_is_read_one_by_one(tokenizer: Any) -> N
     requests = episode(2)
     scores = model.score(requests)
     assert off(scores, alone(model, tokenizer, requests)) < 1e-4
-    assert model.usage.forwards == len(requests)
+    lengths = [len(request.ids) for request in encode_requests(tokenizer, requests, "plain")]
+    assert sum(length > 96 for length in lengths) <= model.usage.forwards
+    prompts = [request.prompt for request in requests]
+    assert model.generate(prompts) == [model.generate([prompt])[0] for prompt in prompts]
+
+
+def long_rope() -> Any:
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "rope_theta": 1e4}
+    config = SMALL | {"rope_parameters": rope | {"factor": 3.0}, "original_max_position_embeddings": 120}
+    return transformers.Phi3ForCausalLM(transformers.Phi3Config(**config))
+
+
+def test_short_and_long_texts_are_apart_where_their_positions_are_encoded_differently(tokenizer: Any) -> None:
+    model = wrap(long_rope, tokenizer)
+    requests = episode(2)
+    scores = model.score(requests)
+    assert off(scores, alone(model, tokenizer, requests)) < 1e-4
+    assert model.scoring.way == "tree"
+    assert model.usage.forwards < len(requests)
+
+
+def bart() -> Any:
+    sizes = {"d_model": 32, "decoder_ffn_dim": 48, "decoder_layers": 2, "decoder_attention_heads": 4}
+    return transformers.BartForCausalLM(
+        transformers.BartConfig(vocab_size=340, is_decoder=True, max_position_embeddings=640, **sizes)
+    )
 
 
 def test_a_failed_check_warns_once_and_goes_on_correctly(tokenizer: Any) -> None:
@@ -354,7 +379,7 @@ def test_a_tokenizer_without_offsets_uses_the_common_beginning() -> None:
 
 
 def test_batches_write_what_single_prompts_write(tokenizer: Any) -> None:
-    for make in (llama, gpt2, bloom):
+    for make in (llama, gpt2, bloom, bart, qwen2):
         model = wrap(make, tokenizer)
         prompts = [request.prompt for request in episode(8, 5)] + ["Ada", "Karl Orff was born in", "Lima"]
         together = model.generate(prompts, max_tokens=8, stop=None)

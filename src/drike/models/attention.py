@@ -54,16 +54,17 @@ def plan(model: PreTrainedModel) -> Plan:
     obstacle = _obstacle(model, config)
     if obstacle is not None:
         return Plan("batch", obstacle)
-    return Plan("tree", f"attention ({config._attn_implementation}) follows the given mask and position_ids")
+    kind = {_SPLIT: "sdpa, causal kernel on the trunk"}.get(config._attn_implementation, config._attn_implementation)
+    return Plan("tree", f"attention ({kind}) follows the given mask and position_ids")
 
 
 def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
     """Why a packed tree would be wrong for a causal model; None where nothing is known against it."""
     if _carries_state(model):
         return "layers carry a state along the text"
-    if _flag(config, "alibi") or _flag(getattr(config, "attn_config", None), "alibi"):
+    if _uses_alibi(config):
         return "ALiBi measures distance on the place in the row, not on position_ids"
-    if any("position_ids" not in inspect.signature(part.forward).parameters for part in (model, model.base_model)):
+    if not _takes_positions(model):
         return "the model takes no position_ids"
     if "local" in (getattr(config, "attention_layers", None) or ()):
         return "local attention is measured on the place in the row, not on position_ids"
@@ -72,19 +73,23 @@ def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
     return None
 
 
-def length_matters(config: PreTrainedConfig, lengths: list[int]) -> bool:
-    """Whether these sequence lengths are encoded differently together than alone (rope that changes with length)."""
+def encoding_of(config: PreTrainedConfig, length: int) -> int:
+    """Which encoding of positions a text of `length` tokens gets; only texts with the same one can be read together.
+
+    0 is the usual one. With longrope there is another beyond the length of the original training, and with dynamic
+    rope every length beyond it has its own.
+    """
     config = config.get_text_config()
     kinds = _rope_kinds(config)
     if "dynamic" in kinds:
-        return bool(max(lengths) > config.max_position_embeddings)
+        return length if length > config.max_position_embeddings else 0
     if "longrope" in kinds:
         original = next(
             (rope[key] for rope in _ropes(config) if (key := "original_max_position_embeddings") in rope),
             getattr(config, "original_max_position_embeddings", config.max_position_embeddings),
         )
-        return bool(min(lengths) <= original < max(lengths))
-    return False
+        return int(length > original)
+    return 0
 
 
 def context_window(config: PreTrainedConfig) -> int | None:
@@ -101,12 +106,21 @@ def context_window(config: PreTrainedConfig) -> int | None:
 
 def tolerates_padding(model: PreTrainedModel) -> bool:
     """Whether left padding leaves what a model writes unchanged; else only prompts of one length go together."""
-    return not _carries_state(model) and not _rope_kinds(model.config) & {"dynamic", "longrope"}
+    if _carries_state(model) or _rope_kinds(model.config) & {"dynamic", "longrope"}:
+        return False
+    return _uses_alibi(model.config.get_text_config()) or _takes_positions(model)
 
 
 def keeps_length(config: PreTrainedConfig) -> bool:
-    """Whether reading depends on the longest text read before; a text of one token makes such a model forget it."""
+    """Whether reading depends on the longest text read before (dynamic rope)."""
     return "dynamic" in _rope_kinds(config)
+
+
+def forget_length(model: PreTrainedModel) -> None:
+    """Undo what reading long texts has left in a model with dynamic rope: a text of one token does it."""
+    if keeps_length(model.config):
+        with torch.inference_mode():
+            model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
 
 
 def use_given_masks(model: PreTrainedModel) -> None:
@@ -117,7 +131,8 @@ def use_given_masks(model: PreTrainedModel) -> None:
             model.set_attn_implementation("sdpa")
         except ValueError:
             model.set_attn_implementation("eager")
-    if config._attn_implementation == "sdpa" and model._supports_attention_backend:
+    splits = config._attn_implementation == "sdpa" and model._supports_attention_backend
+    if splits and _obstacle(model, config) is None:
         AttentionInterface.register(_SPLIT, _split_attention)
         AttentionMaskInterface.register(_SPLIT, sdpa_mask)
         model.set_attn_implementation(_SPLIT)
@@ -186,6 +201,15 @@ def _carries_state(model: PreTrainedModel) -> bool:
     return bool(types - _ATTENTION_LAYERS) or bool(getattr(model, "_is_stateful", False))
 
 
+def _uses_alibi(config: PreTrainedConfig) -> bool:
+    inner = getattr(config, "attn_config", None)
+    return bool(getattr(config, "alibi", False) or getattr(inner, "alibi", False))
+
+
+def _takes_positions(model: PreTrainedModel) -> bool:
+    return all("position_ids" in inspect.signature(part.forward).parameters for part in (model, model.base_model))
+
+
 def _rope_kinds(config: PreTrainedConfig) -> set[str]:
     return {rope.get("rope_type") or rope.get("type") or "default" for rope in _ropes(config.get_text_config())}
 
@@ -195,7 +219,3 @@ def _ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
     settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     nested = [value for value in settings.values() if isinstance(value, dict)]
     return nested or [settings]
-
-
-def _flag(config: Any, name: str) -> bool:
-    return bool(config.get(name) if isinstance(config, dict) else getattr(config, name, False))

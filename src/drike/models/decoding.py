@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from drike.models import Completion
+from drike.models.attention import forget_length
 from drike.models.tokenise import decode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+_PAD = 0  # any token does: padding is masked before a prompt and cut off behind an answer
 
 
 def write(
@@ -29,8 +32,7 @@ def write(
     """Completions of a batch of tokenised prompts, in order."""
     longest = max(map(len, prompts))
     ends = _ends_of_text(model)
-    padding = ends[0] if ends else 0
-    ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    ids = torch.tensor([[_PAD] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
     real = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     lengths: dict[int, int] = {}  # of the answers that are over: their tokens, the one that ended it included
 
@@ -40,13 +42,14 @@ def write(
                 lengths[row] = len(written)
         return torch.tensor([row in lengths for row in range(len(prompts))], device=tokens.device)
 
+    forget_length(model)
     with torch.inference_mode():
         output = model.generate(
             ids.to(model.device),
             attention_mask=real.to(model.device),
             max_new_tokens=max_tokens,
             stopping_criteria=[over],
-            pad_token_id=padding,
+            pad_token_id=_PAD,
         )
     completions = []
     for row, written in enumerate(output[:, longest:].tolist()):

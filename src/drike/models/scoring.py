@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drike.models.attention import keeps_length, tree_masks
+from drike.models.attention import forget_length, tree_masks
 from drike.models.token_trie import TokenTree, build_tree
 from drike.models.tokenise import Encoded
 
@@ -45,10 +45,7 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> list[R
     """One plain forward a request."""
     readings = []
     for request in requests:
-        if keeps_length(model.config):
-            _logits(
-                model, np.zeros(1, dtype=np.int64), input_ids=torch.zeros((1, 1), dtype=torch.long).to(model.device)
-            )
+        forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
         rows = np.arange(request.start - 1, len(request.ids))
         readings += _readings(_logits(model, rows, input_ids=ids)[0], [request], [np.arange(len(rows))])

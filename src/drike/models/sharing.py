@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from drike.models import ModelError, Usage
-from drike.models.attention import Plan, Way, length_matters, plan
+from drike.models.attention import Plan, Way, encoding_of, keeps_length, plan
 from drike.models.decoding import batches
 from drike.models.scoring import Reading, disagreement, distinct_tokens, score_batch, score_naively, score_tree
 from drike.models.token_trie import packs
@@ -56,23 +56,29 @@ class SharedReader:
                 warnings.warn(f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4)
 
     def _read(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
-        ids = [request.ids for request in requests]
-        if self.plan.way == "tree":
-            groups = packs(ids, self.budget, UNRELATED_TOKENS)
-        else:
-            groups = batches(ids, self.budget, padding=True)
+        kinds: dict[int, list[int]] = {}
+        for i, request in enumerate(requests):
+            kinds.setdefault(encoding_of(self._model.config, len(request.ids)), []).append(i)
         readings: dict[int, Reading] = {}
         used = Usage()
-        for group in groups:
-            together, spent = self._read_together([requests[i] for i in group])
-            readings.update(zip(group, together, strict=True))
-            used += spent
+        for alike in kinds.values():
+            for group in self._groups([requests[i].ids for i in alike]):
+                which = [alike[i] for i in group]
+                together, spent = self._read_together([requests[i] for i in which])
+                readings.update(zip(which, together, strict=True))
+                used += spent
         return [readings[i] for i in range(len(requests))], used
+
+    def _groups(self, ids: Sequence[tuple[int, ...]]) -> list[list[int]]:
+        if self.plan.way == "tree":
+            return packs(ids, self.budget, UNRELATED_TOKENS)
+        return batches(ids, self.budget, padding=True)
 
     def _read_together(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
         lengths = [len(request.ids) for request in requests]
         alone = Usage(forwards=len(requests), tokens_computed=sum(lengths))
-        if self.plan.way == "naive" or len(requests) == 1 or length_matters(self._model.config, lengths):
+        beyond = keeps_length(self._model.config) and encoding_of(self._model.config, max(lengths)) > 0
+        if self.plan.way == "naive" or len(requests) == 1 or beyond:
             return score_naively(self._model, requests), alone
         if self.plan.way == "tree":
             read, tokens = score_tree, distinct_tokens(requests)
