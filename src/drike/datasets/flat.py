@@ -2,7 +2,7 @@
 
 The form: `{case_id, prompt, target_new, subject, ground_truth, rephrase_prompt, locality_prompt,
 locality_ground_truth}`. `rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which start a story and
-do not ask for the object ("X is surrounded by restaurants including"): it is kept as a paraphrase only if it ends in a
+do not ask for the object ("On a walk around X one meets"): it is kept as a paraphrase only if it ends in a
 whole wording that is some row's own prompt with the same true object, so that it asks for an object of that kind.
 The others are dropped and counted. Without a relation id, the relation is the prompt's template.
 """

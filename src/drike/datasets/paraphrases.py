@@ -79,7 +79,7 @@ def learn(wordings: Iterable[Wording]) -> Templates:
 def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
     """Whether a text around subjects is a way of asking: it recurs, and not by a stock sentence ahead of the question.
 
-    "The median age was 21." recurs in CounterFact too, but before few of the subjects that its question is asked about.
+    A stock sentence recurs in CounterFact too, but before few of the subjects that the question is asked about.
     """
     before, behind = template
     start = sentence_start(before)
