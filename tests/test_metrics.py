@@ -51,7 +51,7 @@ def test_rates_are_shares_of_right_probes_and_lie_in_their_interval(correct: lis
         assert estimate.value == pytest.approx(sum(column) / len(column))
         assert estimate.low is not None and estimate.high is not None
         assert 0 <= estimate.low <= estimate.high <= 1
-        assert estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high or len(correct) < 8
+        assert (estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high) or len(correct) < 8
 
 
 def test_rates_are_micro_averages_over_probes() -> None:

@@ -56,5 +56,5 @@ def ends_word(following: str) -> bool:
 
 
 def ends_answer(following: str) -> bool:
-    """Whether an answer is over where `following` comes next: end of text, a line break, or a mark that ends a clause."""
+    """Whether an answer is over where `following` comes next: the end, a line break, or a mark that ends a clause."""
     return following.strip(" ")[:1] in ("", "\n", "\r", ".", ",", ";", ":", "!", "?", ")", '"')

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from drike.answers import first_line
 from drike.budget import Threshold
-from drike.edits import Edit
 from drike.editors import Editor
 from drike.editors.ike import IKE
+from drike.edits import Edit
 from drike.models import MAX_ANSWER_TOKENS, LanguageModel, complete
 from drike.prompts import Prompt, bare
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """One retain of the pool in an explanation. `rank` is the policy's, `nearness` the rank by similarity; both from 1."""
+    """A retain in an explanation: `rank` is the policy's, `nearness` the rank by similarity; both from 1."""
 
     rank: int
     nearness: int
@@ -62,15 +62,14 @@ class Explanation:
             table.add_column(heading, justify="right")
         table.add_column("retain", overflow="fold")
         for c in self.choices:
-            mark, style = ("kept", "") if c.kept else ("cut", "dim")
             table.add_row(
-                mark,
+                _mark(c),
                 str(c.rank),
                 f"{c.probability:.4f}",
                 str(c.nearness),
                 f"{c.similarity:.3f}",
                 Text(c.text),
-                style=style,
+                style="" if c.kept else "dim",
             )
         parts: list[RenderableType] = [Text(line) for line in self._lines()]
         return Group(*parts, table) if self.choices else Group(*parts)
@@ -78,8 +77,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         """For notebooks."""
         rows = "".join(
-            f"<tr{'' if c.kept else ' style="opacity:.5"'}><td>{'kept' if c.kept else
-            'cut'}</td><td>{c.rank}</td>"
+            f"<tr style='opacity:{1 if c.kept else 0.5}'><td>{_mark(c)}</td><td>{c.rank}</td>"
             f"<td>{c.probability:.4f}</td><td>{c.nearness}</td><td>{c.similarity:.3f}</td>"
             f"<td style='text-align:left'>{html.escape(c.text)}</td></tr>"
             for c in self.choices
@@ -91,8 +89,7 @@ class Explanation:
     def __str__(self) -> str:
         """The same as plain text."""
         rows = [
-            f"{'kept' if c.kept else 'cut ':<5}{c.rank:>3}  p={c.probability:.4f}  nearness {c.nearness:>2}  {c.text}"
-            for c in self.choices
+            f"{_mark(c):<5}{c.rank:>3}  p={c.probability:.4f}  nearness {c.nearness:>2}  {c.text}" for c in self.choices
         ]
         return "\n".join([*self._lines(), *rows])
 
@@ -103,6 +100,10 @@ class Explanation:
         tokens = "" if self.prompt_tokens is None else f", {self.prompt_tokens} tokens"
         shown = f"{self.fixed} copies and updates, {kept} of {len(self.choices)} retains{tokens}"
         return [f"{self.query} -> {self.answer}", f"Edit: {self.edit.fact}", f"Prompt: {shown}"]
+
+
+def _mark(choice: Choice) -> str:
+    return "kept" if choice.kept else "cut"
 
 
 def _cut(sigma: float | None) -> str:

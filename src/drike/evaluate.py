@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from drike.edits import EditCase, Probe
 from drike.editors import Editor
+from drike.edits import EditCase, Probe
 from drike.metrics import Outcome
 from drike.models import LanguageModel, Question, Verdict, judge
 from drike.prompts import Prompt
@@ -29,10 +29,10 @@ def evaluate(
         verdicts = judge(model, questions, write=write)
         share = (time.perf_counter() - began) / len(verdicts)
         for probe, prompt, verdict in zip(case.probes, prompts, verdicts, strict=True):
-            yield outcome(editor.name, case.case_id, probe, prompt, verdict, share)
+            yield _outcome(editor.name, case.case_id, probe, prompt, verdict, seconds=share)
 
 
-def outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, seconds: float) -> Outcome:
+def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
     """A verdict with the probe it is about, and the margins IKE reports where both targets were scored."""
     score, distractor = verdict.score, verdict.distractor
     magnitude = nats = None

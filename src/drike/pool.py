@@ -64,8 +64,12 @@ class Pool:
         vectors = self.encoder.encode([_search_text(edit) for edit in edits])
         # A few more than needed, since some are passed over; a record that lacks a role's probe waits for its turn.
         wanted = min(len(self.records), 4 * len(self.roles))
-        found, similarities = nearest(vectors, self._vectors, wanted)
-        return [self._deal(*row) for row in zip(edits, found, similarities, strict=True)]
+        dealt = []
+        for edit, vector in zip(edits, vectors, strict=True):
+            # One edit at a time: a product over several rounds otherwise, and near ties would hang on the company.
+            found, similarities = nearest(vector[None], self._vectors, wanted)
+            dealt.append(self._deal(edit, found[0], similarities[0]))
+        return dealt
 
     def _deal(self, edit: Edit, found: np.ndarray, similarities: np.ndarray) -> Candidates:
         rng = random.Random(f"{self.seed}|{edit.fact}")
@@ -83,8 +87,7 @@ class Pool:
             role = next((role for role in open_roles if probes_for(record, role, edit)), None)
             if role is not None:
                 open_roles.remove(role)
-                probe = rng.choice(probes_for(record, role, edit))
-                dealt.append((demonstrate(record, probe, role), similarity))
+                dealt.append((self._demonstrate(record, role, edit), similarity))
         if open_roles:
             missing = ", ".join(sorted({role.value for role in open_roles}))
             raise PoolError(
@@ -95,6 +98,12 @@ class Pool:
         return Candidates(edit, demonstrations, scores, passed_over)
 
 
+    def _demonstrate(self, record: EditCase, role: Role, edit: Edit) -> Demonstration:
+        """A record in a role: which of its probes is drawn once for all edits, so that its features are computed once."""
+        rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
+        return demonstrate(record, rng.choice(probes_for(record, role, edit)), role)
+
+
 def _search_text(edit: Edit) -> str:
     return query_block(edit, edit.query)
 
@@ -103,4 +112,7 @@ def _collides(other: Edit, edit: Edit) -> bool:
     """Whether showing the record would contradict or repeat the edit."""
     if other.query == edit.query:
         return True
-    return edit.subject is not None and (other.subject, other.relation) == (edit.subject, edit.relation)
+    if edit.subject is None or other.subject != edit.subject:
+        return False
+    # In the flat form a relation is its wording; a shared old object tells the same fact in another one.
+    return other.relation == edit.relation or (edit.target_true is not None and other.target_true == edit.target_true)

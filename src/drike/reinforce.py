@@ -23,8 +23,8 @@ from torch import Tensor
 
 from drike.budget import Budget, Threshold
 from drike.demonstrations import Candidates
-from drike.edits import EditCase, rewrite_probe
 from drike.editors.ike import arrange
+from drike.edits import EditCase, rewrite_probe
 from drike.models import LanguageModel, Question, judge
 from drike.pool import Pool
 from drike.prompts import RetainForm, in_context
@@ -76,7 +76,7 @@ def train(
     *,
     epochs: int = 5,
     learning_rate: float = 1e-4,
-    switches: Switches = Switches(),  # noqa: B008 - frozen
+    switches: Switches = Switches(),
     seed: int = 0,
 ) -> Iterator[Episode]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, `retriever.head` learning in place.
@@ -110,7 +110,7 @@ def rollout(
     log_p: Tensor,
     budget: Budget,
     *,
-    switches: Switches = Switches(),  # noqa: B008 - frozen
+    switches: Switches = Switches(),
     rng: random.Random | None = None,
 ) -> tuple[Episode, Tensor]:
     """One episode of an edit and its loss, differentiable in `log_p` [n] (Algorithm 1, lines 8-22).
@@ -151,7 +151,7 @@ def _choose(log_p: Tensor, budget: Budget, selection: Selection, rng: random.Ran
 def _rewards(
     model: LanguageModel, candidates: Candidates, chosen: Sequence[int], switches: Switches
 ) -> tuple[list[int], int | None]:
-    """r_j for every prefix of `chosen`, and the prompt tokens read. No prompt depends on another's reward: asked at once."""
+    """r_j for every prefix of `chosen`, all asked at once since none depends on another's; and the tokens read."""
     probe = rewrite_probe(candidates.edit)
     questions = []
     for j in range(1, len(chosen) + 1):
@@ -172,6 +172,6 @@ def _rewards(
 
 
 def _over_what_is_left(log_p: Tensor, order: Sequence[int]) -> Tensor:
-    """log p_j renormalised over the retains not drawn before step j: the log-probability of the draw itself."""
+    """Log p_j renormalised over the retains not drawn before step j: the log-probability of the draw itself."""
     ordered = log_p[list(order)]
     return ordered - torch.logcumsumexp(ordered.flip(0), dim=0).flip(0)

@@ -1,7 +1,7 @@
-"""Outcomes as the paper's tables: Table 1's layout with intervals, next to the published figures, and paired differences.
+"""Outcomes as the paper's tables: Table 1's layout with intervals, the published figures, and paired differences.
 
-Tables are plain rows of strings; the command line draws them, `as_markdown` writes them into files. Figures and the HTML
-report are left out here.
+Tables are plain rows of strings; the command line draws them, `as_markdown` writes them into files. Figures and the
+HTML report are left out here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; the first column is text, the others are numbers."""
+    """A titled table; the first column is text, the others are numbers, or text too if it is `wide`."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,31 @@ PAPER_TABLE1: tuple[Published, ...] = (
     Published("Qwen 2.5-7B", "DR-IKE", 0.779, 0.89, 0.77, 0.70, 0.83, 0.74, 4.21),
 )
 
-_COLUMNS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
+_COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 
 
 def table1(summaries: Sequence[Summary], title: str) -> Table:
-    """Our rows in the paper's columns, each statistic with its 95 % interval, then the cost."""
-    header = ("Editor", *_COLUMNS, "retains", "tokens/prompt", "calls/edit", "s/edit")
-    return Table(
-        title,
-        header,
-        tuple(_row(summary) for summary in summaries),
+    """Our rows in the paper's columns, each statistic with its 95 % bootstrap interval over cases."""
+    rows = tuple((one.editor, *map(_estimate, (one.s, one.esr, one.pc, one.rr, one.esm, one.gsm))) for one in summaries)
+    return Table(title, ("Editor", *_COLUMNS), rows, ("Brackets: 95 % bootstrap interval over cases.",))
+
+
+def costs(summaries: Sequence[Summary]) -> Table:
+    """What each editor's prompts hold and cost, and RR without the model's ignorance."""
+    rows = tuple(
         (
-            "Brackets: 95 % bootstrap interval over cases. RR known: neighbours the unedited model answers right.",
-            "retains, tokens: mean per prompt. calls, s: per edit with all its probes.",
-        ),
+            one.editor,
+            _estimate(one.rr_known),
+            f"{one.shots:.2f}",
+            "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
+            f"{one.calls:.1f}",
+            f"{one.seconds:.3f}",
+        )
+        for one in summaries
     )
+    header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
+    note = "RR known: on neighbours the unedited model answers right. An edit counts with all its probes."
+    return Table("Retention of what was known, and cost", header, rows, (note,))
 
 
 def published(model: str | None = None) -> Table:
@@ -78,10 +89,9 @@ def published(model: str | None = None) -> Table:
 
 def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
     """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
-    names = [name for name in _COLUMNS if name != "RR known"]
-    cells = [_estimate(paired_difference(ours, theirs, METRICS[name]), signed=True) for name in names]
+    cells = [_estimate(paired_difference(ours, theirs, METRICS[name]), signed=True) for name in _COLUMNS]
     title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
-    return Table(title, ("", *names), (("difference", *cells),), ("An interval that excludes 0 is a difference.",))
+    return Table(title, ("", *_COLUMNS), (("difference", *cells),), ("An interval that excludes 0 is a difference.",))
 
 
 def as_markdown(table: Table) -> str:
@@ -93,15 +103,13 @@ def as_markdown(table: Table) -> str:
     return f"**{table.title}**\n\n{drawn}\n" + (f"\n{notes}\n" if notes else "")
 
 
-def _row(summary: Summary) -> tuple[str, ...]:
-    estimates = (summary.s, summary.esr, summary.pc, summary.rr, summary.rr_known, summary.esm, summary.gsm)
-    tokens = "n/a" if summary.prompt_tokens is None else f"{summary.prompt_tokens:.0f}"
-    cost = (f"{summary.shots:.2f}", tokens, f"{summary.calls:.0f}", f"{summary.seconds:.2f}")
-    return (summary.editor, *(_estimate(estimate) for estimate in estimates), *cost)
-
-
 def _estimate(estimate: Estimate, *, signed: bool = False) -> str:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "n/a"
     sign = "+" if signed else ""
-    return f"{estimate.value:{sign}.2f} [{estimate.low:{sign}.2f}, {estimate.high:{sign}.2f}]"
+    return f"{estimate.value:{sign}.3f} [{_short(estimate.low)},{_short(estimate.high)}]"
+
+
+def _short(value: float) -> str:
+    """Two decimals without the zero ahead of the point: intervals stand in narrow columns."""
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"

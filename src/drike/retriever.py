@@ -44,7 +44,7 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Ranking:
-    """A pool in policy order, best first. `order[j]` is the pool index of the j-th retain, `probs[j]` its probability."""
+    """A pool in policy order, best first: `order[j]` is the pool index of the j-th retain, `probs[j]` its p."""
 
     retains: tuple[Demonstration, ...]
     order: tuple[int, ...]
@@ -105,13 +105,13 @@ class Retriever:
         return [x, *blocks] if self.form == "dot" else [f"{x}\n\n{block}" for block in blocks]
 
     def features(self, candidates: Candidates) -> Tensor:
-        """f of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; float32, no gradient."""
+        """F of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; float32, no gradient."""
         vectors = torch.from_numpy(np.asarray(self.encoder.encode(self.texts(candidates)), dtype=np.float32))
         rms = vectors.square().mean(dim=1, keepdim=True).sqrt()
         return vectors / rms.clamp_min(1e-12)
 
     def log_probs(self, features: Tensor) -> Tensor:
-        """log p over the pool [n], differentiable in the head (Algorithm 1, lines 6-7)."""
+        """Log p over the pool [n], differentiable in the head (Algorithm 1, lines 6-7)."""
         if self.form == "cross":
             scores = self.head(features).squeeze(1)
         else:
@@ -175,8 +175,8 @@ class Retriever:
             folder = snapshot_download(name_or_path, revision=revision, allow_patterns=[_WEIGHTS, "*.json"])
         except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as problem:
             raise CheckpointError(
-                f"{name_or_path!r} is neither a folder nor a repository that can be reached ({type(problem).__name__}):
-                " "give the path of a saved retriever"
+                f"{name_or_path!r} is neither a folder nor a hub repository in reach ({type(problem).__name__}): "
+                "give the path of a saved retriever"
             ) from problem
         return cls.load(folder, encoder=encoder)
 

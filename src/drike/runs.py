@@ -93,7 +93,9 @@ def read_outcomes(path: Path) -> list[Outcome]:
                 return [outcome for outcome in outcomes if outcome.case_id != torn]
             raise RunError(f"{path}, line {number} is not JSON: delete the file and evaluate again") from problem
         if not isinstance(record, dict) or record.keys() != names:
-            raise RunError(f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again")
+            raise RunError(
+                f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
+            )
         outcomes.append(Outcome(**{**record, "aspect": Aspect(record["aspect"])}))
     return outcomes
 

@@ -16,7 +16,10 @@ from drike.prompts import Prompt
 class Editor(Protocol):
     """Turns an edit and queries into prompts. What it shows is chosen once per edit, not per query."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        ...
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """One prompt a query, in order."""

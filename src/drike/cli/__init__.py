@@ -1,0 +1,67 @@
+"""The `drike` command: the one place that prints, saves and turns errors into sentences.
+
+A file per command: `demo`, `data`, `training`, `evaluating`, `editing`, `doctor`, `embedded`; what they share:
+`opening` (data, models, encoders, run folders) and `showing` (tables, progress).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from drike.cli import data, demo, doctor, editing, embedded, evaluating, training
+from drike.cli.opening import UsageError
+from drike.cli.showing import errors as console
+from drike.datasets import DataError
+from drike.encoder import EncoderError
+from drike.models import ModelError
+from drike.pool import PoolError
+from drike.retriever import CheckpointError
+from drike.runs import RunError
+
+PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, RunError, UsageError)
+
+app = typer.Typer(
+    help="In-context knowledge editing for language models whose weights you cannot touch.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("train")(training.train)
+app.command("evaluate")(evaluating.evaluate)
+app.command("edit")(editing.edit)
+app.command("doctor")(doctor.doctor)
+app.add_typer(data.app, name="data")
+app.add_typer(embedded.app, name="tinyfacts")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 130 stopped by Ctrl-C."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    warnings.showwarning = _warn
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="drike")
+    except PROBLEMS as problem:
+        _fail(str(problem))
+    except OSError as problem:
+        where = f" ({problem.filename})" if problem.filename else ""
+        _fail(
+            f"{problem.strerror or problem}{where}: make room or choose another folder with --out; what was saved stays"
+        )
+    except KeyboardInterrupt:
+        console.print("Stopped. What was done so far is in the run's folder.", style="yellow")
+        sys.exit(130)
+
+
+def _fail(sentence: str) -> None:
+    console.print(f"Error: {sentence}", style="red", markup=False, highlight=False)
+    sys.exit(1)
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    console.print(f"Note: {message}", style="yellow", markup=False, highlight=False)

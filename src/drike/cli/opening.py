@@ -1,0 +1,131 @@
+"""What every command opens: data and its split, a model, an encoder, a run's folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from drike import datasets, tinyfacts
+from drike.cli import showing
+from drike.datasets import Dataset, splits
+from drike.datasets.splits import Parts, Split
+from drike.encoder import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.models import LanguageModel
+from drike.pool import Pool
+from drike.runs import RunError, versions, write_record
+
+TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
+
+
+class UsageError(Exception):
+    """Options that do not go together; one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A data set, its split, and a pool over its demonstration rows."""
+
+    dataset: Dataset
+    split: Split
+    parts: Parts
+    pool: Pool
+
+
+def open_data(sources: Sequence[str]) -> Dataset:
+    """The embedded benchmark by its name, or files and addresses."""
+    if list(sources) == [TINYFACTS]:
+        return datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    return datasets.load(*sources)
+
+
+def open_bench(
+    sources: Sequence[str],
+    *,
+    train: int | None,
+    test: int | None,
+    editable: int | None,
+    seed: int,
+    encoder: str,
+    deal_seed: int = 0,
+) -> Bench:
+    """Load, split and embed. `None` sizes are the paper's, or what the data set can give."""
+    dataset = open_data(sources)
+    if editable is None and list(sources) == [TINYFACTS]:
+        editable = tinyfacts.EDITABLE
+    split = splits.draw(dataset, editable=editable, train=train, test=test, seed=seed)
+    parts = splits.parts(split, dataset)
+    pool = Pool(parts.demonstrations, open_encoder(encoder), seed=deal_seed)
+    return Bench(dataset, split, parts, pool)
+
+
+def open_encoder(name: str = MINILM) -> TextEncoder:
+    """A frozen text encoder with its features on disk; many texts at once show a bar."""
+    return _Watched(load_encoder(name), "encoding")
+
+
+class _Watched:
+    """An encoder that shows a bar while it has many texts to do."""
+
+    def __init__(self, encoder: TextEncoder, what: str) -> None:
+        self._encoder, self._what = encoder, what
+        self.name, self.dim = encoder.name, encoder.dim
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """As the encoder, with a bar of its own unless the caller watches."""
+        if progress is not None or len(texts) < 200:
+            return self._encoder.encode(texts, progress)
+        with showing.progress(self._what) as (bar, task):
+            return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def open_model(name: str, *, template: str = "plain", device: str | None = None) -> LanguageModel:
+    """`embedded`, `reader` (the closed-form observer of TinyFacts), or any causal model by path or hub name."""
+    if name == READER:
+        from drike.models.reader import BayesianReader
+        from drike.tinyfacts.templates import TEMPLATES
+
+        return BayesianReader(tinyfacts.facts(), TEMPLATES)
+    if template not in ("plain", "chat"):
+        raise UsageError(f"--template must be plain or chat, not {template}")
+    from drike.models.huggingface import load
+
+    where = str(tinyfacts.model_path()) if name == EMBEDDED else name
+    return load(where, template=template, device=device)  # type: ignore[arg-type]
+
+
+def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
+    """What a run's folder says of a model: as it was asked for, and what its backend tells."""
+    told = model.describe() if hasattr(model, "describe") else None
+    return {"asked": name, **(asdict(told) if told is not None else {"name": model.name})}
+
+
+def new_run(out: Path | None, command: str) -> Path:
+    """A fresh folder for a run: `out`, or runs/<date>-<command>. Raises RunError if it already holds a run."""
+    folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
+    if (folder / "run.json").exists():
+        raise RunError(f"{folder} already holds a run: choose another --out or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def record_run(folder: Path, bench: Bench, model: Mapping[str, object], settings: Mapping[str, object]) -> None:
+    """Write run.json and split.json: what is needed to do the run again."""
+    data = [{"given": s.given, "sha256": s.sha256, "rows": s.rows, "form": s.form} for s in bench.dataset.sources]
+    write_record(
+        folder,
+        "run.json",
+        {
+            "command": ["drike", *sys.argv[1:]],
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "settings": dict(settings),
+            "model": dict(model),
+            "data": data,
+            "data_fingerprint": bench.dataset.fingerprint,
+            "encoder": bench.pool.encoder.name,
+            "versions": versions(),
+        },
+    )
+    bench.split.save(folder / "split.json")

@@ -1,0 +1,104 @@
+"""How things look in a terminal: tables, a training run as it goes, an evaluation as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from statistics import fmean
+
+from rich import box
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from drike.budget import Threshold
+from drike.reinforce import Episode
+from drike.report import Table
+
+console = Console(highlight=False)
+errors = Console(stderr=True)
+
+
+def draw(table: Table) -> None:
+    """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them."""
+    drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for i, heading in enumerate(table.header):
+        drawn.add_column(heading, justify="right" if i and not table.wide else "left", no_wrap=i > 0 and not table.wide)
+    for row in table.rows:
+        drawn.add_row(*(Text(cell.replace(" [", "\n[")) for cell in row))
+    if table.title:
+        console.print(f"\n{table.title}", style="bold", markup=False)
+    console.print(drawn)
+    for note in table.notes:
+        console.print(note, style="dim", markup=False)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar for long work, on standard error; silent where that is no terminal."""
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        _Status(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    )
+    with bar:
+        yield bar, bar.add_task(what, total=None)
+
+
+class _Status(ProgressColumn):
+    """The figures behind a bar."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("status", "")), style="cyan")
+
+
+def watch_training(episodes: Iterable[Episode], total: int, per_epoch: int) -> Iterator[Episode]:
+    """Pass episodes on; show the running epoch as a bar and every finished one as a line."""
+    console.print(
+        f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
+    )
+    epoch: list[Episode] = []
+    with progress("training") as (bar, task):
+        bar.update(task, total=total)
+        for episode in episodes:
+            epoch.append(episode)
+            bar.update(task, advance=1, status=f"epoch {episode.epoch}  " + "  ".join(_figures(epoch)))
+            yield episode
+            if len(epoch) == per_epoch:
+                esr, k, sigma, tokens, calls = (figure.split()[-1] for figure in _figures(epoch))
+                seconds = sum(e.seconds for e in epoch)
+                console.print(f"{episode.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {seconds:>8.1f}")
+                epoch = []
+
+
+def _figures(episodes: list[Episode]) -> tuple[str, ...]:
+    """ESR under the longest prompt tried, mean k, sigma, prompt tokens, model calls: of the episodes of one epoch."""
+    budget = episodes[-1].budget
+    tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
+    return (
+        f"ESR {fmean(episode.rewards[-1] > 0 for episode in episodes):.3f}",
+        f"k {fmean(episode.k for episode in episodes):.2f}",
+        f"sigma {budget.sigma:.4f}" if isinstance(budget, Threshold) else "sigma n/a",
+        f"tokens {sum(tokens):,}" if tokens else "tokens n/a",
+        f"calls {sum(episode.k for episode in episodes):,}",
+    )

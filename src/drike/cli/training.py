@@ -1,0 +1,156 @@
+"""`drike train`: Algorithm 1 on a data set and a model, into a run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drike import checkpoint, reinforce
+from drike.budget import Threshold
+from drike.checkpoint import Checkpoint
+from drike.cli.opening import (
+    EMBEDDED,
+    TINYFACTS,
+    Bench,
+    UsageError,
+    describe_model,
+    new_run,
+    open_bench,
+    open_encoder,
+    open_model,
+    record_run,
+)
+from drike.cli.showing import console, watch_training
+from drike.edits import EditCase
+from drike.encoder import MINILM
+from drike.models import LanguageModel
+from drike.reinforce import Switches
+from drike.retriever import FORMS, Retriever
+from drike.runs import append, episode_record
+
+Data = Annotated[
+    list[str],
+    typer.Option(
+        "--data", help="tinyfacts, or one or more files or addresses of CounterFact in its published or flat form"
+    ),
+]
+Model = Annotated[str, typer.Option("--model", help="embedded, reader, or a Hugging Face causal model by path or name")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run; default runs/DATE-COMMAND")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the split, the head's first weights and every draw")]
+Editable = Annotated[
+    int | None, typer.Option("--editable", help="First rows that may be edited; the rest demonstrates")
+]
+Encoder = Annotated[
+    str, typer.Option("--encoder", help="Text encoder that chooses the pool: path, hub name, or hashing")
+]
+Template = Annotated[str, typer.Option("--template", help="plain, or chat: the prompt as one user turn")]
+Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, ...; default the best there is")]
+
+
+def train(
+    *,
+    data: Data = [TINYFACTS],  # noqa: B006 - typer copies it
+    model: Model = EMBEDDED,
+    out: Out = None,
+    edits: Annotated[int | None, typer.Option("--edits", help="Training edits; default 300 or what there is")] = None,
+    test: Annotated[int | None, typer.Option("--test", help="Edits kept aside for testing; default 100")] = None,
+    editable: Editable = None,
+    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0)] = 1e-4,
+    seed: Seed = 0,
+    form: Annotated[str, typer.Option("--form", help="The head S_theta: dot or cross")] = FORMS[0],
+    encoder: Encoder = MINILM,
+    policy_encoder: Annotated[
+        str | None, typer.Option("--policy-encoder", help="Encoder under the head; default --encoder")
+    ] = None,
+    max_shots: Annotated[int, typer.Option("--max-shots", min=1, help="K: most retains in a prompt")] = 16,
+    flip: Annotated[
+        str, typer.Option("--flip", help="Where sigma goes on a flip: offender or algorithm1")
+    ] = "offender",
+    selection: Annotated[str, typer.Option("--selection", help="top (Algorithm 1), or sample")] = "top",
+    renormalise: Annotated[bool, typer.Option("--renormalise", help="log p_j over what is left of the pool")] = False,
+    stop_on_flip: Annotated[
+        bool, typer.Option("--stop-on-flip", help="End an episode where a retain breaks the answer")
+    ] = False,
+    retain: Annotated[str, typer.Option("--retain", help="headed (with its New Fact line), or bare")] = "headed",
+    template: Template = "plain",
+    device: Device = None,
+) -> None:
+    """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
+    _one_of("--form", form, FORMS)
+    _one_of("--flip", flip, ("offender", "algorithm1"))
+    _one_of("--selection", selection, ("top", "sample"))
+    _one_of("--retain", retain, ("headed", "bare"))
+    settings = {name: value for name, value in locals().items() if name != "out"}
+    folder = new_run(out, "train")
+    bench = open_bench(data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder)
+    asked = open_model(model, template=template, device=device)
+    switches = Switches(selection, renormalise, stop_on_flip, retain)  # type: ignore[arg-type]
+    described = describe_model(model, asked)
+    record_run(folder, bench, described, settings)
+    retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
+    budget = Threshold(0.0, max_shots, flip)  # type: ignore[arg-type]
+    run_training(
+        folder, bench, asked, retriever, budget,
+        epochs=epochs, learning_rate=learning_rate, switches=switches, seed=seed, described=described,
+    )  # fmt: skip
+    console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
+
+
+def run_training(
+    folder: Path,
+    bench: Bench,
+    model: LanguageModel,
+    retriever: Retriever,
+    budget: Threshold,
+    *,
+    epochs: int,
+    learning_rate: float,
+    switches: Switches,
+    seed: int,
+    described: Mapping[str, object],
+) -> Checkpoint:
+    """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C."""
+    cases = bench.parts.train
+    if not cases:
+        raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
+    console.print(
+        f"Training on {len(cases)} edits of {bench.dataset.name}, {epochs} epochs, model {model.name}, "
+        f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
+        markup=False,
+    )
+    _warm(bench, retriever, cases)
+    trained_on: dict[str, object] = {
+        "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
+        "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": vars(switches) | {},
+    }  # fmt: skip
+    current, done = budget, 0
+    episodes = reinforce.train(
+        model, cases, bench.pool, retriever, budget,
+        epochs=epochs, learning_rate=learning_rate, switches=switches, seed=seed,
+    )  # fmt: skip
+    try:
+        for episode in watch_training(episodes, epochs * len(cases), len(cases)):
+            append(folder / "episodes.jsonl", [episode_record(episode)])
+            current, done = episode.budget, done + 1  # type: ignore[assignment]
+            if done % len(cases) == 0:
+                checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
+    finally:
+        saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
+        if done:
+            checkpoint.save(saved, folder / "checkpoint")
+    return saved
+
+
+def _warm(bench: Bench, retriever: Retriever, cases: Sequence[EditCase]) -> None:
+    """Encode all the retriever will read in one go: batches are faster than pool by pool, and the cache keeps them."""
+    texts = [text for pool in bench.pool.candidates([case.edit for case in cases]) for text in retriever.texts(pool)]
+    retriever.encoder.encode(sorted(set(texts)))
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise UsageError(f"{option} must be {' or '.join(allowed)}, not {value}")

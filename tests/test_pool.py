@@ -1,0 +1,72 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.demonstrations import Role
+from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.encoder import HashingEncoder
+from drike.pool import Pool, PoolError
+
+
+def case(i: int, *, subject: str | None = None, relation: str = "capital", neighbours: int = 3) -> EditCase:
+    subject = subject or f"Land{i}"
+    edit = Edit(f"The {relation} of {subject} is", f"New{i % 5}", f"Old{i % 7}", subject, relation)
+    probes = [
+        rewrite_probe(edit),
+        Probe(Aspect.PARAPHRASE, f"{subject} has the {relation}", edit.target_new, edit.target_true),
+    ]
+    probes += [
+        Probe(Aspect.NEIGHBORHOOD, f"The {relation} of Land{(i + j + 1) % 60} is", f"Old{i % 7}", f"New{i % 5}")
+        for j in range(neighbours)
+    ]
+    return EditCase(str(i), edit, tuple(probes))
+
+
+RECORDS = [case(i) for i in range(60)]
+ENCODER = HashingEncoder()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 59), st.integers(0, 5))
+def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: int) -> None:
+    pool = Pool(RECORDS, ENCODER, seed=seed)
+    [candidates] = pool.candidates([RECORDS[i].edit])
+    roles = [d.role for d in candidates.dealt]
+    assert [roles.count(role) for role in Role] == [4, 12, 16]
+    assert len({d.case_id for d in candidates.dealt}) == 32
+    assert str(i) not in {d.case_id for d in candidates.dealt}
+    assert candidates.passed_over >= 1
+    for d in candidates.dealt:
+        assert RECORDS[i].edit.subject not in d.query.split()
+    assert list(candidates.similarities) == sorted(candidates.similarities, reverse=True)
+
+
+def test_the_deal_depends_on_the_edit_and_the_seed_and_on_nothing_else() -> None:
+    edits = [record.edit for record in RECORDS[:5]]
+    pool = Pool(RECORDS, ENCODER)
+    together = pool.candidates(edits)
+    assert together == [pool.candidates([edit])[0] for edit in edits]
+    assert together == Pool(RECORDS, ENCODER).candidates(edits)
+    assert together != Pool(RECORDS, ENCODER, seed=1).candidates(edits)
+
+
+def test_another_edit_of_the_same_subject_and_relation_is_passed_over() -> None:
+    twin = case(7, subject="Land3")
+    pool = Pool([*RECORDS, EditCase("twin", twin.edit, twin.probes)], ENCODER)
+    [candidates] = pool.candidates([RECORDS[3].edit])
+    assert {"3", "twin"}.isdisjoint({d.case_id for d in candidates.dealt})
+    assert candidates.passed_over == 2
+
+
+def test_records_without_neighbours_still_copy_and_update() -> None:
+    records = [case(i, neighbours=0 if i < 20 else 3) for i in range(60)]
+    [candidates] = Pool(records, ENCODER).candidates([case(60, subject="Elsewhere").edit])
+    for d in candidates.retains:
+        assert int(d.case_id) >= 20
+
+
+def test_too_few_records_say_what_to_do() -> None:
+    with pytest.raises(PoolError, match="31 records cannot give 32"):
+        Pool(RECORDS[:31], ENCODER)
+    with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
+        Pool([case(i, neighbours=0) for i in range(60)], ENCODER).candidates([RECORDS[0].edit])

@@ -1,0 +1,247 @@
+"""Training: the literal Algorithm 1 as an oracle, and laws on models that answer by a rule."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import torch
+from drike.models.scripted import ScriptedModel, ScriptedWriter
+
+from drike.budget import Flip, Fraction, Threshold
+from drike.demonstrations import Candidates, Demonstration, Role
+from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.encoder import HashingEncoder
+from drike.pool import Pool
+from drike.reinforce import Episode, Switches, rollout, train
+from drike.retriever import Retriever
+
+EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
+
+
+def candidates_of(n: int) -> Candidates:
+    fixed = [Demonstration(Role.COPY, "Fact is A", "Fact is", "A", "c")]
+    retains = [Demonstration(Role.RETAIN, f"Other {i} is B", f"Neighbour {i} is", f"R{i}", str(i)) for i in range(n)]
+    return Candidates(EDIT, tuple(fixed + retains), tuple([0.5] * (n + 1)))
+
+
+def literal_algorithm_1(
+    z: torch.Tensor, sigma: float, most: int, answers: list[bool], *, flip: Flip
+) -> tuple[int, float, list[int], torch.Tensor]:
+    """Lines 7 to 26 as printed, 1-based j and all, with p sorted in descending order; `answers[j - 1]`: y_hat = y_new.
+
+    With flip="offender" line 20 takes section 4.3's reading: the candidate at the flip counts among the remaining.
+    """
+    p = torch.softmax(z, dim=0)
+    p = p[torch.argsort(p, descending=True, stable=True)]
+    n = len(p)
+    k = min(most, len([i for i in range(1, n + 1) if p[i - 1].item() > sigma]))
+    if k == 0:
+        k = 1
+    prev_r = None
+    loss = torch.zeros((), dtype=z.dtype)
+    rewards = []
+    for j in range(1, k + 1):
+        r = +1 if answers[j - 1] else -1
+        c = (j > 1) and (prev_r == +1) and (r == -1)
+        if c:
+            first = j if flip == "offender" else j + 1
+            remaining = [p[i - 1].item() for i in range(first, n + 1)]
+            if remaining:
+                sigma = max(sigma, *remaining)
+        loss = loss + -r * torch.log(p[j - 1])
+        prev_r = r
+        rewards.append(r)
+    return k, sigma, rewards, loss
+
+
+@pytest.mark.parametrize("flip", ["offender", "algorithm1"])
+@pytest.mark.parametrize("write_only", [False, True])
+def test_rollout_agrees_with_the_literal_algorithm_over_thousands_of_episodes(flip: Flip, write_only: bool) -> None:
+    rng = random.Random(11)
+    for _ in range(1000):
+        n = rng.randint(1, 16)
+        answers = [rng.random() < 0.6 for _ in range(n)]
+        z = torch.tensor([rng.gauss(0, 2) for _ in range(n)], dtype=torch.float64, requires_grad=True)
+        sigma, most = rng.choice([0.0, rng.random() * 0.3]), rng.randint(1, 16)
+        expected_k, expected_sigma, expected_rewards, expected_loss = literal_algorithm_1(
+            z, sigma, most, answers, flip=flip
+        )
+        [expected_gradient] = torch.autograd.grad(expected_loss, z)
+
+        def rule(prompt: str, answers: list[bool] = answers) -> str:
+            return " Oslo" if answers[prompt.count("Prompt: Neighbour") - 1] else " Lima"
+
+        model = (ScriptedWriter if write_only else ScriptedModel)(rule)
+        budget = Threshold(sigma, most, flip)
+        episode, loss = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
+        [gradient] = torch.autograd.grad(loss, z)
+        assert episode.k == expected_k
+        assert list(episode.rewards) == expected_rewards
+        assert isinstance(episode.budget, Threshold)
+        assert episode.budget.sigma == pytest.approx(expected_sigma, abs=1e-12)
+        assert loss.item() == pytest.approx(expected_loss.item(), abs=1e-9)
+        assert torch.allclose(gradient, expected_gradient, atol=1e-9)
+
+
+def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
+    seen: list[str] = []
+
+    def rule(prompt: str) -> str:
+        seen.append(prompt)
+        return " Oslo"
+
+    candidates = candidates_of(5)
+    rollout(ScriptedWriter(rule), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
+    tail = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is Oslo\n\n"
+    tail += "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
+    heads = [prompt.removesuffix(tail) for prompt in seen]
+    assert len(heads) == 5 and all(head != prompt for head, prompt in zip(heads, seen, strict=True))
+    for shorter, longer in pairwise(heads):
+        assert longer.startswith(shorter) and longer != shorter
+    assert "Neighbour 4" in heads[0]  # the most probable retain is the first to be shown
+
+
+def test_stopping_on_a_flip_asks_nothing_behind_it() -> None:
+    def rule(prompt: str) -> str:
+        return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
+
+    log_p = torch.log_softmax(torch.arange(8.0), dim=0)
+    went_on, _ = rollout(ScriptedWriter(rule), candidates_of(8), log_p, Threshold())
+    stopped, _ = rollout(
+        ScriptedWriter(rule), candidates_of(8), log_p, Threshold(), switches=Switches(stop_on_flip=True)
+    )
+    assert stopped.rewards == (1, 1, -1)
+    assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
+    assert stopped.budget == went_on.budget
+
+
+def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
+    model = ScriptedWriter(lambda prompt: " Oslo")
+    log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
+    firsts = [0] * 5
+    for seed in range(400):
+        episode, _ = rollout(
+            model,
+            candidates_of(5),
+            log_p,
+            Threshold(0.08),
+            switches=Switches(selection="sample"),
+            rng=random.Random(seed),
+        )
+        assert sorted(episode.order) == list(range(5))
+        firsts[episode.order[0]] += 1
+        assert all(p > 0.08 for p in episode.probs[: episode.k]) or episode.k == 1
+    expected = log_p.exp() * 400
+    assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
+    with pytest.raises(ValueError, match="random"):
+        rollout(model, candidates_of(5), log_p, Threshold(), switches=Switches(selection="sample"))
+
+
+def test_renormalised_log_probabilities_are_those_of_the_draws() -> None:
+    log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
+    model = ScriptedWriter(lambda prompt: " Oslo")
+    _, loss = rollout(model, candidates_of(3), log_p, Threshold(), switches=Switches(renormalise=True))
+    p = log_p.exp()
+    expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
+
+
+# -- laws of training ------------------------------------------------------------------------------------------------
+
+
+KINDS = ("river", "opera", "planet", "pepper")
+
+
+def world(n: int = 120) -> list[EditCase]:
+    """Cases whose neighbours are of one of four kinds, told by their words."""
+    rng = random.Random(5)
+    cases = []
+    for i in range(n):
+        edit = Edit(f"The mayor of Town{i} is", f"New{i}", f"Old{i}", f"Town{i}", "mayor")
+        kind = KINDS[i % len(KINDS)]
+        neighbour = f"The {kind} {kind} {kind} number {rng.randrange(1000)} is"
+        probes = (
+            rewrite_probe(edit),
+            Probe(Aspect.PARAPHRASE, f"Town{i} is led by", edit.target_new, edit.target_true),
+            Probe(Aspect.NEIGHBORHOOD, neighbour, f"Old{i}", f"New{i}"),
+        )
+        cases.append(EditCase(str(i), edit, probes))
+    return cases
+
+
+def trained(
+    rule: Callable[[str], str], *, form: str, epochs: int = 5
+) -> tuple[list[Episode], Retriever, Pool, list[EditCase]]:
+    cases = world()
+    encoder = HashingEncoder()
+    pool = Pool(cases[20:], encoder)
+    retriever = Retriever(encoder, form=form, seed=1)  # type: ignore[arg-type]
+    episodes = list(train(ScriptedModel(rule), cases[:20], pool, retriever, epochs=epochs, learning_rate=1e-2))
+    return episodes, retriever, pool, cases
+
+
+def new_object_of(prompt: str) -> str:
+    return prompt.rpartition("New Fact: ")[2].splitlines()[0].rpartition(" is")[2]
+
+
+@pytest.mark.parametrize("form", ["dot", "cross"])
+def test_training_ranks_the_only_helpful_kind_first_and_cuts_the_rest(form: str) -> None:
+    def needs_a_river_and_nothing_else_last(prompt: str) -> str:
+        """Right while the newest retain is a river: any other kind breaks the answer."""
+        shown = [line for line in prompt.splitlines() if any(line.startswith(f"Prompt: The {kind}") for kind in KINDS)]
+        return new_object_of(prompt) if shown and "river" in shown[-1] else " nothing"
+
+    episodes, retriever, pool, cases = trained(needs_a_river_and_nothing_else_last, form=form, epochs=8)
+    budget = episodes[-1].budget
+    assert isinstance(budget, Threshold)
+    rivers, kept, first = 0, 0, 0
+    for candidates in pool.candidates([case.edit for case in cases[:20]]):
+        ranking = retriever.rank(candidates)
+        k = budget.keep(ranking.probs)
+        first += "river" in ranking.retains[0].query
+        rivers += sum("river" in d.query for d in ranking.retains[:k])
+        kept += k
+    assert first >= 18
+    assert rivers / kept >= 0.8
+    assert kept / 20 < 8
+
+
+def test_where_every_further_retain_breaks_the_answer_k_goes_to_1() -> None:
+    def only_one(prompt: str) -> str:
+        return new_object_of(prompt) if prompt.count("number") == 1 else " nothing"
+
+    episodes, _, _, _ = trained(only_one, form="dot")
+    assert [episode.k for episode in episodes[-20:]] == [1] * 20
+    assert episodes[0].k == 16
+
+
+def test_where_nothing_breaks_sigma_stays_0_and_everything_is_kept() -> None:
+    episodes, _, _, _ = trained(new_object_of, form="dot", epochs=1)
+    assert {episode.k for episode in episodes} == {16}
+    assert episodes[-1].budget == Threshold()
+
+
+def test_training_repeats_with_its_seed_and_leaves_global_seeds_alone() -> None:
+    def rule(prompt: str) -> str:
+        return new_object_of(prompt) if len(prompt) % 3 else " nothing"
+
+    torch.manual_seed(4)
+    before = torch.random.get_rng_state()
+    first, one, _, _ = trained(rule, form="cross", epochs=2)
+    again, other, _, _ = trained(rule, form="cross", epochs=2)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert [e.rewards for e in first] == [e.rewards for e in again]
+    assert torch.equal(one.head.weight, other.head.weight)
+
+
+def test_a_fixed_fraction_is_trained_under_but_never_changes() -> None:
+    cases = world()
+    encoder = HashingEncoder()
+    retriever = Retriever(encoder)
+    model = ScriptedModel(new_object_of)
+    episodes = list(train(model, cases[:3], Pool(cases[20:], encoder), retriever, Fraction(0.5), epochs=1))
+    assert [episode.k for episode in episodes] == [8, 8, 8]
+    assert {episode.budget for episode in episodes} == {Fraction(0.5)}
