@@ -379,7 +379,7 @@ def test_a_tokenizer_without_offsets_uses_the_common_beginning() -> None:
 
 
 def test_batches_write_what_single_prompts_write(tokenizer: Any) -> None:
-    for make in (llama, gpt2, bloom, bart, qwen2):
+    for make in [*TREES, *OTHERS, bart]:
         model = wrap(make, tokenizer)
         prompts = [request.prompt for request in episode(8, 5)] + ["Ada", "Karl Orff was born in", "Lima"]
         together = model.generate(prompts, max_tokens=8, stop=None)
@@ -388,6 +388,8 @@ def test_batches_write_what_single_prompts_write(tokenizer: Any) -> None:
             out = model._model.generate(**ids, max_new_tokens=8, do_sample=False, pad_token_id=0)
             assert completion.text == tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
             assert completion.prompt_tokens == ids["input_ids"].shape[1]
+        saved = model.usage.tokens_read - model.usage.tokens_computed
+        assert (saved > 0) == (make in TREES)
 
 
 def test_an_answer_stops_at_its_line_but_not_before_it_begins(tokenizer: Any) -> None:

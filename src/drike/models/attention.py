@@ -159,6 +159,15 @@ def _split_attention(
     return torch.cat([causal, masked], dim=1), None
 
 
+def tree_inputs(model: PreTrainedModel, tree: TokenTree) -> dict[str, Any]:
+    """What a model is called with to read a packed tree, [1, N] each beside the masks."""
+    ids = torch.from_numpy(tree.ids)[None].to(model.device)
+    if tree.trunk == len(tree):
+        return {"input_ids": ids}  # a single path: the model's own causal attention is exact and fast
+    depth = torch.from_numpy(tree.depth)[None].to(model.device)
+    return {"input_ids": ids, "position_ids": depth, "attention_mask": tree_masks(model, tree)}
+
+
 def tree_masks(model: PreTrainedModel, tree: TokenTree) -> torch.Tensor | dict[str, torch.Tensor]:
     """The mask of a packed tree in the form the model's attention takes, one per layer type where there are several.
 

@@ -1,24 +1,29 @@
 """Greedy decoding of many prompts with a transformers model, stopping each one where its answer is over.
 
-Prompts of similar length go together, padded on the left; a batch ends as soon as all its answers have ended. Sampling
-settings, penalties and the like that a checkpoint may bring are ignored: decoding is plainly greedy, so that it agrees
-with what scoring calls greedy. Prompts do not share their prefixes yet.
+A batch is padded on the left and ends as soon as all its answers have ended. Prompts that share prefixes are first read
+as one packed tree, from which each gets its own copy of the keys and values along its path; the others go together by
+length. Sampling settings, penalties and the like that a checkpoint may bring are for the caller to take away.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from transformers import DynamicCache
 
 from drike.models import Completion
-from drike.models.attention import forget_length
+from drike.models.attention import forget_length, tree_inputs
+from drike.models.token_trie import build_tree, packs
 from drike.models.tokenise import decode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_CACHED = 4  # keys and values may be held of this many times the tokens of a forward
 _PAD = 0  # any token does: padding is masked before a prompt and cut off behind an answer
 
 
@@ -28,8 +33,10 @@ def write(
     prompts: Sequence[tuple[int, ...]],
     max_tokens: int,
     stop: str | None,
+    *,
+    share: bool = False,
 ) -> list[Completion]:
-    """Completions of a batch of tokenised prompts, in order."""
+    """Completions of a batch of tokenised prompts, in order; share: read their common prefixes once."""
     longest = max(map(len, prompts))
     ends = _ends_of_text(model)
     ids = torch.tensor([[_PAD] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
@@ -50,6 +57,7 @@ def write(
             max_new_tokens=max_tokens,
             stopping_criteria=[over],
             pad_token_id=_PAD,
+            **({"past_key_values": _shared_cache(model, prompts)} if share else {}),
         )
     completions = []
     for row, written in enumerate(output[:, longest:].tolist()):
@@ -81,6 +89,35 @@ def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> l
             result[-1].append(i)
         else:
             result.append([i])
+    return result
+
+
+def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]:
+    """Indices of prompts that gain by being read as one tree of at most `budget` tokens; not every prompt is in one."""
+    result = []
+    for group in packs(prompts, budget, unrelated=0):
+        whole = [prompts[i] for i in group]
+        longest = max(map(len, whole))
+        # Two prompts of one token have nothing to share, and the last token is read with the answer.
+        if min(map(len, whole)) > 1 and 2 * len(build_tree(whole)) <= sum(map(len, whole)):
+            rows = max(2, _CACHED * budget // longest)
+            result += [group[i : i + rows] for i in range(0, len(group), rows)]
+    return result
+
+
+def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]]) -> DynamicCache:
+    """Keys and values of the prompts without their last tokens, each [batch, heads, longest - 1, size of a head]."""
+    tree = build_tree([prompt[:-1] for prompt in prompts])
+    packed, result = DynamicCache(), DynamicCache()
+    keep = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+    model(**tree_inputs(model, tree), past_key_values=packed, use_cache=True, **keep)
+    longest = max(map(len, tree.paths))
+    paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])
+    where = torch.from_numpy(paths).to(model.device)
+    layers: Any = packed.layers
+    for i, layer in enumerate(layers):
+        keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
+        result.update(keys, values, i)
     return result
 
 

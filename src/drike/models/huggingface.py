@@ -22,7 +22,7 @@ from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Sco
 from drike.models.attention import Plan, context_window, tolerates_padding, use_given_masks
 from drike.models.decoding import batches, write
 from drike.models.loading import open_checkpoint
-from drike.models.scoring import Reading
+from drike.models.scoring import Reading, distinct_tokens
 from drike.models.sharing import SharedReader
 from drike.models.tokenise import Encoded, Template, encode_prompts, encode_requests, text_after
 
@@ -154,15 +154,28 @@ class HuggingFaceModel:
         encoded = encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
-        completions: dict[int, Completion] = {}
-        for batch in batches(encoded, self._reader.budget, padding=tolerates_padding(self._model)):
-            written = write(self._model, self._tokenizer, [encoded[i] for i in batch], max_tokens, stop)
-            completions.update(zip(batch, written, strict=True))
-        result = [completions[i] for i in range(len(prompts))]
-        read = sum((c.prompt_tokens or 0) + (c.completion_tokens or 0) for c in result)
-        spent = time.perf_counter() - began
-        self._usage += Usage(1, len(prompts), tokens_read=read, tokens_computed=read, seconds=spent)
+        result = self._write(encoded, max_tokens, stop)
+        self._usage += Usage(
+            calls=1,
+            prompts=len(prompts),
+            tokens_read=sum(map(len, encoded)) + sum(c.completion_tokens or 0 for c in result),
+            seconds=time.perf_counter() - began,
+        )
         return result
+
+    def _write(self, prompts: list[tuple[int, ...]], max_tokens: int, stop: str | None) -> list[Completion]:
+        padding = tolerates_padding(self._model)
+        shared = self._reader.families(prompts) if padding else []
+        rest = sorted(set(range(len(prompts))).difference(*shared))
+        alone = batches([prompts[i] for i in rest], self._reader.budget, padding)
+        completions: dict[int, Completion] = {}
+        for batch, share in [(b, True) for b in shared] + [([rest[i] for i in b], False) for b in alone]:
+            together = [prompts[i] for i in batch]
+            written = write(self._model, self._tokenizer, together, max_tokens, stop, share=share)
+            completions.update(zip(batch, written, strict=True))
+            tokens = distinct_tokens(together) if share else sum(map(len, together))
+            self._usage += Usage(tokens_computed=tokens + sum(c.completion_tokens or 0 for c in written))
+        return [completions[i] for i in range(len(prompts))]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Scores of the continuations, in order; prefixes that requests share are read once.

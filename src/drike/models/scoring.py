@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drike.models.attention import forget_length, tree_masks
-from drike.models.token_trie import TokenTree, build_tree
+from drike.models.attention import forget_length, tree_inputs
+from drike.models.token_trie import build_tree
 from drike.models.tokenise import Encoded
 
 if TYPE_CHECKING:
@@ -75,27 +75,19 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded]) -> list[Read
     tree = build_tree([request.ids for request in requests])
     needed = [path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)]
     rows = np.unique(np.concatenate(needed))
-    logits = _logits(model, rows, **_tree_inputs(model, tree))[0]
+    logits = _logits(model, rows, **tree_inputs(model, tree))[0]
     return _readings(logits, requests, [np.searchsorted(rows, own) for own in needed])
 
 
-def distinct_tokens(requests: Sequence[Encoded]) -> int:
-    """Tokens `score_tree` reads for these requests."""
-    return len(build_tree([request.ids for request in requests]))
+def distinct_tokens(sequences: Sequence[Sequence[int]]) -> int:
+    """Tokens a packed tree of these sequences holds."""
+    return len(build_tree(sequences))
 
 
 def disagreement(a: Sequence[Reading], b: Sequence[Reading]) -> float:
     """Largest difference of a token's log-probability between two readings of the same requests, in nats."""
     pairs = zip(a, b, strict=True)
     return max(abs(x - y) for one, other in pairs for x, y in zip(one.logprobs, other.logprobs, strict=True))
-
-
-def _tree_inputs(model: PreTrainedModel, tree: TokenTree) -> dict[str, Any]:
-    ids = torch.from_numpy(tree.ids)[None].to(model.device)
-    if tree.trunk == len(tree):
-        return {"input_ids": ids}  # a single path: the model's own causal attention is exact and fast
-    depth = torch.from_numpy(tree.depth)[None].to(model.device)
-    return {"input_ids": ids, "position_ids": depth, "attention_mask": tree_masks(model, tree)}
 
 
 @torch.inference_mode()

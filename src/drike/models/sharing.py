@@ -15,7 +15,7 @@ import torch
 
 from drike.models import ModelError, Usage
 from drike.models.attention import Plan, Way, encoding_of, keeps_length, plan
-from drike.models.decoding import batches
+from drike.models.decoding import batches, families
 from drike.models.scoring import Reading, disagreement, distinct_tokens, score_batch, score_naively, score_tree
 from drike.models.token_trie import packs
 from drike.models.tokenise import Encoded
@@ -69,6 +69,13 @@ class SharedReader:
                 used += spent
         return [readings[i] for i in range(len(requests))], used
 
+    def families(self, prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
+        """Indices of prompts to be read as one tree before they are answered; none where this model allows no tree."""
+        found = families(prompts, self.budget) if self.plan.way == "tree" else []
+        if found and not self._checked:
+            self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in found[0]])
+        return found if self.plan.way == "tree" else []
+
     def _groups(self, ids: Sequence[tuple[int, ...]]) -> list[list[int]]:
         if self.plan.way == "tree":
             return packs(ids, self.budget, UNRELATED_TOKENS)
@@ -81,7 +88,7 @@ class SharedReader:
         if self.plan.way == "naive" or len(requests) == 1 or beyond:
             return score_naively(self._model, requests), alone
         if self.plan.way == "tree":
-            read, tokens = score_tree, distinct_tokens(requests)
+            read, tokens = score_tree, distinct_tokens([request.ids for request in requests])
         else:
             read, tokens = score_batch, len(requests) * max(lengths)
         used = Usage(forwards=1, tokens_computed=tokens)
