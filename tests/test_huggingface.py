@@ -321,6 +321,9 @@ def test_running_out_of_memory_halves_the_budget(tokenizer: Any, monkeypatch: py
     with pytest.warns(UserWarning, match="out of memory"):
         assert off(model.score(requests), expected) < 1e-4
     assert model.usage.forwards > 1
+    prompts = [request.prompt for request in requests]
+    roomy = wrap(llama, tokenizer)
+    assert model.generate(prompts, 3, None) == roomy.generate(prompts, 3, None)
     with pytest.raises(ModelError, match="memory does not hold one prompt"):
         model.score([Request(f"{requests[-1].prompt} Oslo and", " Rome")])
 

@@ -154,7 +154,7 @@ class HuggingFaceModel:
         encoded = encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
-        result = self._write(encoded, max_tokens, stop)
+        result = self._reader.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
         self._usage += Usage(
             calls=1,
             prompts=len(prompts),

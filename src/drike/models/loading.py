@@ -23,20 +23,14 @@ _REACH_SECONDS = 10.0
 
 def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A causal language model and its tokenizer; dtype None keeps the weights as stored. Raises ModelError."""
-    from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     with _quietly():
-        where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": _is_here(name_or_path)}
         try:
-            tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
-            opened: Any = AutoModelForCausalLM.from_pretrained(
-                name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
-            )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-            raise _refusal(name_or_path, error) from error
-        model, report = opened
-        missing = sorted(report["missing_keys"])
+            model, tokenizer, missing = _read(name_or_path, dtype, local=True)
+        except OSError as error:
+            if Path(name_or_path).is_dir():
+                raise _refusal(name_or_path, error) from error
+            _ask_hub(name_or_path)
+            model, tokenizer, missing = _read(name_or_path, dtype, local=False)
         if missing:
             raise ModelError(
                 f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): "
@@ -49,9 +43,35 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
     return model, tokenizer
 
 
-def _is_here(name_or_path: str) -> bool:
-    """Whether a checkpoint needs no network: a folder, or a name in the cache. Raises ModelError if it is nowhere."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
+def _read(
+    name_or_path: str, dtype: torch.dtype | None, *, local: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, list[str]]:
+    """Model, tokenizer, and the names of weights the checkpoint does not hold.
+
+    local: look in folders and the cache only, and let OSError out where nothing is found.
+    """
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
+        opened: Any = AutoModelForCausalLM.from_pretrained(
+            name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
+        )
+    except OSError as error:
+        if local:
+            raise
+        raise _refusal(name_or_path, error) from error
+    except (ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        raise _refusal(name_or_path, error) from error
+    model, report = opened
+    return model, tokenizer, sorted(report["missing_keys"])
+
+
+def _ask_hub(name: str) -> None:
+    """Raise ModelError unless the hub has this model. Asked once and briefly: loaders would try for half a minute."""
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError: of whichever HTTP library it uses
         GatedRepoError,
         HFValidationError,
@@ -60,28 +80,16 @@ def _is_here(name_or_path: str) -> bool:
     )
 
     local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
-    if Path(name_or_path).is_dir():
-        return True
     try:
-        if isinstance(try_to_load_from_cache(name_or_path, "config.json"), str):
-            return True
-        # Asked once and briefly: the loaders below would try for half a minute before they give up.
-        HfApi().model_info(name_or_path, timeout=_REACH_SECONDS)
+        HfApi().model_info(name, timeout=_REACH_SECONDS)
     except HFValidationError as error:
-        raise ModelError(f"there is no model folder {name_or_path!r}: {local}, or a hub name") from error
+        raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
     except GatedRepoError as error:
-        raise ModelError(
-            f"the hub asks for a licence before it gives {name_or_path}: log in with `hf auth login`"
-        ) from error
+        raise ModelError(f"the hub asks for a licence before it gives {name}: log in with `hf auth login`") from error
     except RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{name_or_path} is neither a folder nor a model on the hub: mend the name, or {local}"
-        ) from error
+        raise ModelError(f"{name} is neither a folder nor a model on the hub: mend the name, or {local}") from error
     except (HTTPError, OSError) as error:
-        raise ModelError(
-            f"{name_or_path} is not a folder or in the cache, and the hub cannot be reached: {local}"
-        ) from error
-    return False
+        raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
 
 
 def _refusal(name_or_path: str, error: Exception) -> ModelError:

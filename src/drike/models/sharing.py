@@ -8,8 +8,8 @@ themselves. Where the two disagree, one warning is given and the next slower way
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Below this many tokens attention costs little beside the rest, so strangers may share a forward.
 UNRELATED_TOKENS = 512
 
+Result = TypeVar("Result")
+
 _NEXT: dict[Way, Way] = {"tree": "batch", "batch": "naive"}
 
 
@@ -41,15 +43,18 @@ class SharedReader:
         self._checked = 0
 
     def read(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
-        """Readings in order, with the forwards and tokens they took.
+        """Readings in order, with the forwards and tokens they took."""
+        return self.within_memory(lambda: self._read(requests), [len(request.ids) for request in requests])
+
+    def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
+        """What `work` returns, which reads texts of these lengths by the budget.
 
         Running out of memory halves the budget, with a warning, and starts again; ModelError when that no longer helps.
         """
         while True:
             try:
-                return self._read(requests)
+                return work()
             except torch.OutOfMemoryError as error:
-                lengths = [len(request.ids) for request in requests]
                 if self.budget < max(lengths):
                     raise ModelError("the device's memory does not hold one prompt: use shorter ones") from error
                 self.budget = min(self.budget, sum(lengths)) // 2
