@@ -3,31 +3,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.demonstrations import Role
-from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.edits import EditCase
 from drike.encoder import HashingEncoder
 from drike.pool import Pool, PoolError
+from worlds import CAPITALS as RECORDS
+from worlds import capital as case
 
-
-def case(i: int, *, subject: str | None = None, relation: str = "capital", neighbours: int = 3) -> EditCase:
-    subject = subject or f"Land{i}"
-    edit = Edit(f"The {relation} of {subject} is", f"New{i % 5}", f"Old{i % 7}", subject, relation)
-    probes = [
-        rewrite_probe(edit),
-        Probe(Aspect.PARAPHRASE, f"{subject} has the {relation}", edit.target_new, edit.target_true),
-    ]
-    probes += [
-        Probe(Aspect.NEIGHBORHOOD, f"The {relation} of Land{(i + j + 1) % 60} is", f"Old{i % 7}", f"New{i % 5}")
-        for j in range(neighbours)
-    ]
-    return EditCase(str(i), edit, tuple(probes))
-
-
-RECORDS = [case(i) for i in range(60)]
 ENCODER = HashingEncoder()
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 59), st.integers(0, 5))
+@given(st.integers(0, 62), st.integers(0, 5))
 def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: int) -> None:
     pool = Pool(RECORDS, ENCODER, seed=seed)
     [candidates] = pool.candidates([RECORDS[i].edit])

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from drike.models.scripted import ScriptedModel, ScriptedWriter
 
 from drike.budget import Flip, Fraction, Threshold
 from drike.demonstrations import Candidates, Demonstration, Role
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoder import HashingEncoder
+from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.pool import Pool
 from drike.reinforce import Episode, Switches, rollout, train
 from drike.retriever import Retriever

@@ -1,1 +1,121 @@
-"""drike: in-context knowledge editing for language models whose weights you cannot touch."""
+"""drike: in-context knowledge editing for language models whose weights you cannot touch.
+
+The public names, spelled out. Importing this does nothing: a name is fetched from its module when it is first used, so
+that neither torch nor transformers is loaded before a model or a retriever is wanted.
+"""
+
+from importlib import import_module as _import
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drike.budget import Fraction, Threshold
+    from drike.checkpoint import Checkpoint
+    from drike.checkpoint import load as load_checkpoint
+    from drike.checkpoint import save as save_checkpoint
+    from drike.datasets import load as load_dataset
+    from drike.datasets.splits import draw as draw_split
+    from drike.datasets.splits import parts as parts_of
+    from drike.demonstrations import Demonstration, Role
+    from drike.edited import EditedModel, Explanation
+    from drike.editors.editcot import EditCoT, EditCoTFull
+    from drike.editors.factprompt import FactPrompt
+    from drike.editors.ike import IKE
+    from drike.editors.unedited import Unedited
+    from drike.edits import Aspect, Edit, EditCase, Probe
+    from drike.encoder import load_encoder
+    from drike.evaluate import evaluate
+    from drike.metrics import Outcome, Summary, paired_difference, summarise
+    from drike.models import LanguageModel, ScoringModel
+    from drike.models.huggingface import load as load_model
+    from drike.models.reader import BayesianReader
+    from drike.models.scripted import ScriptedModel, ScriptedWriter
+    from drike.pool import Pool
+    from drike.reinforce import Episode, Switches, train
+    from drike.retriever import Retriever, Similarity
+
+_HOMES = {
+    "drike.budget": ("Fraction", "Threshold"),
+    "drike.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
+    "drike.datasets": ("load_dataset",),
+    "drike.datasets.splits": ("draw_split", "parts_of"),
+    "drike.demonstrations": ("Demonstration", "Role"),
+    "drike.edited": ("EditedModel", "Explanation"),
+    "drike.editors.editcot": ("EditCoT", "EditCoTFull"),
+    "drike.editors.factprompt": ("FactPrompt",),
+    "drike.editors.ike": ("IKE",),
+    "drike.editors.unedited": ("Unedited",),
+    "drike.edits": ("Aspect", "Edit", "EditCase", "Probe"),
+    "drike.encoder": ("load_encoder",),
+    "drike.evaluate": ("evaluate",),
+    "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
+    "drike.models": ("LanguageModel", "ScoringModel"),
+    "drike.models.huggingface": ("load_model",),
+    "drike.models.reader": ("BayesianReader",),
+    "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
+    "drike.pool": ("Pool",),
+    "drike.reinforce": ("Episode", "Switches", "train"),
+    "drike.retriever": ("Retriever", "Similarity"),
+}
+_CALLED = {
+    "load_checkpoint": "load",
+    "save_checkpoint": "save",
+    "load_dataset": "load",
+    "load_model": "load",
+    "draw_split": "draw",
+    "parts_of": "parts",
+}  # public name -> name at home
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "IKE",
+    "Aspect",
+    "BayesianReader",
+    "Checkpoint",
+    "Demonstration",
+    "Edit",
+    "EditCase",
+    "EditCoT",
+    "EditCoTFull",
+    "EditedModel",
+    "Episode",
+    "Explanation",
+    "FactPrompt",
+    "Fraction",
+    "LanguageModel",
+    "Outcome",
+    "Pool",
+    "Probe",
+    "Retriever",
+    "Role",
+    "ScoringModel",
+    "ScriptedModel",
+    "ScriptedWriter",
+    "Similarity",
+    "Summary",
+    "Switches",
+    "Threshold",
+    "Unedited",
+    "draw_split",
+    "evaluate",
+    "load_checkpoint",
+    "load_dataset",
+    "load_encoder",
+    "load_model",
+    "paired_difference",
+    "parts_of",
+    "save_checkpoint",
+    "summarise",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Fetch a public name from its module."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'drike' has no attribute {name!r}")
+    return getattr(_import(_HOME[name]), _CALLED.get(name, name))
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

@@ -51,8 +51,11 @@ def equals(text: str, target: str) -> bool:
 
 
 def ends_word(following: str) -> bool:
-    """Whether text that starts with `following` has left the word before it ("" stands for the end of the text)."""
-    return not following[:1].isalnum()
+    """Whether text that starts with `following` has left the word before it ("" stands for the end of the text).
+
+    Half a character (a byte-level token cut inside one) is taken for a letter.
+    """
+    return not (following[:1].isalnum() or following[:1] == "\N{REPLACEMENT CHARACTER}")
 
 
 def ends_answer(following: str) -> bool:

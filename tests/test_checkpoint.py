@@ -1,0 +1,94 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from drike import checkpoint
+from drike.budget import Budget, Fraction, Threshold
+from drike.checkpoint import Checkpoint
+from drike.encoder import HashingEncoder
+from drike.pool import Pool
+from drike.retriever import FORMS, CheckpointError, Retriever
+from worlds import CAPITALS
+
+ENCODER = HashingEncoder()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5)])
+def test_what_is_saved_is_what_is_loaded(tmp_path: Path, form, budget: Budget) -> None:  # type: ignore[no-untyped-def]
+    retriever = Retriever(ENCODER, form=form, seed=3)
+    checkpoint.save(Checkpoint(retriever, budget, {"model": "m", "seed": 3}), tmp_path / "c")
+    loaded = checkpoint.load(tmp_path / "c")
+    assert loaded.budget == budget and loaded.trained_on == {"model": "m", "seed": 3}
+    [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
+    assert loaded.retriever.rank(candidates) == retriever.rank(candidates)
+    assert not [path for path in (tmp_path / "c").iterdir() if path.suffix not in (".json", ".safetensors")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_policy_is_a_distribution_and_only_its_head_learns(form) -> None:  # type: ignore[no-untyped-def]
+    retriever = Retriever(ENCODER, form=form)
+    [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
+    features = retriever.features(candidates)
+    log_p = retriever.log_probs(features)
+    assert log_p.shape == (16,)
+    assert log_p.exp().sum().item() == pytest.approx(1, abs=1e-5)
+    assert torch.allclose(features.square().mean(dim=1), torch.ones(len(features)), atol=1e-4)
+    log_p[0].backward()
+    assert not features.requires_grad
+    assert all(weight.grad is not None for weight in retriever.head.parameters())
+
+
+def test_a_retriever_alone_goes_to_disk_and_back(tmp_path: Path) -> None:
+    retriever = Retriever(ENCODER, form="cross", seed=9)
+    retriever.save(tmp_path)
+    loaded = Retriever.from_pretrained(str(tmp_path))
+    assert torch.equal(loaded.head.weight, retriever.head.weight)
+
+
+def damage(folder: Path, kind: str) -> None:
+    weights, budget, description = (folder / name for name in ("head.safetensors", "budget.json", "retriever.json"))
+    match kind:
+        case "no budget":
+            budget.unlink()
+        case "no description":
+            description.unlink()
+        case "no weights":
+            weights.unlink()
+        case "torn weights":
+            weights.write_bytes(weights.read_bytes()[:-40])
+        case "torn json":
+            budget.write_text(budget.read_text()[:20])
+        case "not an object":
+            description.write_text("[1]")
+        case "another form":
+            description.write_text(json.dumps(json.loads(description.read_text()) | {"form": "maze"}))
+        case "another shape":
+            Retriever(HashingEncoder(64)).save(folder / "other")
+            (folder / "other" / "head.safetensors").replace(weights)
+        case "no sigma of this world":
+            budget.write_text(json.dumps({"budget": {"kind": "threshold", "sigma": 7}, "trained_on": {}}))
+        case "unknown budget":
+            budget.write_text(json.dumps({"budget": {"kind": "mood"}, "trained_on": {}}))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "no budget", "no description", "no weights", "torn weights", "torn json", "not an object", "another form",
+        "another shape", "no sigma of this world", "unknown budget",
+    ],
+)  # fmt: skip
+def test_a_damaged_checkpoint_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold(), {}), tmp_path)
+    damage(tmp_path, kind)
+    with pytest.raises(CheckpointError, match=str(tmp_path)):
+        checkpoint.load(tmp_path)
+
+
+def test_another_encoder_is_refused(tmp_path: Path) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold(), {}), tmp_path)
+    with pytest.raises(CheckpointError, match="trained on features of"):
+        checkpoint.load(tmp_path, encoder=HashingEncoder(64))

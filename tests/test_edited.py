@@ -1,0 +1,77 @@
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from drike.budget import Threshold
+from drike.edited import EditedModel
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.edits import Edit
+from drike.encoder import HashingEncoder
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool
+from drike.retriever import Retriever
+from worlds import CAPITALS, follows_the_fact, old_object
+
+ENCODER = HashingEncoder()
+EDITOR = IKE("DR-IKE", Pool(CAPITALS[10:], ENCODER), Retriever(ENCODER), Threshold(0.062))
+MODEL = ScriptedModel(follows_the_fact)
+ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
+
+
+def test_edits_hold_where_they_are_asked_and_nowhere_else() -> None:
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
+    assert edited.ask("The capital of Land1 is") == "New1"
+    assert edited.ask("Land2 has the capital") == "New2"
+    assert edited.ask("The capital of Land5 is") == old_object("Land5")
+
+
+def test_a_query_goes_to_the_edit_it_names_else_to_the_one_it_resembles() -> None:
+    other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
+    edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO, other])
+    assert edited.edit_for("LAND2 and its people") == TWO
+    assert edited.edit_for("Which river flows in Land1?") == other
+    assert edited.edit_for("The capital of Land1 is") == ONE
+    assert edited.edit_for("Some river flows") == other
+
+
+def test_a_gate_leaves_other_queries_to_the_model_as_it_is() -> None:
+    edited = EditedModel(MODEL, EDITOR, ONE, gate=True)
+    assert edited.prompt("The capital of Land7 is").text == "The capital of Land7 is"
+    assert edited.explain("The capital of Land7 is").edit is None
+    with pytest.raises(ValueError, match="subject"):
+        EditedModel(MODEL, EDITOR, Edit("The sky is", "green"), gate=True)
+
+
+def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
+    edited = EditedModel(MODEL, FactPrompt(), [ONE, Edit(ONE.query, "Newest", subject="Land1")])
+    assert [edit.target_new for edit in edited.edits] == ["Newest"]
+
+
+def test_no_edit_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one edit"):
+        EditedModel(MODEL, EDITOR, [])
+
+
+def test_an_explanation_agrees_with_the_prompt_and_with_the_budget() -> None:
+    edited = EditedModel(MODEL, EDITOR, ONE)
+    told = edited.explain("Land1 has the capital")
+    prompt = edited.prompt("Land1 has the capital")
+    assert told.prompt == prompt.text and told.answer == "New1"
+    assert sum(choice.kept for choice in told.choices) == prompt.shots
+    assert [choice.rank for choice in told.choices] == list(range(1, 17))
+    assert sorted(choice.nearness for choice in told.choices) == list(range(1, 17))
+    kept = [choice.probability > 0.062 for choice in told.choices]
+    assert [choice.kept for choice in told.choices] == kept or prompt.shots == 1
+
+
+def test_an_explanation_reads_in_a_terminal_a_notebook_and_a_log() -> None:
+    hostile = Edit("The capital of Land1 is", "<b>New</b>", "Old1", "Land1", "capital")
+    told = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
+    page = told._repr_html_()
+    assert "<b>" not in page and "&lt;b&gt;" in page
+    shown = StringIO()
+    Console(width=100, file=shown).print(told)
+    assert all(text in shown.getvalue() for text in ("sigma = 0.0620", "kept", "cut"))
+    assert str(told).count("\n") == 2 + 16

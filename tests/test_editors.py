@@ -1,0 +1,121 @@
+import pytest
+
+from drike.budget import Fraction, Threshold
+from drike.demonstrations import Role
+from drike.editors import Editor
+from drike.editors.editcot import EditCoT, EditCoTFull
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.editors.unedited import Unedited
+from drike.encoder import HashingEncoder
+from drike.models import Question, judge
+from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.pool import Pool
+from drike.prompts import ANSWER_CUE
+from drike.retriever import Retriever, Similarity
+from worlds import CAPITALS
+
+CASE = CAPITALS[3]
+QUERIES = [probe.query for probe in CASE.probes]
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS, ENCODER)
+IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike")
+DR_IKE = IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.05))
+
+EDITORS: list[Editor] = [Unedited(), FactPrompt(), EditCoT(), EditCoTFull(ScriptedWriter(str.upper)), IKE_ALL, DR_IKE]
+
+
+@pytest.mark.parametrize("editor", EDITORS, ids=lambda editor: editor.name)
+def test_every_prompt_asks_its_query_and_is_the_same_twice(editor: Editor) -> None:
+    prompts = editor.prompts(CASE.edit, QUERIES)
+    assert prompts == editor.prompts(CASE.edit, QUERIES)
+    assert len(prompts) == len(QUERIES)
+    for prompt, query in zip(prompts, QUERIES, strict=True):
+        assert query in prompt.text
+        assert prompt.cue is not None or prompt.text.endswith(query)
+        assert (CASE.edit.target_new in prompt.text) == (editor.name not in ("Unedited", "EditCoT (full)"))
+
+
+def test_factprompt_is_one_imagined_line() -> None:
+    [prompt] = FactPrompt().prompts(CASE.edit, ["Land3 has the capital"])
+    assert prompt.text == "Imagine that The capital of Land3 is New3.\nLand3 has the capital"
+
+
+def test_all_queries_of_an_edit_share_their_demonstrations() -> None:
+    for editor in (IKE_ALL, DR_IKE):
+        prompts = editor.prompts(CASE.edit, QUERIES)
+        assert len({prompt.demonstrations for prompt in prompts}) == 1
+        shared = prompts[0].text.removesuffix(QUERIES[0])
+        assert all(prompt.text.startswith(shared) for prompt in prompts)
+
+
+def test_ike_puts_the_nearest_record_last_and_keeps_all_32() -> None:
+    selection = IKE_ALL.select(CASE.edit)
+    [prompt, *_] = IKE_ALL.prompts(CASE.edit, QUERIES)
+    assert prompt.demonstrations == tuple(reversed(selection.candidates.dealt))
+    assert [sum(d.role is role for d in prompt.demonstrations) for role in Role] == [4, 12, 16]
+
+
+def test_the_appending_layout_shows_copies_updates_then_the_best_retains() -> None:
+    selection = DR_IKE.select(CASE.edit)
+    [prompt, *_] = DR_IKE.prompts(CASE.edit, QUERIES)
+    roles = [d.role for d in prompt.demonstrations]
+    assert roles == [Role.COPY] * 4 + [Role.UPDATE] * 12 + [Role.RETAIN] * selection.k
+    assert prompt.demonstrations[16:] == selection.ranking.retains[: selection.k]
+    assert prompt.shots == selection.k == DR_IKE.budget.keep(selection.ranking.probs)
+
+
+def test_rankings_are_permutations_in_descending_probability() -> None:
+    for editor in (IKE_ALL, DR_IKE):
+        ranking = editor.select(CASE.edit).ranking
+        assert sorted(ranking.order) == list(range(16))
+        assert list(ranking.probs) == sorted(ranking.probs, reverse=True)
+        assert sum(ranking.probs) == pytest.approx(1)
+    assert IKE_ALL.select(CASE.edit).ranking.order == tuple(range(16))
+
+
+def test_bare_retains_lose_their_header_and_nothing_else_does() -> None:
+    bare = IKE("bare", POOL, Similarity(), Fraction(0.5), retain="bare")
+    [prompt] = bare.prompts(CASE.edit, QUERIES[:1])
+    assert prompt.text.count("New Fact: ") == 4 + 12 + 2
+    assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
+
+
+def test_without_its_own_copy_the_edit_is_stated_once() -> None:
+    plain = IKE("plain", POOL, Similarity(), Fraction(1.0), own_copy=False)
+    [prompt] = plain.prompts(CASE.edit, ["Land3 has the capital"])
+    assert prompt.text.count("The capital of Land3 is New3") == 1
+
+
+def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
+    def thinks(prompt: str) -> str:
+        return (
+            f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
+        )
+
+    for model in (ScriptedWriter(thinks), ScriptedModel(thinks)):
+        [verdict] = judge(model, [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3", "Old3")])
+        assert verdict.correct
+        assert verdict.text is not None and verdict.text.strip().startswith("New3")
+
+
+def test_editcot_without_a_cue_gave_no_answer() -> None:
+    [verdict] = judge(
+        ScriptedWriter(lambda p: "New3 New3"), [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")]
+    )
+    assert not verdict.correct
+
+
+def test_the_full_pipeline_rewrites_only_thoughts_that_the_edit_contradicts() -> None:
+    def reasons(prompt: str) -> str:
+        if "Relation of the new knowledge" in prompt:
+            return "Contradict" if "The capital of Land3" in prompt.split("Thoughts:", maxsplit=1)[0] else "Unrelated"
+        if "New thoughts:" in prompt:
+            return "Land3 was moved to New3."
+        return "Old3 as ever" if "Thoughts:" in prompt else "Old3"
+
+    model = ScriptedWriter(reasons)
+    asked, other = EditCoTFull(model).prompts(CASE.edit, ["The capital of Land3 is", "The capital of Land9 is"])
+    assert (asked.calls, other.calls) == (5, 4)
+    assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text
+    assert len(model.prompts) == 4 + 3

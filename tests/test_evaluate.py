@@ -1,0 +1,73 @@
+import math
+
+import pytest
+
+from drike.budget import Fraction
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.editors.unedited import Unedited
+from drike.edits import Aspect
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.metrics import summarise
+from drike.models import Question, judge
+from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.pool import Pool
+from drike.prompts import bare
+from drike.retriever import Similarity
+from worlds import CAPITALS, follows_the_fact
+
+CASES = CAPITALS[:10]
+POOL = Pool(CAPITALS[10:], HashingEncoder())
+
+
+def test_a_perfect_reader_is_edited_perfectly_and_the_unedited_row_shows_what_it_knew() -> None:
+    model = ScriptedModel(follows_the_fact)
+    plain = list(evaluate(Unedited(), model, CASES))
+    edited = list(evaluate(IKE("IKE", POOL, Similarity(), Fraction(1.0)), model, CASES))
+    summary = summarise(edited, plain)
+    assert (summary.esr.value, summary.pc.value) == (1, 1)
+    assert summary.rr_known.value == 1
+    before = summarise(plain, plain)
+    assert (before.esr.value, before.pc.value, before.s.value) == (0, 0, 0)
+    assert before.rr.value == summary.rr.value
+
+
+def test_every_probe_has_one_outcome_in_order() -> None:
+    outcomes = list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES))
+    assert [(o.case_id, o.query) for o in outcomes] == [(c.case_id, p.query) for c in CASES for p in c.probes]
+    assert {o.editor for o in outcomes} == {"FactPrompt"}
+
+
+def test_a_case_is_one_call_whatever_its_probes() -> None:
+    model = ScriptedModel(follows_the_fact)
+    list(evaluate(FactPrompt(), model, CASES))
+    assert model.calls == len(CASES)
+
+
+def test_a_model_that_only_writes_gives_the_same_rates_and_no_magnitudes() -> None:
+    scored = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)))
+    written = summarise(list(evaluate(FactPrompt(), ScriptedWriter(follows_the_fact), CASES)))
+    assert (written.esr, written.pc, written.rr, written.s) == (scored.esr, scored.pc, scored.rr, scored.s)
+    assert written.esm.value is None and scored.esm.value is not None
+
+
+def test_margins_are_the_target_against_its_distractor() -> None:
+    [outcome, *_] = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:1])
+    assert outcome.aspect is Aspect.REWRITE
+    assert outcome.magnitude == pytest.approx(0.9 - 0.001)
+    assert outcome.nats == pytest.approx(math.log(0.9 / 0.001))
+    assert outcome.prefers and outcome.correct and outcome.exact
+
+
+def test_writing_beside_scoring_is_recorded_and_agrees() -> None:
+    for outcome in evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:2], write=True):
+        assert outcome.answer is not None
+        assert outcome.matched == outcome.correct
+
+
+@pytest.mark.parametrize(("written", "right"), [("New", True), ("Newton", False), ("New York", True), ("Old", False)])
+def test_a_score_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
+    question = [Question(bare("It is"), "New", "Old")]
+    assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
+    assert judge(ScriptedWriter(lambda p: written), question)[0].correct is right

@@ -1,0 +1,41 @@
+"""Small worlds for tests: cases without a data set, and models that answer by a rule about them."""
+
+from __future__ import annotations
+
+from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+
+LANDS = 63  # seven old objects, nine lands each
+
+
+def capital(i: int, *, subject: str | None = None, relation: str = "capital", neighbours: int = 3) -> EditCase:
+    """Land i, whose capital is to be another; every fifth shares its new object, every seventh its old one."""
+    subject = subject or f"Land{i}"
+    edit = Edit(f"The {relation} of {subject} is", f"New{i % 5}", f"Old{i % 7}", subject, relation)
+    paraphrase = Probe(Aspect.PARAPHRASE, f"{subject} has the {relation}", edit.target_new, edit.target_true)
+    near = tuple(
+        Probe(
+            Aspect.NEIGHBORHOOD, f"The {relation} of Land{(i + 7 * (j + 1)) % LANDS} is", f"Old{i % 7}", f"New{i % 5}"
+        )
+        for j in range(neighbours)
+    )
+    return EditCase(str(i), edit, (rewrite_probe(edit), paraphrase, *near))
+
+
+CAPITALS = tuple(capital(i) for i in range(LANDS))
+
+
+def follows_the_fact(prompt: str) -> str:
+    """The new object of the last fact the prompt states if the question is about its subject, else what lands say."""
+    question = prompt.splitlines()[-1]
+    stated = [line for line in prompt.splitlines() if line.startswith(("New Fact: ", "Imagine that "))]
+    if stated:
+        words = stated[-1].rstrip(".").split()
+        if next(word for word in words if word.startswith("Land")) in question.split():
+            return words[-1]
+    return old_object(question)
+
+
+def old_object(question: str) -> str:
+    """What the lands say before any edit."""
+    lands = [word.removeprefix("Land") for word in question.split() if word.startswith("Land")]
+    return f"Old{int(lands[0]) % 7}" if lands else "?"
