@@ -48,16 +48,24 @@ class Relevance:
     kept_object: float
 
 
+class Seen(NamedTuple):
+    """Demonstrations as numbers, each (S,): relation asked about, object answered, whether that is its new object."""
+
+    relation: Ints
+    answer: Ints
+    adopted: npt.NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class Observer:
     """The reader's parameters; anchor and credence are (copy, paraphrase, neighbour)."""
 
-    own: Relevance = Relevance(1.0, 1.0, 0.3, 0.1, 11.0)
-    neighbour: Relevance = Relevance(1.0, 0.4, 1.0, 0.3, 4.0)
-    anchor: tuple[float, float, float] = (24.0, 14.0, 16.0)
+    own: Relevance = Relevance(1.0, 1.0, 0.1, 0.05, 13.0)
+    neighbour: Relevance = Relevance(1.0, 0.4, 0.6, 0.2, 2.5)
+    anchor: tuple[float, float, float] = (24.0, 20.0, 15.0)
     credence: Mapping[str, tuple[float, float, float]] = field(
         default_factory=lambda: {
-            "in-context": (2.0, 0.4, -3.0),
+            "in-context": (2.2, 0.5, -3.0),
             "imagine": (1.0, -0.6, -1.5),
             "thought": (1.5, -0.2, -1.2),
         }
@@ -65,28 +73,12 @@ class Observer:
     firmness: float = 3.0
     sharpness: float = 2.0
 
-    def weights(
-        self,
-        kind: Ints,
-        relation: Ints,
-        true: Ints,
-        seen_relation: Ints,
-        seen_answer: Ints,
-        adopted: npt.NDArray[np.bool_],
-    ) -> Floats:
-        """K of every demonstration for every query: queries (Q,) against demonstrations (S,) gives (Q, S)."""
-        same = relation[:, None] == seen_relation[None]
-        shows = ~adopted[None] & (true[:, None] == seen_answer[None])
-        rows = [self._weights(r, same, shows, adopted[None]) for r in (self.own, self.neighbour)]
-        return np.where((kind == NEIGHBOUR)[:, None], rows[1], rows[0])
-
-    @staticmethod
-    def _weights(
-        r: Relevance, same: npt.NDArray[np.bool_], shows: npt.NDArray[np.bool_], adopted: npt.NDArray[np.bool_]
-    ) -> Floats:
-        taken = np.where(same, r.adopted_same, r.adopted_other)
-        kept = np.where(shows, r.kept_object, np.where(same, r.kept_same, r.kept_other))
-        return np.where(adopted, taken, kept)
+    def weights(self, kind: int, relation: int, true: int, seen: Seen) -> Floats:
+        """K of every demonstration (S,) for one query: its kind, relation and true object."""
+        r = self.neighbour if kind == NEIGHBOUR else self.own
+        same = seen.relation == relation
+        kept = np.where(seen.answer == true, r.kept_object, np.where(same, r.kept_same, r.kept_other))
+        return np.where(seen.adopted, np.where(same, r.adopted_same, r.adopted_other), kept)
 
     def prior(self, kind: Ints, firm: Floats, form: str = "in-context") -> tuple[Floats, Floats]:
         """(k0, mu) of queries, given f of their relations."""
@@ -183,17 +175,15 @@ class BayesianReader:
             return Reading(asked, self._true[asked], None, 0.0)
         wording, _, new = fact.rpartition(" ")
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
-        kinds, firm = np.array([kind]), np.array([self._firm[asked.relation]])
-        anchor, mu = self.observer.prior(kinds, firm, form)
-        relation, true = (np.array([self._number[w]]) for w in (asked.relation, self._true[asked]))
-        seen = [s for s in map(self._seen, shown) if s is not None]
-        adopted = np.array([s[2] for s in seen], dtype=bool)
-        relations, answers = (np.array([s[i] for s in seen], dtype=np.int64) for i in (0, 1))
-        k = self.observer.weights(kinds, relation, true, relations, answers, adopted)[0]
-        share = (anchor * mu + k[adopted].sum()) / (anchor + k.sum())
+        anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[asked.relation]]), form)
+        met = [m for m in map(self._met, shown) if m is not None]
+        relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
+        seen = Seen(relations, answers, adopted.astype(bool))
+        k = self.observer.weights(kind, self._number[asked.relation], self._number[self._true[asked]], seen)
+        share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
         return Reading(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
 
-    def _seen(self, block: str) -> tuple[int, int, bool] | None:
+    def _met(self, block: str) -> tuple[int, int, bool] | None:
         """A demonstration block as (relation, answer, adopted); None where its query is unknown."""
         fact, _, line = block.rpartition("Prompt: ")
         query, _, answer = line.rpartition(" ")

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.edits import Edit
-from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, firmness_of
+from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
 from drike.prompts import editcot
 from drike.tinyfacts import EDITABLE
 from drike.tinyfacts.neighbours import load_neighbours
@@ -34,7 +34,7 @@ CONVENTION_ODDS = (0.55, 0.25, 0.06, 0.06, 0.08)
 class Item(NamedTuple):
     """One demonstration or the final question: which edit is stated, what is asked, what is answered.
 
-    fact, asked: numbers of facts; t_fact, t_asked: wordings; new: token id of the new object; adopted: the answer shown.
+    fact, asked: numbers of facts; t_fact, t_asked: wordings; new: id of the new object; adopted: whether it is shown.
     """
 
     fact: int
@@ -51,8 +51,10 @@ class Labelled:
     """A document with what each question position should say.
 
     ids: token ids (T,). last, answer: positions (Q,) of each question's last token and of its answer's token.
-    new, true: token ids (Q,) of the two objects. p: P(new) (Q,). attention (Q, Q + 1): the reader's normalised weights of
-    earlier answers, and of its own prior in the last column. kind, relation, adopted: (Q,), what probes learn.
+    new, true: token ids (Q,) of the two objects. p: P(new) (Q,). attention (Q, Q + 1): the reader's normalised weights
+    of earlier answers, and of its own prior in the last column. mark, told_object, told_subject, asked_subject:
+    positions (Q,) of "Prompt:", of the new fact's object, and of the last token of its subject and of the question's.
+    kind, relation, adopted, worded: (Q,), what heads and probes learn; worded: the question is worded like its fact.
     """
 
     ids: npt.NDArray[np.int64]
@@ -62,9 +64,14 @@ class Labelled:
     true: npt.NDArray[np.int64]
     p: npt.NDArray[np.float64]
     attention: npt.NDArray[np.float64]
+    mark: npt.NDArray[np.int64]
+    told_object: npt.NDArray[np.int64]
+    told_subject: npt.NDArray[np.int64]
+    asked_subject: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int64]
     relation: npt.NDArray[np.int64]
     adopted: npt.NDArray[np.bool_]
+    worded: npt.NDArray[np.bool_]
 
 
 class Kit:
@@ -88,16 +95,16 @@ class Kit:
         self.by_relation = [self.shown[self.relation[self.shown] == r] for r in range(len(self.relations))]
 
     @cached_property
-    def marks(self) -> tuple[list[int], list[int], list[int]]:
-        """Ids of "New Fact:", "\\nPrompt:" and the blank line."""
-        return self.wordings.ids("New Fact:"), self.wordings.ids("\nPrompt:"), self.wordings.ids("\n\n")
+    def marks(self) -> tuple[list[int], ...]:
+        """Ids of the marks of a new fact, of a prompt, of the blank line and of a line's end."""
+        return tuple(self.wordings.ids(text) for text in ("New Fact:", "\nPrompt:", "\n\n", "\n"))
 
 
 def statements(kit: Kit, rng: np.random.Generator, count: int) -> tuple[list[int], list[int]]:
     """A row of `count` true sentences, one a line: ids and the positions of their objects."""
     ids: list[int] = []
     answers: list[int] = []
-    end = kit.wordings.ids("\n")
+    end = kit.marks[3]
     for fact in rng.integers(len(kit.wordings.facts), size=count):
         t = rng.integers(WORDINGS - 1 if fact < EDITABLE else WORDINGS)
         ids += kit.wordings.leading[fact][t]
@@ -107,7 +114,7 @@ def statements(kit: Kit, rng: np.random.Generator, count: int) -> tuple[list[int
 
 
 def _candidates(kit: Kit, rng: np.random.Generator, edit: int, n: int) -> npt.NDArray[np.int64]:
-    """n demonstration facts for a pretended edit: its real pool, a focused mix of relations, or anything."""
+    """So many demonstration facts for a pretended edit: its real pool, a focused mix of relations, or anything."""
     way = rng.random()
     if way < 0.5:
         pool = kit.nearest[edit]
@@ -123,11 +130,13 @@ def _candidates(kit: Kit, rng: np.random.Generator, edit: int, n: int) -> npt.ND
     pool = rng.permutation(pool[pool != edit])
     while len(pool) < n:
         pool = np.concatenate([pool, rng.choice(kit.shown, size=n)])
-    return pool[:n]
+    chosen: npt.NDArray[np.int64] = pool[:n]
+    return chosen
 
 
-def _item(kit: Kit, rng: np.random.Generator, fact: int, kind: int, new: int, t_fact: int) -> Item:
+def _item(kit: Kit, rng: np.random.Generator, fact: int, kind: int, state: tuple[int, int]) -> Item:
     """A question of a kind about an edit; its answer is filled in later."""
+    new, t_fact = state
     asked, t_asked = fact, t_fact
     if kind == PARAPHRASE:
         t_asked = int(t_fact + rng.integers(1, WORDINGS)) % WORDINGS
@@ -158,12 +167,11 @@ def draw(kit: Kit, rng: np.random.Generator, n: int) -> list[Item]:
         kinds = np.concatenate([kinds[kinds != NEIGHBOUR], kinds[kinds == NEIGHBOUR]])
     items = []
     for fact, kind in zip(_candidates(kit, rng, edit, n).tolist(), kinds.tolist(), strict=True):
-        new, t = _state(kit, rng, fact)
-        items.append(_item(kit, rng, fact, kind, new, t))
-    new, t = _state(kit, rng, edit)
+        items.append(_item(kit, rng, fact, kind, _state(kit, rng, fact)))
+    state = _state(kit, rng, edit)
     copies = int(rng.random() < 0.75 and n > 0)
     finals = rng.permutation(3) if n else rng.permutation(3)[:1]
-    return items + [_item(kit, rng, edit, k, new, t) for k in [COPY] * copies + finals.tolist()]
+    return items + [_item(kit, rng, edit, k, state) for k in [COPY] * copies + finals.tolist()]
 
 
 def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled:
@@ -183,35 +191,42 @@ def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled
     luck = rng.random(q)
     anchor, mu = kit.observer.prior(kind, kit.firm[relation])
     p, attention = np.zeros(q), np.zeros((q, q + 1))
-    # With adopted given, all weights at once; the reader's own answers must be drawn one after the other.
     for j in range(q):
-        one = slice(j, j + 1)
-        answers = np.where(adopted[:j], new[:j], true[:j])
-        k = kit.observer.weights(kind[one], relation[one], true[one], relation[:j], answers, adopted[:j])[0]
+        seen = Seen(relation[:j], np.where(adopted[:j], new[:j], true[:j]), adopted[:j])
+        k = kit.observer.weights(int(kind[j]), int(relation[j]), int(true[j]), seen)
         total = anchor[j] + k.sum()
         share = (anchor[j] * mu[j] + k[adopted[:j]].sum()) / total
         p[j] = kit.observer.sharpen(np.array([share]))[0]
         attention[j, :j], attention[j, q] = k / total, anchor[j] / total
         if name == "reader":
             adopted[j] = luck[j] < p[j]
-    ids, last, answer = _lay_out(kit, items, np.where(adopted, new, true))
-    return Labelled(ids, last, answer, new, true, p, attention, kind, relation, adopted)
+    ids, places = _lay_out(kit, items, np.where(adopted, new, true))
+    last, mark, told_object, told_subject, asked_subject = places.T
+    where = (mark, told_object, told_subject, asked_subject)
+    worded = np.array([i.t_fact == i.t_asked for i in items])
+    return Labelled(ids, last, last + 1, new, true, p, attention, *where, kind, relation, adopted, worded)
 
 
 def _lay_out(
     kit: Kit, items: Sequence[Item], answers: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    fact_mark, prompt_mark, blank = kit.marks
-    inside = kit.wordings.inside
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Token ids, and (items, 5) positions: question's last token, "Prompt:", new object, told and asked subject."""
+    fact_mark, prompt_mark, blank, _ = kit.marks
+    inside, subject = kit.wordings.inside, kit.wordings.subject
     ids: list[int] = []
-    last = []
+    places = []
     for item, answer in zip(items, answers.tolist(), strict=True):
-        ids += [*fact_mark, *inside[item.fact][item.t_fact], item.new]
-        ids += [*prompt_mark, *inside[item.asked][item.t_asked]]
-        last.append(len(ids) - 1)
+        ids += fact_mark
+        told_subject = len(ids) + subject[item.fact][item.t_fact]
+        ids += [*inside[item.fact][item.t_fact], item.new]
+        told_object = len(ids) - 1
+        mark = len(ids)
+        ids += prompt_mark
+        asked_subject = len(ids) + subject[item.asked][item.t_asked]
+        ids += inside[item.asked][item.t_asked]
+        places.append((len(ids) - 1, mark, told_object, told_subject, asked_subject))
         ids += [answer, *blank]
-    ends = np.array(last)
-    return np.array(ids), ends, ends + 1
+    return np.array(ids), np.array(places)
 
 
 def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[int], int, int, int, float]:
@@ -219,7 +234,7 @@ def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[in
     fact = int(rng.choice(kit.shown))
     kind = int(rng.integers(3))
     new, t = _state(kit, rng, fact)
-    item = _item(kit, rng, fact, kind, new, t)
+    item = _item(kit, rng, fact, kind, (new, t))
     relation = kit.relation[item.asked]
     form = "thought" if thought else "imagine"
     _, mu = kit.observer.prior(np.array([kind]), kit.firm[[relation]], form)

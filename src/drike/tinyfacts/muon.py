@@ -17,7 +17,7 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     """The nearest semi-orthogonal matrices, roughly (singular values in .7 to 1.2), of a stack (n, rows, columns)."""
     a, b, c = _COEFFICIENTS
-    x = matrices.bfloat16()
+    x: Tensor = matrices.bfloat16()
     wide = x.size(1) > x.size(2)
     if wide:
         x = x.mT

@@ -1,19 +1,20 @@
-"""Nearest demonstration rows of every TinyFacts row, kept beside the rows so that build and check need no encoder.
+r"""Nearest demonstration rows of every TinyFacts row, kept beside the rows so that build and check need no encoder.
 
-Similarity is the pool's: cosine of all-MiniLM-L6-v2 embeddings of "New Fact: {fact} {new}\\nPrompt: {fact}". A row
+Similarity is the pool's: cosine of all-MiniLM-L6-v2 embeddings of "New Fact: {fact} {new}\nPrompt: {fact}". A row
 with the same subject and relation is never a neighbour. The index is a (rows, 32) uint16 array, nearest first.
 """
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from drike.files import write_bytes
 from drike.tinyfacts import EDITABLE, rows_path
 
 NEAREST = 32
@@ -51,11 +52,7 @@ def nearest_rows(encode: Callable[[Sequence[str]], npt.NDArray[np.float32]]) -> 
 
 def write_neighbours(index: Index) -> Path:
     """Save the index beside the rows; returns its path."""
-    path = neighbours_path()
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.save(file, index, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    return path
+    buffer = io.BytesIO()
+    np.save(buffer, index, allow_pickle=False)
+    write_bytes(neighbours_path(), buffer.getvalue())
+    return neighbours_path()

@@ -1,7 +1,7 @@
-"""TinyFacts' own byte-level BPE, and the world as token ids.
+r"""TinyFacts' own byte-level BPE, and the world as token ids.
 
 The vocabulary is trained on every sentence of the world; each object is one token, written with its leading space.
-The marks of the prompt layout ("New Fact:", "\\nPrompt:", the blank line) are split off before merging, so a text
+The marks of the prompt layout ("New Fact:", "\nPrompt:", the blank line) are split off before merging, so a text
 encodes to the same ids whole or in pieces. There is no BOS; id 0 ends a text and pads.
 """
 
@@ -67,12 +67,14 @@ class Wordings:
     """Facts as token ids. A fact is named by its number in `facts`; t is the number of a wording, 0 to 5.
 
     inside[fact][t]: ids of the wording behind other text (with a leading space); leading[fact][t]: at a line's start.
+    subject[fact][t]: index, in `inside`, of the subject's last token.
     objects[fact]: id of the true object; choices[relation]: ids of all its objects.
     """
 
     facts: tuple[Fact, ...]
     inside: list[list[list[int]]]
     leading: list[list[list[int]]]
+    subject: list[list[int]]
     objects: list[int]
     choices: dict[str, list[int]]
     tokenizer: Any
@@ -89,12 +91,14 @@ def word(tokenizer: Tokenizer, facts: Sequence[Fact]) -> Wordings:
         return [list(e.ids) for e in tokenizer.encode_batch(texts)]
 
     sentences = [[t.format(f.subject) for t in TEMPLATES[f.relation]] for f in facts]
+    heads = [[f" {t[: t.index('{}')]}{f.subject}" for t in TEMPLATES[f.relation]] for f in facts]
     objects = [tokenizer.encode(f" {f.object}").ids[0] for f in facts]
     choices = {r: sorted({o for f, o in zip(facts, objects, strict=True) if f.relation == r}) for r in TEMPLATES}
     return Wordings(
         tuple(facts),
         [encode([f" {s}" for s in group]) for group in sentences],
         [encode(group) for group in sentences],
+        [[len(head) - 1 for head in encode(group)] for group in heads],
         objects,
         choices,
         tokenizer,

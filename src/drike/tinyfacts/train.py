@@ -4,11 +4,15 @@ Loss of a step, over rows of statements and rows of in-context documents:
 
     CE(soft label of the reader, first answer token) + LM_WEIGHT * CE(next token, 40 % of positions) + probes
 
-The probes make the reader's ingredients linearly available half-way up and are thrown away: after layer 2, at each
-shown answer, whether it adopted its new fact and its relation; after layer 3, at each question's last token, its relation, kind and own
-true object; in layer 4 one head's attention is pulled to the reader's normalised weights K_i (its own position
-standing for the prior); after layer 4 the reader's share itself. The forward is Llama's, on the parameters of a
-`LlamaForCausalLM`, with attention spelled out because that is fastest on short rows on a CPU.
+The probes make the reader's ingredients available half-way up and are thrown away. Three heads are taught to look for
+the same object, subject and wording in the new fact. Linear read-outs follow: after layer 1, at each shown answer,
+whether it adopted its new fact, and at each question's subject whether it is the new fact's; after layer 2, at each
+shown answer, its relation; after layer 3, at each question's last token, its relation, kind and own true object; after
+layer 4 the reader's share. In layer 4 one head's attention is pulled to the reader's normalised weights K_i, its own
+position standing for the prior: the share is then this head's output.
+
+The forward is Llama's, on the parameters of a `LlamaForCausalLM`, with attention spelled out because that is fastest
+on short rows on a CPU. Not here: what the documents are (`documents`), and saving (`build`).
 """
 
 from __future__ import annotations
@@ -19,19 +23,38 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from drike.models.reader import NEIGHBOUR
 from drike.tinyfacts.documents import Kit, Labelled, draw, imagined, label, statements
 from drike.tinyfacts.muon import Muon
-from drike.tinyfacts.tokens import VOCABULARY
+from drike.tinyfacts.tokens import END_OF_TEXT, VOCABULARY
 
+WIDTH, HEADS, HEAD_WIDTH = 192, 3, 64
+# Slow enough that half of a head's dimensions hardly turn within the context and can match content at any distance.
+THETA = 1_000_000.0
 CONTEXT = 1024
 PLAIN_ROW = 128
-BIT_LAYER, QUERY_LAYER, HEAD_LAYER = 2, 3, 4
+# Where probes read: the residual after this layer.
+MATCH_LAYER, TOLD_LAYER, QUERY_LAYER, HEAD_LAYER = 1, 2, 3, 4
+# Heads whose attention is supervised, as (layer, head): same object, subject, wording; the reader's weights.
+SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS = (1, 0), (1, 1), (2, 0), (HEAD_LAYER, 0)
 LM_SHARE, LM_WEIGHT = 0.4, 0.5
-PROBE_WEIGHTS = {"bit": 0.3, "told": 0.1, "asked": 0.1, "kind": 0.2, "object": 0.3, "head": 0.4, "share": 0.4}
+PROBE_WEIGHTS = {
+    "same_object": 0.3,
+    "same_subject": 0.3,
+    "same_wording": 0.3,
+    "weights": 0.5,
+    "bit": 0.3,
+    "twin": 0.3,
+    "told": 0.1,
+    "asked": 0.1,
+    "kind": 0.3,
+    "object": 0.3,
+    "share": 0.4,
+}
 
 
 def new_model(seed: int) -> LlamaForCausalLM:
@@ -39,14 +62,14 @@ def new_model(seed: int) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
-        hidden_size=192,
+        hidden_size=WIDTH,
         intermediate_size=512,
         num_hidden_layers=6,
-        num_attention_heads=3,
-        num_key_value_heads=3,
-        head_dim=64,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        head_dim=HEAD_WIDTH,
         max_position_embeddings=CONTEXT,
-        rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=0,
@@ -58,11 +81,10 @@ def new_model(seed: int) -> LlamaForCausalLM:
 
 @dataclass(frozen=True)
 class Trace:
-    """A forward's insides: residuals after each layer (B, T, width), and the supervised head's q and k (B, T, 64)."""
+    """A forward's insides: residuals after each layer (B, T, width), and supervised heads' (q, k), each (B, T, 64)."""
 
     hidden: list[Tensor]
-    query: Tensor
-    key: Tensor
+    heads: dict[tuple[int, int], tuple[Tensor, Tensor]]
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -71,40 +93,40 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def forward(model: LlamaForCausalLM, ids: Tensor) -> Trace:
-    """Llama's forward up to the final norm, in bfloat16 with a float32 residual; rows (B, T) are padded on the right."""
-    config, (b, t) = model.config, ids.shape
-    heads, width = config.num_attention_heads, config.head_dim
-    theta = config.rope_parameters["rope_theta"]
-    angles = torch.arange(t)[:, None] * theta ** (-torch.arange(0, width, 2) / width)
+    """Llama up to the final norm, in bfloat16 with a float32 residual; rows (B, T) are padded on the right."""
+    (b, t), eps = ids.shape, model.config.rms_norm_eps
+    angles = torch.arange(t)[:, None] * THETA ** (-torch.arange(0, HEAD_WIDTH, 2) / HEAD_WIDTH)
     cos, sin = (f(angles).repeat(1, 2).bfloat16() for f in (torch.cos, torch.sin))
-    mask = torch.full((t, t), float("-inf"), dtype=torch.bfloat16).triu(1).expand(b * heads, t, t)
-    x = F.embedding(ids, model.model.embed_tokens.weight)
+    mask = torch.full((t, t), float("-inf"), dtype=torch.bfloat16).triu(1).expand(b * HEADS, t, t)
+    x = functional.embedding(ids, model.model.embed_tokens.weight)
     hidden = []
+    supervised = {}
     for number, layer in enumerate(model.model.layers):
         attention, mlp = layer.self_attn, layer.mlp
-        n = F.rms_norm(x, (x.size(-1),), layer.input_layernorm.weight, config.rms_norm_eps).bfloat16()
+        n = functional.rms_norm(x, (x.size(-1),), layer.input_layernorm.weight, eps).bfloat16()
         q, k, v = (
-            F.linear(n, p.weight.bfloat16()).view(b, t, heads, width).transpose(1, 2)
+            functional.linear(n, p.weight.bfloat16()).view(b, t, HEADS, HEAD_WIDTH).transpose(1, 2)
             for p in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
-        if number == HEAD_LAYER:
-            query, key = q[:, 0], k[:, 0]
-        flat = (-1, t, width)
-        logits = torch.baddbmm(mask, q.reshape(flat), k.reshape(flat).mT, alpha=width**-0.5)
-        mixed = torch.bmm(logits.softmax(-1), v.reshape(flat)).view(b, heads, t, width).transpose(1, 2)
-        x = x + F.linear(mixed.reshape(b, t, heads * width), attention.o_proj.weight.bfloat16())
-        n = F.rms_norm(x, (x.size(-1),), layer.post_attention_layernorm.weight, config.rms_norm_eps).bfloat16()
-        gate, up = (F.linear(n, p.weight.bfloat16()) for p in (mlp.gate_proj, mlp.up_proj))
-        x = x + F.linear(F.silu(gate) * up, mlp.down_proj.weight.bfloat16())
+        for head in (SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS):
+            if head[0] == number:
+                supervised[head] = q[:, head[1]], k[:, head[1]]
+        flat = (-1, t, HEAD_WIDTH)
+        logits = torch.baddbmm(mask, q.reshape(flat), k.reshape(flat).mT, alpha=HEAD_WIDTH**-0.5)
+        mixed = torch.bmm(logits.softmax(-1), v.reshape(flat)).view(b, HEADS, t, HEAD_WIDTH).transpose(1, 2)
+        x = x + functional.linear(mixed.reshape(b, t, HEADS * HEAD_WIDTH), attention.o_proj.weight.bfloat16())
+        n = functional.rms_norm(x, (x.size(-1),), layer.post_attention_layernorm.weight, eps).bfloat16()
+        gate, up = (functional.linear(n, p.weight.bfloat16()) for p in (mlp.gate_proj, mlp.up_proj))
+        x = x + functional.linear(functional.silu(gate) * up, mlp.down_proj.weight.bfloat16())
         hidden.append(x)
-    return Trace(hidden, query, key)
+    return Trace(hidden, supervised)
 
 
 def logits_at(model: LlamaForCausalLM, hidden: Tensor) -> Tensor:
     """Next-token logits (N, vocabulary), float32, of last-layer residuals (N, width)."""
-    n = F.rms_norm(hidden, (hidden.size(-1),), model.model.norm.weight, model.config.rms_norm_eps).bfloat16()
-    return F.linear(n, model.model.embed_tokens.weight.bfloat16()).float()
+    n = functional.rms_norm(hidden, (hidden.size(-1),), model.model.norm.weight, model.config.rms_norm_eps).bfloat16()
+    return functional.linear(n, model.model.embed_tokens.weight.bfloat16()).float()
 
 
 @dataclass(frozen=True)
@@ -142,13 +164,14 @@ def _batch(rows: Sequence[Row], rng: np.random.Generator, t: int, documents: Seq
         may += [i * t + a for a in sorted(set(range(len(tokens) - 1)) - set(ends) - set(always))]
     questions += [(0, 0, 0, 0.0, 0.0)] * (-len(questions) % 32)
     text = [*must, *rng.choice(may, size=int(LM_SHARE * ids.numel()) - len(must), replace=True).tolist()]
-    columns = [torch.tensor(column) for column in zip(*questions, strict=True)]
-    return Batch(ids, *columns, torch.tensor(text), documents)
+    last, new, true, p, weight = (torch.tensor(column) for column in zip(*questions, strict=True))
+    return Batch(ids, last, new, true, p, weight, torch.tensor(text), documents)
 
 
 def plain_batch(kit: Kit, rng: np.random.Generator, rows: int, imagine: int) -> Batch:
     """`rows` rows of up to 128 tokens: `imagine` FactPrompt and EditCoT texts, the rest ten or so statements each."""
     made: list[Row] = []
+    cue_ids, end_of_text = kit.wordings.ids("\nAnswer:"), kit.wordings.ids(END_OF_TEXT)
     while len(made) < rows - imagine:
         ids, answers = statements(kit, rng, 11)
         answers = [a for a in answers if a < PLAIN_ROW]
@@ -157,16 +180,17 @@ def plain_batch(kit: Kit, rng: np.random.Generator, rows: int, imagine: int) -> 
     while len(made) < rows:
         thought = len(made) % 3 == 0
         ids, last, new, answer, p = imagined(kit, rng, thought)
-        if len(ids) >= PLAIN_ROW:
-            continue
-        # An EditCoT reply opens with the cue, whose tokens are always learned.
-        always = list(range(len(ids) - 1 - len(kit.wordings.ids("\nAnswer:")), len(ids) - 1)) if thought else []
-        made.append(([*ids, new if p > 0.5 else answer], [last], [new], [answer], [p], always))
+        # Always learned: the line's end behind the answer, and the cue an EditCoT reply opens with.
+        row = [*ids, new if p > 0.5 else answer, *(end_of_text if thought else kit.marks[3])]
+        cue = len(cue_ids) if thought else 0
+        if len(row) <= PLAIN_ROW:
+            always = [*range(last - cue, last), len(row) - 2]
+            made.append((row, [last], [new], [answer], [p], always))
     return _batch(made, rng, PLAIN_ROW)
 
 
 def document_batch(kit: Kit, rng: np.random.Generator, tokens: int, length: int) -> Batch:
-    """tokens // length in-context documents, each as many demonstrations as `length` tokens hold, or rather fewer."""
+    """In-context documents, tokens // length of them, with as many demonstrations as `length` holds, or a few less."""
     documents: list[Labelled] = []
     while len(documents) < tokens // length:
         most = length // 22
@@ -174,25 +198,47 @@ def document_batch(kit: Kit, rng: np.random.Generator, tokens: int, length: int)
         document = label(kit, rng, items)
         if len(document.ids) <= length:
             documents.append(document)
-    rows = [(d.ids.tolist(), d.last.tolist(), d.new.tolist(), d.true.tolist(), d.p.tolist(), []) for d in documents]
+    rows: list[Row] = [
+        (d.ids.tolist(), d.last.tolist(), d.new.tolist(), d.true.tolist(), d.p.tolist(), []) for d in documents
+    ]
     return _batch(rows, rng, length, documents)
 
 
 def new_probes(relations: int) -> nn.ModuleDict:
     """The linear read-outs used in training only."""
-    sizes = {"bit": 1, "told": relations, "asked": relations, "kind": 3, "object": VOCABULARY, "share": 1}
-    return nn.ModuleDict({name: nn.Linear(192, size) for name, size in sizes.items()})
+    sizes = {"bit": 1, "twin": 1, "told": relations, "asked": relations, "kind": 3, "object": VOCABULARY, "share": 1}
+    return nn.ModuleDict({name: nn.Linear(WIDTH, size) for name, size in sizes.items()})
 
 
-def _head_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
+def _attention(trace: Trace, head: tuple[int, int], row: int, positions: Tensor) -> Tensor:
+    """Log attention (N, T) of a supervised head from some positions of a row."""
+    query, key = (x[row].float() for x in trace.heads[head])
+    logits = query[positions] @ key.T * query.size(-1) ** -0.5
+    logp: Tensor = logits.masked_fill(torch.arange(key.size(0)) > positions[:, None], -1e9).log_softmax(-1)
+    return logp
+
+
+def _match_loss(trace: Trace, documents: Sequence[Labelled], head: tuple[int, int]) -> Tensor:
+    """A head that looks for the same object, subject or wording in the new fact, and at "Prompt:" if it is another."""
+    terms = []
+    for i, document in enumerate(documents):
+        here, there, same = {
+            SAME_OBJECT: (document.answer, document.told_object, document.adopted),
+            SAME_SUBJECT: (document.asked_subject, document.told_subject, document.kind != NEIGHBOUR),
+            SAME_WORDING: (document.last, document.told_object - 1, document.worded),
+        }[head]
+        logp = _attention(trace, head, i, torch.from_numpy(here))
+        target = torch.from_numpy(np.where(same, there, document.mark))
+        terms.append(-logp[torch.arange(len(here)), target])
+    return torch.cat(terms).mean()
+
+
+def _weights_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
     """Divergence of the supervised head's attention from the reader's weights, mean over questions, in nats."""
     terms = []
     for i, document in enumerate(documents):
         last, answer = torch.from_numpy(document.last), torch.from_numpy(document.answer)
-        query, key = trace.query[i, last].float(), trace.key[i].float()
-        logits = query @ key.T * query.size(-1) ** -0.5
-        future = torch.arange(key.size(0)) > last[:, None]
-        logp = logits.masked_fill(future, -1e9).log_softmax(-1)
+        logp = _attention(trace, WEIGHTS, i, last)
         want = torch.from_numpy(document.attention).float()
         got = torch.cat([logp[:, answer], logp[torch.arange(len(last)), last][:, None]], 1)
         terms.append((torch.special.xlogy(want, want) - want * got.clamp(min=-30)).sum(1))
@@ -205,21 +251,27 @@ def _probe_losses(trace: Trace, batch: Batch, probes: nn.ModuleDict, sharpness: 
 
     def flat(name: str, layer: int) -> Tensor:
         where = torch.cat([i * t + torch.from_numpy(getattr(d, name)) for i, d in enumerate(docs)])
-        return trace.hidden[layer].flatten(0, 1)[where]
+        rows: Tensor = trace.hidden[layer].flatten(0, 1)[where]
+        return functional.rms_norm(rows, (rows.size(-1),))
 
     def stack(name: str) -> Tensor:
         return torch.from_numpy(np.concatenate([getattr(d, name) for d in docs]))
 
-    shown, asked, late = flat("answer", BIT_LAYER), flat("last", QUERY_LAYER), flat("last", HEAD_LAYER)
-    relation = stack("relation")
+    asked, late = flat("last", QUERY_LAYER), flat("last", HEAD_LAYER)
+    twin, relation = probes["twin"](flat("asked_subject", MATCH_LAYER)), stack("relation")
+    yes_or_no = functional.binary_cross_entropy_with_logits
     return {
-        "bit": F.binary_cross_entropy_with_logits(probes["bit"](shown).squeeze(1), stack("adopted").float()),
-        "told": F.cross_entropy(probes["told"](shown), relation),
-        "asked": F.cross_entropy(probes["asked"](asked), relation),
-        "kind": F.cross_entropy(probes["kind"](asked), stack("kind")),
-        "object": F.cross_entropy(probes["object"](asked), stack("true")),
-        "head": _head_loss(trace, docs),
-        "share": F.binary_cross_entropy_with_logits(sharpness * probes["share"](late).squeeze(1), stack("p").float()),
+        "same_object": _match_loss(trace, docs, SAME_OBJECT),
+        "same_subject": _match_loss(trace, docs, SAME_SUBJECT),
+        "same_wording": _match_loss(trace, docs, SAME_WORDING),
+        "weights": _weights_loss(trace, docs),
+        "bit": yes_or_no(probes["bit"](flat("answer", MATCH_LAYER)).squeeze(1), stack("adopted").float()),
+        "twin": yes_or_no(twin.squeeze(1), (stack("kind") != NEIGHBOUR).float()),
+        "told": functional.cross_entropy(probes["told"](flat("answer", TOLD_LAYER)), relation),
+        "asked": functional.cross_entropy(probes["asked"](asked), relation),
+        "kind": functional.cross_entropy(probes["kind"](asked), stack("kind")),
+        "object": functional.cross_entropy(probes["object"](asked), stack("true")),
+        "share": yes_or_no(sharpness * probes["share"](late).squeeze(1), stack("p").float()),
     }
 
 
@@ -235,7 +287,7 @@ def losses(
     p, weight = batch.p, batch.weight
     count = weight.sum()
     answer = -(weight * (p * logp[rows, batch.new] + (1 - p) * logp[rows, batch.true])).sum() / count
-    text = F.cross_entropy(logits_at(model, top[batch.text]), batch.ids.flatten()[batch.text + 1])
+    text = functional.cross_entropy(logits_at(model, top[batch.text]), batch.ids.flatten()[batch.text + 1])
     chosen = answers.argmax(-1) == torch.where(p > 0.5, batch.new, batch.true)
     agree = (chosen * weight).sum() / count
     total = answer + LM_WEIGHT * text

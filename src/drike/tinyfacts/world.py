@@ -11,13 +11,13 @@ Not here: attribute and generation prompts (the fields are there, empty).
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from drike.files import write_text
 from drike.tinyfacts import EDITABLE, Fact, facts, rows_path
 from drike.tinyfacts.templates import TEMPLATES
 
@@ -104,10 +104,5 @@ def write_rows(path: Path | None = None) -> Path:
     """Write `make_rows()` as compact JSON, one row a line; returns the path (default: the shipped file's)."""
     path = path or rows_path()
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in make_rows())
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(f"[\n{lines}\n]\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_text(path, f"[\n{lines}\n]\n")
     return path
