@@ -1,0 +1,137 @@
+"""The reader: parses prompts as the trainer lays them out, and weighs evidence as its docstring says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from drike.edits import Edit
+from drike.models import Request, ScoringModel
+from drike.models.reader import BayesianReader, Observer, firmness_of
+from drike.prompts import editcot
+from drike.tinyfacts import build, facts
+from drike.tinyfacts.documents import Kit, draw, label
+from drike.tinyfacts.templates import TEMPLATES
+
+FACTS = [
+    ("P19", "Ada", "London"), ("P19", "Ben", "London"), ("P19", "Cy", "Paris"), ("P19", "Dot", "Rome"),
+    ("P103", "Ada", "English"), ("P103", "Eve", "French"), ("P103", "Fay", "French"),
+]  # fmt: skip
+WORDS = {
+    "P19": ["{} was born in", "The birthplace of {} is", "{} comes from the town of"],
+    "P103": ["{} grew up speaking", "The first language of {} is", "At home {} spoke"],
+}
+READER = BayesianReader(FACTS, WORDS)
+EDIT = "New Fact: Ada was born in Paris\nPrompt: "
+QUERIES = {"copy": "Ada was born in", "paraphrase": "The birthplace of Ada is", "neighbour": "Ben was born in"}
+KEPT_OWN = "New Fact: Ben was born in Rome\nPrompt: Ben was born in London\n\n"
+KEPT_SAME = "New Fact: Cy was born in Rome\nPrompt: Cy was born in Paris\n\n"
+KEPT_OTHER = "New Fact: Eve grew up speaking English\nPrompt: Fay grew up speaking French\n\n"
+ADOPTED = "New Fact: Dot was born in Paris\nPrompt: The birthplace of Dot is Paris\n\n"
+BLOCKS = [KEPT_OWN, KEPT_SAME, KEPT_OTHER, ADOPTED]
+
+
+@cache
+def world() -> tuple[Kit, Tokenizer]:
+    return build.kit()
+
+
+@cache
+def tiny() -> BayesianReader:
+    return BayesianReader(facts(), TEMPLATES)
+
+
+def p(*blocks: str, query: str = "copy") -> float:
+    return READER.probability_new("".join(blocks) + EDIT + QUERIES[query])
+
+
+def test_it_is_a_scoring_model() -> None:
+    assert isinstance(READER, ScoringModel)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("block", BLOCKS[:3])
+def test_a_kept_demonstration_speaks_against_the_new_object_and_an_adopted_one_for_it(query: str, block: str) -> None:
+    assert p(ADOPTED, block, query=query) < p(ADOPTED, query=query) < p(ADOPTED, ADOPTED, query=query)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_what_shows_the_own_true_object_weighs_most_and_another_relation_least(query: str) -> None:
+    own, same, other = (p(ADOPTED, block, query=query) for block in (KEPT_OWN, KEPT_SAME, KEPT_OTHER))
+    assert own < same < other
+
+
+def test_paraphrases_give_way_before_copies_and_neighbours_before_both() -> None:
+    for blocks in itertools.product(BLOCKS, repeat=2):
+        assert p(*blocks, query="copy") > p(*blocks, query="paraphrase") > p(*blocks, query="neighbour")
+
+
+@given(st.permutations([*BLOCKS, *BLOCKS]), st.sampled_from(sorted(QUERIES)))
+def test_order_does_not_matter(blocks: list[str], query: str) -> None:
+    assert math.isclose(p(*blocks, query=query), p(*BLOCKS, *BLOCKS, query=query), rel_tol=1e-9)
+
+
+def test_the_formula_by_hand() -> None:
+    observer = Observer()
+    own, firm = observer.own, firmness_of(["P19", "P103"])["P19"]
+    mu = 1 / (1 + math.exp(-(observer.credence["in-context"][0] - observer.firmness * firm)))
+    k0 = observer.anchor[0]
+    share = (k0 * mu + own.adopted_same) / (k0 + own.adopted_same + own.kept_object + own.kept_other)
+    odds = observer.sharpness * math.log(share / (1 - share))
+    assert math.isclose(p(ADOPTED, KEPT_OWN, KEPT_OTHER), 1 / (1 + math.exp(-odds)))
+
+
+def test_without_an_edit_it_says_what_is_true_in_every_wording() -> None:
+    asked = [(template.format(f.subject), f.object) for f in facts() for template in TEMPLATES[f.relation]]
+    written = tiny().generate([query for query, _ in asked])
+    assert [c.text for c in written] == [f" {answer}" for _, answer in asked]
+
+
+@pytest.mark.parametrize("frame", ["Imagine that {f} Paris.\n{q}", "New Fact: {f} Paris\nPrompt: {q}"])
+def test_scores_of_the_two_objects_add_up_and_the_greedy_one_is_written(frame: str) -> None:
+    for query in QUERIES.values():
+        prompt = frame.format(f=QUERIES["copy"], q=query)
+        new, true, odd = READER.score([Request(prompt, f" {o}") for o in ("Paris", "London", "Rome")])
+        assert math.isclose(math.exp(new.logprob) + math.exp(true.logprob), 1)
+        assert new.greedy != true.greedy
+        assert not odd.greedy
+        assert math.isclose(new.margin, -true.margin)
+        assert READER.generate([prompt])[0].text == (" Paris" if new.greedy else " London")
+
+
+def test_a_thought_ends_in_the_cue_and_the_same_answer_as_behind_the_cue() -> None:
+    prompt = editcot(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
+    answer = READER.generate([f"{prompt}\nAnswer:"])[0].text
+    assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
+
+
+def test_it_says_nothing_about_what_it_does_not_know() -> None:
+    assert READER.read("The capital of Peru is") is None
+    assert READER.generate(["The capital of Peru is"])[0].text == ""
+    assert not READER.score([Request("The capital of Peru is", " Lima")])[0].greedy
+    with pytest.raises(ValueError, match="not a TinyFacts prompt"):
+        READER.probability_new("The capital of Peru is")
+
+
+def test_firmness_is_spread_evenly() -> None:
+    values = sorted(firmness_of(sorted(TEMPLATES)).values())
+    assert np.allclose(np.diff(values), 2 / (len(TEMPLATES) - 1))
+    assert (values[0], values[-1]) == (-1, 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 30))
+def test_it_reads_every_training_document_as_it_was_labelled(seed: int, n: int) -> None:
+    kit, tokenizer = world()
+    rng = np.random.default_rng(seed)
+    document = label(kit, rng, draw(kit, rng, n))
+    for last, want in zip(document.last.tolist(), document.p.tolist(), strict=True):
+        text = tokenizer.decode(document.ids[: last + 1].tolist())
+        assert math.isclose(tiny().probability_new(text), want, rel_tol=1e-9)
