@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import drike
 
 
@@ -5,6 +7,8 @@ def test_every_public_name_is_there_and_has_a_home() -> None:
     assert set(drike.__all__) == set(drike._HOME)
     for name in drike.__all__:
         assert getattr(drike, name).__doc__, name
+        assert getattr(drike, name) is getattr(drike, name)
+        assert find_spec(f"drike.{name}") is None, "a module would hide the name once it is imported"
 
 
 def test_the_readme_calls_only_public_names() -> None:

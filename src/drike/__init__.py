@@ -1,7 +1,8 @@
 """drike: in-context knowledge editing for language models whose weights you cannot touch.
 
 The public names, spelled out. Importing this does nothing: a name is fetched from its module when it is first used, so
-that neither torch nor transformers is loaded before a model or a retriever is wanted.
+that neither torch nor transformers is loaded before a model or a retriever is wanted. Not here, since a module has its
+name: `from drike.evaluate import evaluate`.
 """
 
 from importlib import import_module as _import
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from drike.editors.unedited import Unedited
     from drike.edits import Aspect, Edit, EditCase, Probe
     from drike.encoder import load_encoder
-    from drike.evaluate import evaluate
     from drike.metrics import Outcome, Summary, paired_difference, summarise
     from drike.models import LanguageModel, ScoringModel
     from drike.models.huggingface import load as load_model
@@ -46,7 +46,6 @@ _HOMES = {
     "drike.editors.unedited": ("Unedited",),
     "drike.edits": ("Aspect", "Edit", "EditCase", "Probe"),
     "drike.encoder": ("load_encoder",),
-    "drike.evaluate": ("evaluate",),
     "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
     "drike.models": ("LanguageModel", "ScoringModel"),
     "drike.models.huggingface": ("load_model",),
@@ -96,7 +95,6 @@ __all__ = [
     "Threshold",
     "Unedited",
     "draw_split",
-    "evaluate",
     "load_checkpoint",
     "load_dataset",
     "load_encoder",

@@ -103,11 +103,13 @@ def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
 
 
 def new_run(out: Path | None, command: str) -> Path:
-    """A fresh folder for a run: `out`, or runs/<date>-<command>. Raises RunError if it already holds a run."""
+    """Where a run will be kept: `out`, or runs/<date>-<command>; made when first written to.
+
+    Raises RunError if it already holds a run.
+    """
     folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
     if (folder / "run.json").exists():
         raise RunError(f"{folder} already holds a run: choose another --out or remove it")
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

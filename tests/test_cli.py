@@ -1,0 +1,183 @@
+"""The command line: what it prints, saves, refuses, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drike import datasets, tinyfacts
+from drike.checkpoint import load
+from drike.cli import main
+from drike.cli.editing import parse_fact
+from drike.cli.opening import UsageError
+from drike.datasets.splits import Split
+from drike.encoder import HashingEncoder
+from drike.runs import append, read_outcomes
+
+SMALL = ["--model", "reader", "--encoder", "hashing"]
+
+
+def run(*arguments: str) -> int:
+    """The exit code of a command."""
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of the demo on the closed-form reader."""
+    folder = tmp_path_factory.mktemp("runs") / "demo"
+    code = run("demo", *SMALL, "--edits", "20", "--test", "10", "--epochs", "2", "--out", str(folder))
+    assert code == 0
+    return folder
+
+
+def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
+    record = json.loads((demo / "run.json").read_text("utf-8"))
+    assert record["settings"]["seed"] == 0
+    assert record["data"][0]["sha256"] and record["versions"]["torch"] and record["model"]["name"]
+    split = Split.load(demo / "split.json")
+    assert len(split.train) == 20 and len(split.test) == 10
+    assert not set(split.train) & set(split.test)
+
+
+def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
+    episodes = [json.loads(line) for line in (demo / "episodes.jsonl").read_text("utf-8").splitlines()]
+    assert [episode["epoch"] for episode in episodes] == [1] * 20 + [2] * 20
+    assert all(len(episode["rewards"]) == episode["k"] for episode in episodes)
+    files = sorted(path.name for path in (demo / "outcomes").iterdir())
+    assert files == [
+        "dr-ike.jsonl",
+        "editcot.jsonl",
+        "factprompt.jsonl",
+        "ike.jsonl",
+        "rank-50.jsonl",
+        "unedited.jsonl",
+    ]
+    for name in files:
+        assert len({outcome.case_id for outcome in read_outcomes(demo / "outcomes" / name)}) == 10
+    loaded = load(demo / "checkpoint", encoder=HashingEncoder())
+    assert loaded.trained_on["episodes"] == 40
+
+
+def test_the_table_stands_in_the_run_with_the_papers_beside_it(demo: Path) -> None:
+    table = (demo / "table.md").read_text("utf-8")
+    assert "DR-IKE minus IKE, paired" in table and "Llama-3.1-8B-Instruct" in table
+    assert json.loads((demo / "summary.json").read_text("utf-8"))["DR-IKE"]["cases"] == 10
+
+
+def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    assert run("evaluate", "--run", str(demo), "--editors", "dr-ike,rank-all", "--out", str(again)) == 0
+    first = read_outcomes(demo / "outcomes" / "dr-ike.jsonl")
+    second = read_outcomes(again / "outcomes" / "dr-ike.jsonl")
+    assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
+
+
+def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = datasets.load(tinyfacts.rows_path()).cases[0]
+    fact = f"{case.edit.query} -> {case.edit.target_new}"
+    assert run("edit", "--run", str(demo), "--fact", fact, "--ask", case.edit.query, "--explain", "--show-prompt") == 0
+    shown = capsys.readouterr().out
+    assert str(case.edit.target_true) in shown and case.edit.target_new in shown
+    assert "sigma = " in shown and "New Fact: " in shown
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drike.models.reader import BayesianReader
+
+    score, calls = BayesianReader.score, []
+
+    def interrupted(self, requests):  # type: ignore[no-untyped-def]
+        calls.append(1)
+        if len(calls) > 15:
+            raise KeyboardInterrupt
+        return score(self, requests)
+
+    monkeypatch.setattr(BayesianReader, "score", interrupted)
+    folder = tmp_path / "stopped"
+    assert run("train", *SMALL, "--edits", "10", "--out", str(folder)) == 130
+    assert len((folder / "episodes.jsonl").read_text("utf-8").splitlines()) == 15
+    assert load(folder / "checkpoint", encoder=HashingEncoder()).trained_on["episodes"] == 15
+
+
+REFUSED = {
+    "no such file": (["data", "inspect", "nowhere.json"], "nowhere.json"),
+    "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model"),
+    "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'"),
+    "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever"),
+    "no run": (["evaluate", "--run", "no-run"], "give a folder that drike train wrote"),
+    "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable"),
+    "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross"),
+    "flip": (["train", *SMALL, "--flip", "maze"], "--flip must be"),
+    "fact": (["edit", *SMALL[:2], "--fact", "Oslo"], "is not a fact"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_bad_input_is_one_sentence_and_exit_code_1(
+    kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, told = REFUSED[kind]
+    assert run(*arguments) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("Error: ") and told in said
+    assert "Traceback" not in said
+    assert not list(tmp_path.iterdir()), "a refused command leaves no folder behind"
+
+
+def test_a_used_folder_is_refused(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("demo", *SMALL, "--out", str(demo)) == 1
+    assert "already holds a run" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import resource
+    import signal
+
+    folder = tmp_path / "full"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+        code = run("train", *SMALL, "--edits", "60", "--epochs", "2", "--out", str(folder))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert code == 1
+    assert "make room" in " ".join(capsys.readouterr().err.split())
+    assert json.loads((folder / "run.json").read_text("utf-8"))["settings"]["edits"] == 60
+
+
+def test_inspect_and_doctor_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("data", "inspect", "tinyfacts", "--encoder", "hashing") == 0
+    shown = capsys.readouterr().out
+    assert "rewrite probes" in shown and "mean cosine similarity" in shown
+    run("doctor")
+    assert "torch" in capsys.readouterr().out
+
+
+def test_facts_are_read_with_their_subject() -> None:
+    cases = datasets.load(tinyfacts.rows_path()).cases
+    known = cases[0].edit
+    parsed = parse_fact(f"{known.query} -> Atlantis", cases)
+    assert (parsed.query, parsed.target_new, parsed.subject) == (known.query, "Atlantis", known.subject)
+    assert parse_fact("The sky above Nowhereville is green.", ()).target_new == "green"
+    assert parse_fact("The sky above Nowhereville is -> deep green", ()).target_new == "deep green"
+    with pytest.raises(UsageError):
+        parse_fact("-> green", ())
+
+
+def test_a_torn_last_line_costs_its_case_only(demo: Path, tmp_path: Path) -> None:
+    whole = (demo / "outcomes" / "ike.jsonl").read_text("utf-8")
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text(whole[:-30], "utf-8")
+    assert len({outcome.case_id for outcome in read_outcomes(torn)}) == 9
+    append(tmp_path / "lines.jsonl", [{"a": 1}, {"a": 2}])
+    assert (tmp_path / "lines.jsonl").read_text("utf-8").count("\n") == 2
