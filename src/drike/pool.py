@@ -99,7 +99,7 @@ class Pool:
 
 
     def _demonstrate(self, record: EditCase, role: Role, edit: Edit) -> Demonstration:
-        """A record in a role: which of its probes is drawn once for all edits, so that its features are computed once."""
+        """A record in a role; its probe is drawn once for all edits, so that features are computed once."""
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         return demonstrate(record, rng.choice(probes_for(record, role, edit)), role)
 
