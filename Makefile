@@ -17,8 +17,8 @@ slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
 bench: $(READY)

@@ -2,8 +2,8 @@
 
 The reader answers in microseconds and exactly, so the best subset of k retains of an edit is found by trying them all.
 Regret at k = what the best subset of k earns minus what the ranking's first k earn, for the edit's own query: in
-reward (+1 right, -1 wrong) and in P(target_new). Compared: similarity, the head before training, the head after 5 epochs of
-Algorithm 1, for both forms of S_theta; held-out edits; means over seeds.
+reward (+1 right, -1 wrong) and in P(target_new). Compared: similarity, the head before training, the head after 5
+epochs of Algorithm 1, for both forms of S_theta; held-out edits; means over seeds.
 
     python benchmarks/regret.py [--seeds 3] [--test 100] [--largest 3]
 """

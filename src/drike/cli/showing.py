@@ -33,7 +33,8 @@ errors = Console(stderr=True)
 
 def draw(table: Table) -> None:
     """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them."""
-    drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    narrow = console.width < 100
+    drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
     for i, heading in enumerate(table.header):
         drawn.add_column(heading, justify="right" if i and not table.wide else "left", no_wrap=i > 0 and not table.wide)
     for row in table.rows:

@@ -1,0 +1,136 @@
+"""DR-IKE against its ablation and against IKE on the embedded model, several seeds: the tables of docs/results.md.
+
+Each seed draws its own split (300 training, 100 test edits, the rest validates), trains both forms of S_theta for 5
+epochs of Algorithm 1, and evaluates on the test edits. Printed as Markdown: what training did epoch by epoch, the
+choice of S_theta on the validation edits, the table, paired differences over all seeds, and with --switches what single
+switches of the method change.
+
+    python benchmarks/results.py [--seeds 3] [--model embedded] [--switches] > results.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from drike import datasets, tinyfacts
+from drike.budget import Budget, Fraction, Threshold
+from drike.cli.opening import open_model
+from drike.datasets import splits
+from drike.datasets.splits import Parts
+from drike.editors import Editor
+from drike.editors.ike import IKE
+from drike.editors.unedited import Unedited
+from drike.edits import EditCase
+from drike.encoder import load_encoder
+from drike.evaluate import evaluate
+from drike.metrics import Outcome, summarise
+from drike.models import LanguageModel
+from drike.pool import Pool
+from drike.reinforce import Episode, Switches, train
+from drike.report import as_markdown, costs, differences, table1
+from drike.retriever import FORMS, Form, Retriever, Similarity
+
+EPOCHS = 5
+VARIANTS: dict[str, tuple[Budget, Switches]] = {
+    "DR-IKE": (Threshold(), Switches()),
+    "DR-IKE, flip=algorithm1": (Threshold(flip="algorithm1"), Switches()),
+    "DR-IKE, selection=sample": (Threshold(), Switches(selection="sample")),
+    "DR-IKE, renormalise": (Threshold(), Switches(renormalise=True)),
+    "DR-IKE, stop_on_flip": (Threshold(), Switches(stop_on_flip=True)),
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A policy after training, and how it got there."""
+
+    retriever: Retriever
+    budget: Budget
+    episodes: tuple[Episode, ...]
+
+
+def trained(model: LanguageModel, parts: Parts, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
+    """Algorithm 1 from a fresh head."""
+    budget, switches = VARIANTS[variant]
+    retriever = Retriever(pool.encoder, form=form, seed=seed)
+    episodes = tuple(train(model, parts.train, pool, retriever, budget, epochs=EPOCHS, switches=switches, seed=seed))
+    print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)
+    return Trained(retriever, episodes[-1].budget, episodes)
+
+
+def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
+    """ESR under the longest prompt tried, mean reward, mean k and sigma at the end of every epoch."""
+    lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, EPOCHS + 1)) + " |", "|---|" + "---|" * EPOCHS]
+    for name, episodes in rows.items():
+        cells = []
+        for epoch in range(1, EPOCHS + 1):
+            these = [episode for episode in episodes if episode.epoch == epoch]
+            esr = fmean(episode.rewards[-1] > 0 for episode in these)
+            reward = fmean(fmean(episode.rewards) for episode in these)
+            sigma = these[-1].budget.sigma if isinstance(these[-1].budget, Threshold) else 0.0
+            cells.append(f"ESR {esr:.2f}, reward {reward:+.2f}, k {fmean(e.k for e in these):.2f}, sigma {sigma:.3f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase], seed: int) -> list[Outcome]:
+    """Outcomes with the seed in their case id, so that those of several seeds stand side by side."""
+    return [replace(o, case_id=f"{seed}/{o.case_id}") for o in evaluate(editor, model, cases)]
+
+
+def main() -> None:
+    """Print the tables as Markdown; progress goes to standard error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--switches", action="store_true", help="also train with each switch of the method alone")
+    options = parser.parse_args()
+    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    model, encoder = open_model(options.model), load_encoder()
+    spare = tinyfacts.EDITABLE - splits.TRAIN - splits.TEST
+    outcomes: dict[str, list[Outcome]] = {}
+    validation: dict[str, list[Outcome]] = {}
+    epochs: dict[str, Sequence[Episode]] = {}
+    for seed in range(options.seeds):
+        split = splits.draw(
+            dataset, editable=tinyfacts.EDITABLE, train=splits.TRAIN, test=splits.TEST, validation=spare, seed=seed
+        )
+        parts = splits.parts(split, dataset)
+        pool = Pool(parts.demonstrations, encoder)
+        editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")]
+        for form in FORMS:
+            policy = trained(model, parts, pool, form=form, seed=seed, variant="DR-IKE")
+            epochs[f"{form}, seed {seed}"] = policy.episodes
+            of_form = [
+                IKE(f"Rank-All ({form})", pool, policy.retriever, Fraction(1.0)),
+                IKE(f"Rank-50% ({form})", pool, policy.retriever, Fraction(0.5)),
+                IKE(f"DR-IKE ({form})", pool, policy.retriever, policy.budget),
+            ]
+            editors += of_form
+            validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation, seed))
+        for variant in list(VARIANTS)[1:] if options.switches else ():
+            policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=variant)
+            epochs[f"{variant}, seed {seed}"] = policy.episodes
+            editors.append(IKE(variant, pool, policy.retriever, policy.budget))
+        for editor in editors:
+            outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test, seed))
+            print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
+    unedited = outcomes["Unedited"]
+    summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
+    title = f"{options.seeds} seeds x {splits.TEST} test edits of TinyFacts, model {options.model}"
+    print(f"### Training, epoch by epoch\n\n{epochs_table(epochs)}\n")
+    chosen = [summarise(of_form) for of_form in validation.values()]
+    print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits a seed")))
+    print(as_markdown(table1(summaries, title)))
+    print(as_markdown(costs(summaries)))
+    for name, of_editor in outcomes.items():
+        if name not in ("Unedited", "IKE"):
+            print(as_markdown(differences(of_editor, outcomes["IKE"])))
+
+
+if __name__ == "__main__":
+    main()
