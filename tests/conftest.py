@@ -1,0 +1,5 @@
+"""One thread a process: the models of the tests are tiny, and threads that wait for each other cost more than they do."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
