@@ -1,4 +1,4 @@
-"""One thread a process: the models of the tests are tiny, and threads that wait for each other cost more than they do."""
+"""One thread a process: the models of the tests are tiny, and waiting threads cost more than they do."""
 
 import os
 
