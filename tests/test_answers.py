@@ -39,6 +39,11 @@ def test_normalising_twice_is_normalising_once(text: str) -> None:
         ("", "Paris", False),
         (" Ålesund", "ålesund", True),
         (" +", "+", True),
+        (" C#", "C", False),
+        (" C++ is", "C++", True),
+        (" 3.5 million", "35", False),
+        (" 3,500", "3500", True),
+        (" Rome's fountains", "Rome", True),
     ],
 )
 def test_examples(text: str, target: str, right: bool) -> None:

@@ -70,6 +70,16 @@ def damage(folder: Path, kind: str) -> None:
             (folder / "other" / "head.safetensors").replace(weights)
         case "no sigma of this world":
             budget.write_text(json.dumps({"budget": {"kind": "threshold", "sigma": 7}, "trained_on": {}}))
+        case "half a shot":
+            budget.write_text(
+                json.dumps(json.loads(budget.read_text()) | {"budget": {"kind": "threshold", "max_shots": 2.5}})
+            )
+        case "another moment":
+            Retriever(HashingEncoder(), seed=8).save(folder)
+        case "no number":
+            broken = Retriever(HashingEncoder())
+            torch.nn.init.constant_(broken.head.weight, float("nan"))
+            broken.save(folder)
         case "unknown budget":
             budget.write_text(json.dumps({"budget": {"kind": "mood"}, "trained_on": {}}))
 
@@ -78,7 +88,8 @@ def damage(folder: Path, kind: str) -> None:
     "kind",
     [
         "no budget", "no description", "no weights", "torn weights", "torn json", "not an object", "another form",
-        "another shape", "no sigma of this world", "unknown budget",
+        "another shape", "no sigma of this world", "unknown budget", "half a shot",
+        "another moment", "no number",
     ],
 )  # fmt: skip
 def test_a_damaged_checkpoint_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:

@@ -11,9 +11,12 @@ from drike import datasets, tinyfacts
 from drike.checkpoint import load
 from drike.cli import main
 from drike.cli.editing import parse_fact
-from drike.cli.opening import UsageError
+from drike.cli.evaluating import make_editor
+from drike.cli.opening import UsageError, open_bench, open_past
 from drike.datasets.splits import Split
+from drike.editors.ike import IKE
 from drike.encoder import HashingEncoder
+from drike.models.scripted import ScriptedWriter
 from drike.runs import append, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
@@ -79,6 +82,28 @@ def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Pa
     assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
 
 
+def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_path: Path) -> None:
+    trained = set(Split.load(demo / "split.json").train)
+    assert (
+        run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "400", "--out", str(tmp_path / "e")) == 0
+    )
+    tested = {outcome.case_id for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "unedited.jsonl")}
+    assert len(tested) == 400 and not tested & trained
+    assert run("evaluate", "--run", str(demo), "--seed", "3", "--out", str(tmp_path / "f")) == 2
+    assert run("evaluate", "--run", str(demo), "--test", "459", "--out", str(tmp_path / "g")) == 2
+
+
+def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
+    folder = tmp_path / "bare"
+    switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
+    assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
+    past = open_past(folder)
+    bench = open_bench(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
+    editor = make_editor("dr-ike", bench.pool, ScriptedWriter(str), past.trained)
+    assert isinstance(editor, IKE)
+    assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
+
+
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = datasets.load(tinyfacts.rows_path()).cases[0]
     fact = f"{case.edit.query} -> {case.edit.target_new}"
@@ -88,7 +113,9 @@ def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixtu
     assert "sigma = " in shown and "New Fact: " in shown
 
 
-def test_ctrl_c_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from drike.models.reader import BayesianReader
 
     score, calls = BayesianReader.score, []
@@ -102,30 +129,35 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(BayesianReader, "score", interrupted)
     folder = tmp_path / "stopped"
     assert run("train", *SMALL, "--edits", "10", "--out", str(folder)) == 130
+    assert "What was done so far" in " ".join(capsys.readouterr().err.split())
     assert len((folder / "episodes.jsonl").read_text("utf-8").splitlines()) == 15
     assert load(folder / "checkpoint", encoder=HashingEncoder()).trained_on["episodes"] == 15
 
 
 REFUSED = {
-    "no such file": (["data", "inspect", "nowhere.json"], "nowhere.json"),
-    "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model"),
-    "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'"),
-    "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever"),
-    "no run": (["evaluate", "--run", "no-run"], "give a folder that drike train wrote"),
-    "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable"),
-    "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross"),
-    "flip": (["train", *SMALL, "--flip", "maze"], "--flip must be"),
-    "fact": (["edit", *SMALL[:2], "--fact", "Oslo"], "is not a fact"),
+    "no such file": (["data", "inspect", "nowhere.json"], "nowhere.json", 1),
+    "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model", 1),
+    "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'", 2),
+    "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever", 2),
+    "no run": (["evaluate", "--run", "no-run"], "give a folder that drike train wrote", 1),
+    "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
+    "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross", 2),
+    "flip": (["train", *SMALL, "--flip", "maze"], "--flip must be", 2),
+    "retain": (["train", *SMALL, "--retain", "maze"], "retain must be headed or bare", 2),
+    "template": (["evaluate", *SMALL, "--template", "maze"], "--template must be plain or chat", 2),
+    "fact": (["edit", *SMALL, "--fact", "Oslo"], "is not a fact", 2),
+    "gate": (["edit", *SMALL, "--fact", "Nowhere is -> green", "--gate"], "give every edit its subject", 2),
+    "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
 }
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_bad_input_is_one_sentence_and_exit_code_1(
+def test_bad_input_is_one_sentence_and_an_exit_code(
     kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments, told = REFUSED[kind]
-    assert run(*arguments) == 1
+    arguments, told, code = REFUSED[kind]
+    assert run(*arguments) == code
     said = " ".join(capsys.readouterr().err.split())
     assert said.startswith("Error: ") and told in said
     assert "Traceback" not in said
@@ -174,10 +206,10 @@ def test_facts_are_read_with_their_subject() -> None:
         parse_fact("-> green", ())
 
 
-def test_a_torn_last_line_costs_its_case_only(demo: Path, tmp_path: Path) -> None:
+def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
     whole = (demo / "outcomes" / "ike.jsonl").read_text("utf-8")
     torn = tmp_path / "torn.jsonl"
     torn.write_text(whole[:-30], "utf-8")
-    assert len({outcome.case_id for outcome in read_outcomes(torn)}) == 9
+    assert read_outcomes(torn) == read_outcomes(demo / "outcomes" / "ike.jsonl")[:-1]
     append(tmp_path / "lines.jsonl", [{"a": 1}, {"a": 2}])
     assert (tmp_path / "lines.jsonl").read_text("utf-8").count("\n") == 2

@@ -44,6 +44,13 @@ def test_a_gate_leaves_other_queries_to_the_model_as_it_is() -> None:
         EditedModel(MODEL, EDITOR, Edit("The sky is", "green"), gate=True)
 
 
+def test_a_subject_is_named_as_a_word_or_not_at_all() -> None:
+    edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=True)
+    assert edited.edit_for("The capital of Albania, Tirana, is") is None
+    assert edited.edit_for("iran's capital is") is not None
+    assert edited.edit_for("") is None
+
+
 def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
     edited = EditedModel(MODEL, FactPrompt(), [ONE, Edit(ONE.query, "Newest", subject="Land1")])
     assert [edit.target_new for edit in edited.edits] == ["Newest"]

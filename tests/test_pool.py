@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.demonstrations import Role
-from drike.edits import EditCase
+from drike.edits import Edit, EditCase
 from drike.encoder import HashingEncoder
 from drike.pool import Pool, PoolError
 from worlds import CAPITALS as RECORDS
@@ -49,6 +49,19 @@ def test_records_without_neighbours_still_copy_and_update() -> None:
     [candidates] = Pool(records, ENCODER).candidates([case(60, subject="Elsewhere").edit])
     for d in candidates.retains:
         assert int(d.case_id) >= 20
+
+
+def test_a_fact_written_by_hand_is_not_contradicted_by_its_own_subject() -> None:
+    pool = Pool(RECORDS, ENCODER)
+    for edit in (Edit("The sport of Land3 is", "chess"), Edit("The sport of it is", "chess", subject="Land3")):
+        [candidates] = pool.candidates([edit])
+        assert "3" not in {d.case_id for d in candidates.dealt}
+
+
+def test_roles_are_filled_from_far_records_where_near_ones_cannot() -> None:
+    rare = [EditCase(r.case_id, r.edit, r.probes[:1]) for r in (case(i) for i in range(600, 1100))]
+    [candidates] = Pool([*rare, *RECORDS[:40]], ENCODER).candidates([case(601).edit])
+    assert len(candidates.dealt) == 32
 
 
 def test_too_few_records_say_what_to_do() -> None:

@@ -15,7 +15,8 @@ import unicodedata
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _JOINERS = re.compile(r"[-‐-―_/]")
-_PUNCTUATION = re.compile(r"[^\w\s]")
+_POSSESSIVE = re.compile(r"['’]s\b")
+_PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|[^\w\s.+#]")  # a point between digits, + and # are kept
 
 
 def first_line(text: str) -> str:
@@ -29,7 +30,7 @@ def normalise(text: str) -> str:
     Articles are kept where nothing else would be left ("The The"), and a text of bare signs ("+") is returned as it is.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    plain = _PUNCTUATION.sub("", _JOINERS.sub(" ", folded))
+    plain = _PUNCTUATION.sub("", _JOINERS.sub(" ", _POSSESSIVE.sub(" s", folded)))
     without = " ".join(_ARTICLES.sub(" ", plain).split())
     return without or " ".join(plain.split()) or folded.strip()
 

@@ -35,8 +35,8 @@ class Fraction:
 
     def __post_init__(self) -> None:
         """Refuse a share outside (0, 1]."""
-        if not 0.0 < self.share <= 1.0:
-            raise ValueError(f"a budget's share must lie in (0, 1], not {self.share}")
+        if type(self.share) not in (int, float) or not 0.0 < self.share <= 1.0:
+            raise ValueError(f"a budget's share must lie in (0, 1], not {self.share!r}")
 
     def keep(self, probs: Sequence[float]) -> int:
         """The share of n, whatever the probabilities."""
@@ -63,10 +63,10 @@ class Threshold:
 
     def __post_init__(self) -> None:
         """Refuse values that could not have come from a run."""
-        if not 0.0 <= self.sigma <= 1.0:
-            raise ValueError(f"sigma is a probability; {self.sigma} is not")
-        if self.max_shots < 1:
-            raise ValueError(f"max_shots must be at least 1, not {self.max_shots}")
+        if type(self.sigma) not in (int, float) or not 0.0 <= self.sigma <= 1.0:
+            raise ValueError(f"sigma is a probability; {self.sigma!r} is not")
+        if type(self.max_shots) is not int or self.max_shots < 1:
+            raise ValueError(f"max_shots must be a whole number of at least 1, not {self.max_shots!r}")
         if self.flip not in ("offender", "algorithm1"):
             raise ValueError(f'flip must be "offender" or "algorithm1", not {self.flip!r}')
 

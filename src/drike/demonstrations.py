@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drike.edits import Edit, EditCase, Probe, rewrite_probe
+from drike.edits import Edit, EditCase, Probe, mentions, rewrite_probe
 
 
 class Role(StrEnum):
@@ -76,4 +76,4 @@ def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
 
 
 def _is_about(query: str, edit: Edit) -> bool:
-    return query == edit.query or (edit.subject is not None and edit.subject in query)
+    return query == edit.query or (edit.subject is not None and mentions(query, edit.subject))

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from drike.answers import first_line
 from drike.budget import Threshold
+from drike.demonstrations import Demonstration, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
-from drike.edits import Edit
+from drike.edits import Edit, mentions
 from drike.models import MAX_ANSWER_TOKENS, LanguageModel, complete
 from drike.prompts import Prompt, bare
 
@@ -40,14 +41,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a query got its prompt: the edit applied, the pool in policy order, sigma's cut, the tokens, the answer."""
+    """Why a query got its prompt: the edit applied, the pool in policy order, sigma's cut, the tokens, the answer.
+
+    `fixed` are the copies and updates, which are always shown; `choices` the retains, kept and cut.
+    """
 
     query: str
     edit: Edit | None
     prompt: str
     answer: str
     prompt_tokens: int | None
-    fixed: int
+    fixed: tuple[Demonstration, ...]
     choices: tuple[Choice, ...]
     sigma: float | None
 
@@ -57,7 +61,7 @@ class Explanation:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=f"Retains, in the policy's order{_cut(self.sigma)}", title_justify="left")
+        table = Table(title=self._title(), title_justify="left")
         for heading in ("", "rank", "p", "nearness", "cosine"):
             table.add_column(heading, justify="right")
         table.add_column("retain", overflow="fold")
@@ -71,8 +75,11 @@ class Explanation:
                 Text(c.text),
                 style="" if c.kept else "dim",
             )
+        always = Table(title="Always shown", title_justify="left", show_header=False)
+        for d in self.fixed:
+            always.add_row(d.role.value, Text(f"{d.query} {d.answer}"))
         parts: list[RenderableType] = [Text(line) for line in self._lines()]
-        return Group(*parts, table) if self.choices else Group(*parts)
+        return Group(*parts, always, table) if self.choices else Group(*parts)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -84,7 +91,10 @@ class Explanation:
         )
         head = "".join(f"<th>{name}</th>" for name in ("", "rank", "p", "nearness", "cosine", "retain"))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-        return "".join(f"<p>{html.escape(line)}</p>" for line in self._lines()) + table
+        shown = "".join(f"<li>{d.role.value}: {html.escape(f'{d.query} {d.answer}')}</li>" for d in self.fixed)
+        always = f"<details><summary>Always shown</summary><ul>{shown}</ul></details>" if shown else ""
+        title = f"<p>{html.escape(self._title())}</p>" if rows else ""
+        return "".join(f"<p>{html.escape(line)}</p>" for line in self._lines()) + always + title + table
 
     def __str__(self) -> str:
         """The same as plain text."""
@@ -93,21 +103,26 @@ class Explanation:
         ]
         return "\n".join([*self._lines(), *rows])
 
+    def _title(self) -> str:
+        title = "Retains, in the policy's order"
+        if self.sigma is None:
+            return title
+        none = all(choice.probability <= self.sigma for choice in self.choices)
+        return f"{title}; kept where p > sigma = {self.sigma:.4f}" + (
+            " (none is: the best one is kept)" if none else ""
+        )
+
     def _lines(self) -> list[str]:
         if self.edit is None:
             return [f"{self.query} -> {self.answer}", "No edit applies: the model is asked as it is."]
         kept = sum(choice.kept for choice in self.choices)
         tokens = "" if self.prompt_tokens is None else f", {self.prompt_tokens} tokens"
-        shown = f"{self.fixed} copies and updates, {kept} of {len(self.choices)} retains{tokens}"
+        shown = f"{len(self.fixed)} copies and updates, {kept} of {len(self.choices)} retains{tokens}"
         return [f"{self.query} -> {self.answer}", f"Edit: {self.edit.fact}", f"Prompt: {shown}"]
 
 
 def _mark(choice: Choice) -> str:
     return "kept" if choice.kept else "cut"
-
-
-def _cut(sigma: float | None) -> str:
-    return "" if sigma is None else f"; kept where p > sigma = {sigma:.4f}"
 
 
 class EditedModel:
@@ -139,15 +154,15 @@ class EditedModel:
 
     def edit_for(self, query: str) -> Edit | None:
         """The edit a query is put under; None where the gate leaves it alone."""
-        named = [
-            edit for edit in self.edits if edit.subject is not None and edit.subject.casefold() in query.casefold()
-        ]
+        named = [edit for edit in self.edits if edit.subject is not None and mentions(query, edit.subject)]
         if not named and self.gate:
             return None
         words = _words(query)
-        return max(
-            named or self.edits, key=lambda edit: len(words & _words(edit.query)) / len(words | _words(edit.query))
-        )
+
+        def shared(edit: Edit) -> float:
+            return len(words & _words(edit.query)) / max(1, len(words | _words(edit.query)))
+
+        return max(named or self.edits, key=shared)
 
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
@@ -183,7 +198,7 @@ class EditedModel:
         else:
             prompt = self.prompt(query)
         [(text, tokens)] = complete(self.model, [prompt])
-        fixed = len(prompt.demonstrations) - prompt.shots
+        fixed = tuple(d for d in prompt.demonstrations if d.role is not Role.RETAIN)
         return Explanation(query, edit, prompt.text, first_line(text), tokens, fixed, choices, sigma)
 
 

@@ -7,6 +7,7 @@ the *probes* that judge it: the rewrite itself, its paraphrases, and neighbourin
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -65,6 +66,11 @@ class EditCase:
     def neighborhood(self) -> tuple[Probe, ...]:
         """Probes of neighbouring facts, whose target is the object they already have."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
+
+
+def mentions(text: str, subject: str) -> bool:
+    """Whether a text names a subject as whole words, whatever the case: "Tirana" does not name "Iran"."""
+    return re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def rewrite_probe(edit: Edit) -> Probe:

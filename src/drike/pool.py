@@ -12,10 +12,11 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drike.demonstrations import Candidates, Demonstration, Role, demonstrate, probes_for
-from drike.edits import Edit, EditCase
-from drike.encoder import TextEncoder, nearest
+from drike.edits import Edit, EditCase, mentions
+from drike.encoder import FloatArray, TextEncoder, nearest
 from drike.prompts import query_block
 
 IKE_ROLES: tuple[tuple[Role, int], ...] = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
@@ -62,16 +63,24 @@ class Pool:
         Raises PoolError if an edit's own subject and relation leave too few records.
         """
         vectors = self.encoder.encode([_search_text(edit) for edit in edits])
-        # A few more than needed, since some are passed over; a record that lacks a role's probe waits for its turn.
-        wanted = min(len(self.records), 4 * len(self.roles))
-        dealt = []
-        for edit, vector in zip(edits, vectors, strict=True):
-            # One edit at a time: a product over several rounds otherwise, and near ties would hang on the company.
-            found, similarities = nearest(vector[None], self._vectors, wanted)
-            dealt.append(self._deal(edit, found[0], similarities[0]))
-        return dealt
+        # One edit at a time: a product over several rounds otherwise, and near ties would hang on the company.
+        return [self._nearest_dealt(edit, vector) for edit, vector in zip(edits, vectors, strict=True)]
 
-    def _deal(self, edit: Edit, found: np.ndarray, similarities: np.ndarray) -> Candidates:
+    def _nearest_dealt(self, edit: Edit, vector: FloatArray) -> Candidates:
+        """Deal from a few more records than needed, and from all of them where those cannot fill every role."""
+        few = 4 * len(self.roles)
+        for wanted in sorted({min(few, len(self.records)), len(self.records)}):
+            found, similarities = nearest(vector[None], self._vectors, wanted)
+            candidates, missing = self._deal(edit, found[0], similarities[0])
+            if not missing:
+                return candidates
+        raise PoolError(
+            f"no records are left to demonstrate {', '.join(missing)} for {edit.fact!r}: add records that have such "
+            "probes, or ask for fewer demonstrations of that role"
+        )
+
+    def _deal(self, edit: Edit, found: NDArray[np.int64], similarities: FloatArray) -> tuple[Candidates, list[str]]:
+        """Candidates from records in order of nearness, and the roles that stayed open."""
         rng = random.Random(f"{self.seed}|{edit.fact}")
         open_roles = list(self.roles)
         rng.shuffle(open_roles)
@@ -88,15 +97,8 @@ class Pool:
             if role is not None:
                 open_roles.remove(role)
                 dealt.append((self._demonstrate(record, role, edit), similarity))
-        if open_roles:
-            missing = ", ".join(sorted({role.value for role in open_roles}))
-            raise PoolError(
-                f"no records are left to demonstrate {missing} for {edit.fact!r}: add records that have such probes, "
-                "or ask for fewer demonstrations of that role"
-            )
-        demonstrations, scores = zip(*dealt, strict=True)
-        return Candidates(edit, demonstrations, scores, passed_over)
-
+        candidates = Candidates(edit, tuple(d for d, _ in dealt), tuple(s for _, s in dealt), passed_over)
+        return candidates, sorted({role.value for role in open_roles})
 
     def _demonstrate(self, record: EditCase, role: Role, edit: Edit) -> Demonstration:
         """A record in a role; its probe is drawn once for all edits, so that features are computed once."""
@@ -109,10 +111,16 @@ def _search_text(edit: Edit) -> str:
 
 
 def _collides(other: Edit, edit: Edit) -> bool:
-    """Whether showing the record would contradict or repeat the edit."""
+    """Whether showing `other` would contradict or repeat the edit.
+
+    An edit that was written by hand may lack subject or relation: then any record of the subject it names collides.
+    """
     if other.query == edit.query:
         return True
-    if edit.subject is None or other.subject != edit.subject:
+    if edit.subject is None:
+        return other.subject is not None and mentions(edit.query, other.subject)
+    if other.subject != edit.subject:
         return False
     # In the flat form a relation is its wording; a shared old object tells the same fact in another one.
-    return other.relation == edit.relation or (edit.target_true is not None and other.target_true == edit.target_true)
+    same_object = edit.target_true is not None and other.target_true == edit.target_true
+    return edit.relation is None or other.relation in (None, edit.relation) or same_object

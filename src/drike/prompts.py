@@ -22,6 +22,11 @@ from drike.edits import Edit
 RetainForm = Literal["headed", "bare"]
 
 ANSWER_CUE = "Answer:"
+# Prompts that begin so say themselves what to do; a chat model is told nothing else.
+_CHANGED, _SENTENCE, _TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
+_TRUST = "The world has changed: "
+_INSTRUCTIONS = (_CHANGED, _SENTENCE, _TO_COMPLETE, _TRUST)
+
 CHAT_INSTRUCTION = "Continue the text below. Reply with the completion of its last line only, in a few words."
 
 
@@ -89,7 +94,7 @@ def factprompt(edit: Edit, query: str) -> Prompt:
 def editcot(edit: Edit, query: str) -> Prompt:
     """EditCoT as a single call: state the fact, reason whether the query depends on it, then answer behind a cue."""
     return Prompt(
-        f"A fact has changed: {edit.fact}.\n"
+        f"{_CHANGED}{edit.fact}.\n"
         "Everything that does not depend on this fact is as it was.\n"
         f"Complete this sentence: {query}\n"
         "First think step by step: does the sentence depend on the changed fact? If so, what follows from the change?\n"
@@ -102,7 +107,7 @@ def editcot(edit: Edit, query: str) -> Prompt:
 def chain_of_thought(query: str, answer: str) -> str:
     """EditCoT in full, second call: why the model gave its own answer."""
     return (
-        f"Sentence: {query} {answer}\n"
+        f"{_SENTENCE}{query} {answer}\n"
         "Give the facts behind this sentence, one short statement a line, ending with the sentence itself.\nThoughts:\n"
     )
 
@@ -110,7 +115,7 @@ def chain_of_thought(query: str, answer: str) -> str:
 def conflict_question(edit: Edit, query: str, thoughts: str) -> str:
     """EditCoT in full, third call: one word on how the new fact stands to the chain of thought."""
     return (
-        f"Sentence to complete: {query}\nThoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
+        f"{_TO_COMPLETE}{query}\nThoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
         "Does the new knowledge contradict the thoughts, support them, or is it unrelated? Answer with one word: "
         "Contradict, Support or Unrelated.\nRelation of the new knowledge to the thoughts:"
     )
@@ -119,7 +124,7 @@ def conflict_question(edit: Edit, query: str, thoughts: str) -> str:
 def edit_thoughts(edit: Edit, query: str, thoughts: str) -> str:
     """EditCoT in full, fourth call: the chain of thought rewritten so that it follows the new fact."""
     return (
-        f"Sentence to complete: {query}\nOld thoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
+        f"{_TO_COMPLETE}{query}\nOld thoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
         "Rewrite the thoughts so that they agree with the new knowledge, one short statement a line.\nNew thoughts:\n"
     )
 
@@ -127,11 +132,12 @@ def edit_thoughts(edit: Edit, query: str, thoughts: str) -> str:
 def answer_from_thoughts(query: str, thoughts: str) -> Prompt:
     """EditCoT in full, last call: complete the query from the chain of thought alone."""
     return Prompt(
-        f"The world has changed: trust the thoughts below rather than what you remember.\nThoughts:\n{thoughts}\n"
+        f"{_TRUST}trust the thoughts below rather than what you remember.\nThoughts:\n{thoughts}\n"
         f"Complete the sentence with as few words as possible.\nSentence: {query}"
     )
 
 
 def chat_messages(text: str) -> list[dict[str, str]]:
-    """A prompt as one user turn, for models behind a chat template."""
-    return [{"role": "user", "content": f"{CHAT_INSTRUCTION}\n\n{text}"}]
+    """A prompt as one user turn, for models behind a chat template: a text to be continued is introduced as one."""
+    content = text if text.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{text}"
+    return [{"role": "user", "content": content}]

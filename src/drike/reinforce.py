@@ -12,6 +12,7 @@ without replacement, until a retain does not exceed sigma); `renormalise` takes 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from drike.budget import Budget, Threshold
 from drike.demonstrations import Candidates
-from drike.editors.ike import arrange
+from drike.editors.ike import Layout, arrange
 from drike.edits import EditCase, rewrite_probe
 from drike.models import LanguageModel, Question, judge
 from drike.pool import Pool
@@ -59,12 +60,24 @@ class Episode:
 
 @dataclass(frozen=True)
 class Switches:
-    """Readings of the paper that change an episode; the defaults are Algorithm 1's."""
+    """Readings of the paper that change an episode; the defaults are Algorithm 1's.
+
+    retain, layout and own_copy word the prompts: an editor with the trained policy should use the same.
+    """
 
     selection: Selection = "top"
     renormalise: bool = False
     stop_on_flip: bool = False
     retain: RetainForm = "headed"
+    layout: Layout = "append"
+    own_copy: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse readings that do not exist."""
+        allowed = {"selection": ("top", "sample"), "retain": ("headed", "bare"), "layout": ("append", "ike")}
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} must be {' or '.join(values)}, not {getattr(self, name)!r}")
 
 
 def train(
@@ -118,8 +131,9 @@ def rollout(
     `rng` is needed for `selection="sample"` only. Raises ValueError if it is missing there.
     """
     began = time.perf_counter()
-    order, k = _choose(log_p.detach(), budget, switches.selection, rng)
-    probs = [float(p) for p in log_p.detach().exp()[order]]
+    p = [math.exp(log_p_i) for log_p_i in log_p.tolist()]  # as a ranking has them: sigma is compared with these
+    order, k = _choose(p, budget, switches.selection, rng)
+    probs = [p[i] for i in order]
     rewards, tokens = _rewards(model, candidates, order[:k], switches)
     steps = log_p[order[: len(rewards)]]
     if switches.renormalise:
@@ -130,21 +144,24 @@ def rollout(
     return Episode(0, "", tuple(order), tuple(probs), tuple(rewards), loss.item(), after, tokens, seconds), loss
 
 
-def _choose(log_p: Tensor, budget: Budget, selection: Selection, rng: random.Random | None) -> tuple[list[int], int]:
+def _choose(
+    p: Sequence[float], budget: Budget, selection: Selection, rng: random.Random | None
+) -> tuple[list[int], int]:
     """The order in which retains are tried, and how many: top-j by p, or drawn without replacement."""
+    by_p = sorted(range(len(p)), key=lambda i: -p[i])
+    most = budget.keep([p[i] for i in by_p])
     if selection == "top":
-        order = torch.argsort(log_p, descending=True, stable=True).tolist()
-        return order, budget.keep(log_p.exp()[order].tolist())
+        return by_p, most
     if rng is None:
         raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
-    order, left = [], list(range(len(log_p)))
+    order: list[int] = []
+    left = list(range(len(p)))
     while left:
-        [drawn] = rng.choices(left, weights=log_p[left].exp().tolist())
+        [drawn] = rng.choices(left, weights=[p[i] for i in left])
         order.append(drawn)
         left.remove(drawn)
-    most = budget.keep(sorted(log_p.exp().tolist(), reverse=True))
     sigma = budget.sigma if isinstance(budget, Threshold) else 0.0
-    admitted = next((j for j, p in enumerate(log_p.exp()[order].tolist()) if p <= sigma), len(order))
+    admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))
     return order, max(1, min(most, admitted))  # a draw at or below sigma is the stop action
 
 
@@ -155,8 +172,8 @@ def _rewards(
     probe = rewrite_probe(candidates.edit)
     questions = []
     for j in range(1, len(chosen) + 1):
-        shown = arrange(candidates, [candidates.retains[i] for i in chosen[:j]])
-        prompt = in_context(shown, candidates.edit, probe.query, retain=switches.retain)
+        shown = arrange(candidates, [candidates.retains[i] for i in chosen[:j]], switches.layout)
+        prompt = in_context(shown, candidates.edit, probe.query, own_copy=switches.own_copy, retain=switches.retain)
         questions.append(Question(prompt, probe.target))
     batches = [[question] for question in questions] if switches.stop_on_flip else [questions]
     rewards: list[int] = []

@@ -34,7 +34,7 @@ Form = Literal["dot", "cross"]
 
 FORMS: tuple[Form, ...] = ("dot", "cross")
 HIDDEN = 128
-_WEIGHTS = "head.safetensors"
+WEIGHTS = "head.safetensors"
 _DESCRIPTION = "retriever.json"
 
 
@@ -61,8 +61,9 @@ class Ranker(Protocol):
 
 def ranking_of(retains: Sequence[Demonstration], log_probs: Sequence[float]) -> Ranking:
     """Retains in descending probability; ties keep pool order, so that a ranking is reproducible."""
-    order = sorted(range(len(retains)), key=lambda i: -log_probs[i])
-    return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(math.exp(log_probs[i]) for i in order))
+    probs = [math.exp(log_p) for log_p in log_probs]
+    order = sorted(range(len(retains)), key=lambda i: -probs[i])
+    return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(probs[i] for i in order))
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Retriever:
         folder = Path(folder)
         tensors = {name: tensor.detach().contiguous() for name, tensor in self.head.state_dict().items()}
         description = {"format": 1, "form": self.form, "encoder": self.encoder.name, "dim": self.encoder.dim}
-        write_bytes(folder / _WEIGHTS, save(tensors))
+        write_bytes(folder / WEIGHTS, save(tensors))
         write_text(folder / _DESCRIPTION, json.dumps(description, indent=2) + "\n")
 
     @classmethod
@@ -154,11 +155,11 @@ class Retriever:
             )
         retriever = cls(encoder, form=form)
         try:
-            retriever.head.load_state_dict(load_file(folder / _WEIGHTS))
+            retriever.head.load_state_dict(load_file(folder / WEIGHTS))
         except (OSError, SafetensorError, RuntimeError) as problem:
-            raise CheckpointError(
-                f"{folder / _WEIGHTS} cannot be read ({problem}): train or copy it again"
-            ) from problem
+            raise CheckpointError(f"{folder / WEIGHTS} cannot be read ({problem}): train or copy it again") from problem
+        if not all(torch.isfinite(weight).all() for weight in retriever.head.parameters()):
+            raise CheckpointError(f"{folder / WEIGHTS} holds numbers that are not finite: train it again")
         return retriever
 
     @classmethod
@@ -172,7 +173,7 @@ class Retriever:
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
         try:
-            folder = snapshot_download(name_or_path, revision=revision, allow_patterns=[_WEIGHTS, "*.json"])
+            folder = snapshot_download(name_or_path, revision=revision, allow_patterns=[WEIGHTS, "*.json"])
         except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as problem:
             raise CheckpointError(
                 f"{name_or_path!r} is neither a folder nor a hub repository in reach ({type(problem).__name__}): "

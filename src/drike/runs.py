@@ -75,7 +75,7 @@ def saved(folder: Path, editor: str, outcomes: Iterable[Outcome]) -> Iterator[tu
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """Outcomes of a file that `saved` wrote; a last line torn by a crash is left out, with the rest of its case.
+    """Outcomes of a file that `saved` wrote, without a last line that a crash cut off.
 
     Raises RunError for a line that is not an outcome.
     """
@@ -89,10 +89,9 @@ def read_outcomes(path: Path) -> list[Outcome]:
             record = json.loads(line)
         except ValueError as problem:
             if number == len(lines):  # no line break behind it: the write was cut off
-                torn = outcomes[-1].case_id if outcomes else ""
-                return [outcome for outcome in outcomes if outcome.case_id != torn]
+                return outcomes
             raise RunError(f"{path}, line {number} is not JSON: delete the file and evaluate again") from problem
-        if not isinstance(record, dict) or record.keys() != names:
+        if not isinstance(record, dict) or record.keys() != names or record["aspect"] not in set(Aspect):
             raise RunError(
                 f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
             )

@@ -6,6 +6,7 @@ A file per command: `demo`, `data`, `training`, `evaluating`, `editing`, `doctor
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -23,7 +24,9 @@ from drike.pool import PoolError
 from drike.retriever import CheckpointError
 from drike.runs import RunError
 
-PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, RunError, UsageError)
+PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, RunError)
+STOPPED = 130
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 app = typer.Typer(
     help="In-context knowledge editing for language models whose weights you cannot touch.",
@@ -46,21 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _warn
     try:
         app(args=None if arguments is None else list(arguments), prog_name="drike")
+    except UsageError as problem:
+        _fail(str(problem), code=2)
     except PROBLEMS as problem:
         _fail(str(problem))
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
-        _fail(
-            f"{problem.strerror or problem}{where}: make room or choose another folder with --out; what was saved stays"
-        )
-    except KeyboardInterrupt:
-        console.print("Stopped. What was done so far is in the run's folder.", style="yellow")
-        sys.exit(130)
+        remedy = "make room" if problem.errno in _FULL else "check the path, or choose another one"
+        _fail(f"{problem.strerror or problem}{where}: {remedy}; what was saved stays")
+    except SystemExit as stop:  # typer's way to end, also after Ctrl-C
+        if stop.code == STOPPED:
+            console.print("Stopped. What was done so far is in the run's folder.", style="yellow")
+        raise
 
 
-def _fail(sentence: str) -> None:
+def _fail(sentence: str, *, code: int = 1) -> None:
     console.print(f"Error: {sentence}", style="red", markup=False, highlight=False)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

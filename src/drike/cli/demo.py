@@ -33,18 +33,25 @@ def demo(
     *,
     out: Out = None,
     seed: Seed = 0,
-    edits: Annotated[int, typer.Option("--edits", help="Training edits")] = 300,
-    test: Annotated[int, typer.Option("--test", help="Test edits")] = 100,
+    edits: Annotated[int, typer.Option("--edits", min=1, help="Training edits")] = 300,
+    test: Annotated[int, typer.Option("--test", min=1, help="Test edits")] = 100,
     epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
     model: Annotated[str, typer.Option("--model", help="embedded, or reader for a dry run in seconds")] = EMBEDDED,
     encoder: Annotated[str, typer.Option("--encoder")] = MINILM,
 ) -> None:
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     folder = new_run(out, "demo")
-    bench = open_bench([TINYFACTS], train=edits, test=test, editable=None, seed=seed, encoder=encoder)
+    bench = open_bench([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
     asked = open_model(model)
-    settings = {"data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed}
-    settings["encoder"] = encoder
+    settings: dict[str, object] = {
+        "data": [TINYFACTS],
+        "model": model,
+        "edits": edits,
+        "test": test,
+        "epochs": epochs,
+        "seed": seed,
+    }
+    settings |= {"encoder": encoder, "template": "plain"}
     described = describe_model(model, asked)
     record_run(folder, bench, described, settings)
     console.print(
@@ -63,7 +70,9 @@ def demo(
     case = next(case for case in bench.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     edited = EditedModel(asked, dr_ike, case.edit)
-    console.print(f"\nOne edit: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}", markup=False)
+    console.print(
+        f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}", markup=False
+    )
     show_before_after(asked, edited, [probe.query for probe in case.probes[:5]])
     console.print(
         f"Saved in {folder}. Next:\n  drike edit --run {folder} --explain "

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from drike import checkpoint
-from drike.cli.evaluating import make_editor, settings_of
-from drike.cli.opening import EMBEDDED, TINYFACTS, UsageError, open_bench, open_model
+from drike.cli.evaluating import make_editor
+from drike.cli.opening import EMBEDDED, TINYFACTS, UsageError, open_bench, open_model, open_past
 from drike.cli.showing import console, draw
 from drike.cli.training import Device
 from drike.edited import EditedModel
 from drike.editors.unedited import Unedited
-from drike.edits import Edit, EditCase
+from drike.edits import Edit, EditCase, mentions
 from drike.encoder import MINILM
 from drike.models import LanguageModel
 from drike.report import Table
 
 _ARROW = "->"
+_NOTHING = "(nothing)"
 
 
 def edit(
@@ -32,51 +33,65 @@ def edit(
         ),
     ],
     ask: Annotated[list[str] | None, typer.Option("--ask", help="A query to complete; default the fact's own")] = None,
+    subject: Annotated[
+        list[str] | None, typer.Option("--subject", help="Subject of each --fact, in order; default one the data knows")
+    ] = None,
     run: Annotated[
         Path | None, typer.Option("--run", help="A training run: edits by its DR-IKE. Default: IKE, untrained")
     ] = None,
     data: Annotated[
-        list[str] | None, typer.Option("--data", help="Where demonstrations come from; default tinyfacts")
+        list[str] | None, typer.Option("--data", help="Where demonstrations come from; default the run's, or tinyfacts")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
     editor: Annotated[
-        str | None, typer.Option("--editor", help="An editor as in evaluate; default dr-ike with --run, else ike")
+        str | None, typer.Option("--editor", help="As in evaluate; default dr-ike with --run, else ike")
     ] = None,
+    encoder: Annotated[str | None, typer.Option("--encoder", help="As for train; default the run's")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show which demonstrations were chosen, and why")] = False,
     show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print the prompt of each query")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="Leave queries that name no edited subject alone")] = False,
+    template: Annotated[str | None, typer.Option("--template", help="plain or chat; default the run's")] = None,
     device: Device = None,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
-    before = settings_of(run)
+    past = None if run is None else open_past(run)
+    if subject and len(subject) != len(fact):
+        raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
+    sources = data or (list(past.data) if past else [TINYFACTS])
     bench = open_bench(
-        data or before.get("data") or [TINYFACTS], train=before.get("edits"), test=before.get("test"),
-        editable=before.get("editable"), seed=before.get("seed", 0), encoder=before.get("encoder") or MINILM,
+        sources, encoder=encoder or (past.encoder if past else MINILM), seed=past.seed if past else 0,
+        split=past.split if past and data is None else None, train=0, test=0,
     )  # fmt: skip
-    name = model or before.get("model") or EMBEDDED
-    asked = open_model(name, template=before.get("template") or "plain", device=device)
-    trained = checkpoint.load(run / "checkpoint") if run is not None else None
-    chosen = make_editor(editor or ("dr-ike" if trained else "ike"), bench.pool, asked, trained)
+    asked = open_model(
+        model or (past.model if past else EMBEDDED), template=template or (past.template if past else "plain"),
+        device=device,
+    )  # fmt: skip
+    by = editor.casefold() if editor else "dr-ike" if past else "ike"
+    chosen = make_editor(by, bench.pool, asked, past.trained if past else None)
     edits = [parse_fact(text, bench.dataset.cases) for text in fact]
+    edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
     try:
         edited = EditedModel(asked, chosen, edits, gate=gate)
     except ValueError as problem:
-        raise UsageError(str(problem)) from problem
+        raise UsageError(f"{problem}, with --subject") from problem
     for one in edited.edits:
-        console.print(f"Edit: {one.query} -> {one.target_new}   (by {chosen.name})", markup=False)
-    show_before_after(asked, edited, ask or [one.query for one in edited.edits])
-    for query in ask or [one.query for one in edited.edits]:
+        about = f", about {one.subject}" if one.subject else ""
+        console.print(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})', markup=False)
+    queries = ask or [one.query for one in edited.edits]
+    show_before_after(asked, edited, queries)
+    for query in queries:
         if explain:
+            console.print()
             console.print(edited.explain(query))
         if show_prompt:
             console.rule("prompt")
-            console.print(edited.prompt(query).text, markup=False)
+            console.print(edited.prompt(query).text, markup=False, soft_wrap=True)
 
 
 def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:
     """A row a query: the answer of the model as it is, and under the edits."""
     plain = EditedModel(model, Unedited(), edited.edits)
-    rows = tuple((query, plain.ask(query), edited.ask(query)) for query in queries)
+    rows = tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
     draw(Table("", ("query", "before", "after"), rows, wide=True))
 
 
@@ -85,13 +100,14 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
 
     Raises UsageError if there is no query or no object.
     """
-    query, arrow, target = (part.strip() for part in text.partition(_ARROW))
+    query, arrow, target = (part.strip() for part in text.replace("\N{RIGHTWARDS ARROW}", _ARROW).partition(_ARROW))
     if not arrow:
-        query, _, target = text.strip().rstrip(".").rpartition(" ")
-    if not query or not target:
+        query, _, target = query.rstrip(".").rpartition(" ")
+    target = target.rstrip(".") if target.count(".") == 1 else target
+    if not any(map(str.isalnum, query)) or not any(map(str.isalnum, target)):
         raise UsageError(f'{text!r} is not a fact: write it as "The capital of Peru is -> Oslo"')
     known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
-    if known is not None and known.subject is not None and known.subject in query:
+    if known is not None and known.subject is not None and mentions(query, known.subject):
         return Edit(query, target, known.target_true, known.subject, known.relation)
-    subjects = {case.edit.subject for case in cases if case.edit.subject and case.edit.subject in query}
+    subjects = {case.edit.subject for case in cases if case.edit.subject and mentions(query, case.edit.subject)}
     return Edit(query, target, subject=max(subjects, key=len, default=None))

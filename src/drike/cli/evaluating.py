@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from drike import checkpoint
 from drike.budget import Fraction
 from drike.checkpoint import Checkpoint
 from drike.cli.opening import (
@@ -22,10 +20,12 @@ from drike.cli.opening import (
     new_run,
     open_bench,
     open_model,
+    open_past,
     record_run,
 )
 from drike.cli.showing import console, draw, progress
-from drike.cli.training import Device, Editable, Out
+from drike.cli.training import Device, Editable, Out, report_passed_over
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
@@ -36,33 +36,33 @@ from drike.encoder import MINILM
 from drike.evaluate import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
-from drike.models import LanguageModel
+from drike.models import Forgetful, LanguageModel
 from drike.pool import Pool
+from drike.reinforce import Switches
 from drike.report import as_markdown, costs, differences, published, table1
-from drike.retriever import Retriever, Similarity
-from drike.runs import RunError, saved, write_record
+from drike.retriever import CheckpointError, Retriever, Similarity
+from drike.runs import saved, write_record
 
 PLAIN = ("unedited", "factprompt", "editcot", "ike")
+FULL = "editcot-full"
 TRAINED = ("rank-all", "rank-50", "dr-ike")
 
 
 def evaluate(
     *,
     run: Annotated[
-        Path | None, typer.Option("--run", help="A training run: its data, model and trained retriever")
+        Path | None, typer.Option("--run", help="A training run: its data, split, model and trained retriever")
     ] = None,
     data: Annotated[
         list[str] | None, typer.Option("--data", help="As for train; default the run's, or tinyfacts")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
     editors: Annotated[
-        str | None,
-        typer.Option("--editors", help=f"Comma-separated, of {', '.join((*PLAIN, 'editcot-full', *TRAINED))}"),
+        str | None, typer.Option("--editors", help=f"Comma-separated, of {', '.join((*PLAIN, FULL, *TRAINED))}")
     ] = None,
-    test: Annotated[int | None, typer.Option("--test", help="Edits to test; default the run's, or 100")] = None,
-    edits: Annotated[int | None, typer.Option("--edits", help="Training edits kept apart; default the run's")] = None,
+    test: Annotated[int | None, typer.Option("--test", min=1, help="Edits to test; default the run's, or 100")] = None,
     editable: Editable = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the split; default the run's, or 0")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of split and deal; default the run's, or 0")] = None,
     encoder: Annotated[
         str | None, typer.Option("--encoder", help="Encoder that chooses the pool; default the run's")
     ] = None,
@@ -74,56 +74,86 @@ def evaluate(
     out: Out = None,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
-    before = settings_of(run)
-    settings: dict[str, Any] = {
-        "data": data or before.get("data") or [TINYFACTS],
-        "model": model or before.get("model") or EMBEDDED,
-        "edits": edits if edits is not None else before.get("edits"),
-        "test": test if test is not None else before.get("test"),
-        "editable": editable if editable is not None else before.get("editable"),
-        "seed": seed if seed is not None else before.get("seed", 0),
-        "encoder": encoder or before.get("encoder") or MINILM,
-        "template": template or before.get("template") or "plain",
-    }
-    trained = checkpoint.load(run / "checkpoint") if run is not None else None
-    names = editors.split(",") if editors else [*PLAIN, *(TRAINED if trained else ())]
+    past = None if run is None else open_past(run)
+    split = None
+    if past is not None and data is None:
+        if editable is not None or seed is not None:
+            raise UsageError("--run keeps its split: give --editable and --seed only together with other --data")
+        split = tested(past.split, test)
+    sources = data or (list(past.data) if past else [TINYFACTS])
+    name = model or (past.model if past else EMBEDDED)
+    template = template or (past.template if past else "plain")
+    settings = {
+        "run": None if run is None else str(run), "data": sources, "model": name, "template": template, "test": test,
+        "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
+        "encoder": encoder or (past.encoder if past else MINILM), "write": write,
+    }  # fmt: skip
+    names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
+    _check(names, past is not None)
     folder = new_run(out, "evaluate")
     bench = open_bench(
-        settings["data"], train=settings["edits"], test=settings["test"], editable=settings["editable"],
-        seed=settings["seed"], encoder=settings["encoder"],
+        sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
+        train=0, test=test, editable=editable,
     )  # fmt: skip
-    asked = open_model(settings["model"], template=settings["template"], device=device)
-    made = [make_editor(name.strip(), bench.pool, asked, trained) for name in names]
-    record_run(folder, bench, describe_model(settings["model"], asked), settings | {"editors": names, "run": str(run)})
+    asked = open_model(name, template=template, device=device)
+    made = [make_editor(one, bench.pool, asked, past.trained if past else None) for one in names]
+    record_run(folder, bench, describe_model(name, asked), settings | {"editors": names})
     run_evaluation(folder, bench, asked, made, write=write)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
 
 
-def make_editor(  # noqa: PLR0911 - a return an editor
-    name: str, pool: Pool, model: LanguageModel, trained: Checkpoint | None
-) -> Editor:
-    """An editor by its name on the command line. Raises UsageError for an unknown one, or one that needs training."""
-    match name:
-        case "unedited":
-            return Unedited()
-        case "factprompt":
-            return FactPrompt()
-        case "editcot":
-            return EditCoT()
-        case "editcot-full":
-            return EditCoTFull(model)
-        case "ike":
-            return IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")
-    if name not in TRAINED:
-        raise UsageError(f"there is no editor {name!r}: choose of {', '.join((*PLAIN, 'editcot-full', *TRAINED))}")
-    if trained is None:
-        raise UsageError(f"{name} needs a trained retriever: run `drike train` first and name its folder with --run")
-    match name:
-        case "rank-all":
-            return IKE("Rank-All", pool, trained.retriever, Fraction(1.0))
-        case "rank-50":
-            return IKE("Rank-50%", pool, trained.retriever, Fraction(0.5))
-    return IKE("DR-IKE", pool, trained.retriever, trained.budget)
+def tested(split: Split, test: int | None) -> Split:
+    """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
+
+    Raises UsageError if there are not as many.
+    """
+    if test is None:
+        return split
+    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.test}]
+    enough = (*split.test, *spare)
+    if test > len(enough):
+        raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
+    return replace(split, test=enough[:test], validation=())
+
+
+def _check(names: Sequence[str], trained: bool) -> None:
+    """Refuse editors before anything is loaded. Raises UsageError."""
+    known = (*PLAIN, FULL, *TRAINED)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no editor {name!r}: choose of {', '.join(known)}")
+        if name in TRAINED and not trained:
+            raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
+
+
+def make_editor(name: str, pool: Pool, model: LanguageModel, trained: Checkpoint | None) -> Editor:
+    """An editor by its name on the command line; the trained ones word prompts as they were trained."""
+    _check([name], trained is not None)
+    plain: dict[str, Editor] = {
+        "unedited": Unedited(),
+        "factprompt": FactPrompt(),
+        "editcot": EditCoT(),
+        FULL: EditCoTFull(model),
+        "ike": IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike"),
+    }
+    if name in plain or trained is None:
+        return plain[name]
+    budgets = {"rank-all": Fraction(1.0), "rank-50": Fraction(0.5), "dr-ike": trained.budget}
+    shown = {"rank-all": "Rank-All", "rank-50": "Rank-50%", "dr-ike": "DR-IKE"}
+    wording = switches_of(trained)
+    return IKE(
+        shown[name], pool, trained.retriever, budgets[name],
+        layout=wording.layout, own_copy=wording.own_copy, retain=wording.retain,
+    )  # fmt: skip
+
+
+def switches_of(trained: Checkpoint) -> Switches:
+    """The readings a checkpoint was trained under; the defaults where it does not say. Raises CheckpointError."""
+    told = trained.trained_on.get("switches", {})
+    try:
+        return Switches(**told)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as problem:
+        raise CheckpointError(f"the checkpoint's switches cannot be used ({problem}): train again") from problem
 
 
 def run_evaluation(
@@ -139,6 +169,8 @@ def run_evaluation(
         with progress(editor.name) as (bar, task):
             bar.update(task, total=len(cases))
             outcomes[editor.name] = []
+            if isinstance(model, Forgetful):
+                model.forget()  # seconds are an editor's own, not what another has asked before
             for case in saved(folder, editor.name, outcomes_of(editor, model, cases, write=write)):
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
@@ -164,18 +196,7 @@ def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str) ->
 def _warm(bench: Bench, editors: Sequence[Editor], cases: Sequence[EditCase]) -> None:
     """Encode all that rankers will read in one go, so that seconds per edit are not the first look-up's."""
     candidates = bench.pool.candidates([case.edit for case in cases])
+    report_passed_over(candidates)
     for retriever in {id(e.ranker): e.ranker for e in editors if isinstance(e, IKE)}.values():
         if isinstance(retriever, Retriever):
             retriever.encoder.encode(sorted({text for one in candidates for text in retriever.texts(one)}))
-
-
-def settings_of(run: Path | None) -> dict[str, Any]:
-    """How a training run was asked for; {} without one. Raises RunError with the remedy."""
-    if run is None:
-        return {}
-    try:
-        return dict(json.loads((run / "run.json").read_text("utf-8"))["settings"])
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise RunError(
-            f"{run} is not a training run ({type(problem).__name__}): give a folder that drike train wrote"
-        ) from problem

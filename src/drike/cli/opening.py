@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drike import datasets, tinyfacts
+from drike import checkpoint, datasets, tinyfacts
+from drike.checkpoint import Checkpoint
 from drike.cli import showing
 from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
@@ -44,21 +46,55 @@ def open_data(sources: Sequence[str]) -> Dataset:
 def open_bench(
     sources: Sequence[str],
     *,
-    train: int | None,
-    test: int | None,
-    editable: int | None,
-    seed: int,
     encoder: str,
-    deal_seed: int = 0,
+    seed: int,
+    split: Split | None = None,
+    train: int | None = None,
+    test: int | None = None,
+    editable: int | None = None,
 ) -> Bench:
-    """Load, split and embed. `None` sizes are the paper's, or what the data set can give."""
+    """Load, split and embed; `seed` draws the split and deals the roles.
+
+    Sizes that are None are the paper's, or what there is. A given `split` is kept. Raises
+    DataError if it was drawn from other rows.
+    """
     dataset = open_data(sources)
-    if editable is None and list(sources) == [TINYFACTS]:
-        editable = tinyfacts.EDITABLE
-    split = splits.draw(dataset, editable=editable, train=train, test=test, seed=seed)
+    if split is None:
+        if editable is None and list(sources) == [TINYFACTS]:
+            editable = tinyfacts.EDITABLE
+        split = splits.draw(dataset, editable=editable, train=train, test=test, seed=seed)
     parts = splits.parts(split, dataset)
-    pool = Pool(parts.demonstrations, open_encoder(encoder), seed=deal_seed)
-    return Bench(dataset, split, parts, pool)
+    return Bench(dataset, split, parts, Pool(parts.demonstrations, open_encoder(encoder), seed=seed))
+
+
+@dataclass(frozen=True)
+class Past:
+    """A training run that is used again: what it was asked for, its split, what it learned."""
+
+    data: tuple[str, ...]
+    model: str
+    template: str
+    encoder: str
+    seed: int
+    split: Split
+    trained: Checkpoint
+
+
+def open_past(folder: Path) -> Past:
+    """Read a training run's folder. Raises RunError with the remedy if it is not one; CheckpointError, DataError."""
+    try:
+        settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
+        past = {name: settings[name] for name in ("data", "model", "template", "encoder", "seed")}
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise RunError(
+            f"{folder} is not a training run ({type(problem).__name__}): give a folder that drike train wrote"
+        ) from problem
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+    wrong = [name for name, kind in kinds.items() if not isinstance(past[name], kind)]
+    if wrong or not all(isinstance(source, str) for source in past["data"]):
+        raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
+    trained = checkpoint.load(folder / "checkpoint")
+    return Past(**(past | {"data": tuple(past["data"])}), split=Split.load(folder / "split.json"), trained=trained)
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
@@ -83,13 +119,13 @@ class _Watched:
 
 def open_model(name: str, *, template: str = "plain", device: str | None = None) -> LanguageModel:
     """`embedded`, `reader` (the closed-form observer of TinyFacts), or any causal model by path or hub name."""
+    if template not in ("plain", "chat"):
+        raise UsageError(f"--template must be plain or chat, not {template}")
     if name == READER:
         from drike.models.reader import BayesianReader
         from drike.tinyfacts.templates import TEMPLATES
 
         return BayesianReader(tinyfacts.facts(), TEMPLATES)
-    if template not in ("plain", "chat"):
-        raise UsageError(f"--template must be plain or chat, not {template}")
     from drike.models.huggingface import load
 
     where = str(tinyfacts.model_path()) if name == EMBEDDED else name

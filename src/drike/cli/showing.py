@@ -17,9 +17,9 @@ from rich.progress import (
     Task,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 from rich.table import Table as Drawn
 from rich.text import Text
 
@@ -52,12 +52,10 @@ def progress(what: str) -> Iterator[tuple[Progress, TaskID]]:
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        *([] if errors.width < 120 else [BarColumn(bar_width=24)]),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        _Status(),
+        TimeRemainingColumn(compact=True),
+        _Status(table_column=Column(no_wrap=True)),
         console=errors,
         transient=True,
         disable=not errors.is_terminal,

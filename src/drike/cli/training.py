@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from torch import Tensor
 
 from drike import checkpoint, reinforce
 from drike.budget import Threshold
@@ -24,6 +26,7 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console, watch_training
+from drike.demonstrations import Candidates
 from drike.edits import EditCase
 from drike.encoder import MINILM
 from drike.models import LanguageModel
@@ -55,7 +58,9 @@ def train(
     data: Data = [TINYFACTS],  # noqa: B006 - typer copies it
     model: Model = EMBEDDED,
     out: Out = None,
-    edits: Annotated[int | None, typer.Option("--edits", help="Training edits; default 300 or what there is")] = None,
+    edits: Annotated[
+        int | None, typer.Option("--edits", min=1, help="Training edits; default 300, or what there is")
+    ] = None,
     test: Annotated[int | None, typer.Option("--test", help="Edits kept aside for testing; default 100")] = None,
     editable: Editable = None,
     epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
@@ -76,19 +81,22 @@ def train(
         bool, typer.Option("--stop-on-flip", help="End an episode where a retain breaks the answer")
     ] = False,
     retain: Annotated[str, typer.Option("--retain", help="headed (with its New Fact line), or bare")] = "headed",
+    layout: Annotated[str, typer.Option("--layout", help="append (nested prompts), or ike (all shuffled)")] = "append",
+    own_copy: Annotated[bool, typer.Option("--own-copy/--no-own-copy", help="The edit as a copy of its own")] = True,
     template: Template = "plain",
     device: Device = None,
 ) -> None:
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     _one_of("--form", form, FORMS)
     _one_of("--flip", flip, ("offender", "algorithm1"))
-    _one_of("--selection", selection, ("top", "sample"))
-    _one_of("--retain", retain, ("headed", "bare"))
     settings = {name: value for name, value in locals().items() if name != "out"}
+    try:
+        switches = Switches(selection, renormalise, stop_on_flip, retain, layout, own_copy)  # type: ignore[arg-type]
+    except ValueError as problem:
+        raise UsageError(f"--{problem}") from problem
     folder = new_run(out, "train")
     bench = open_bench(data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder)
     asked = open_model(model, template=template, device=device)
-    switches = Switches(selection, renormalise, stop_on_flip, retain)  # type: ignore[arg-type]
     described = describe_model(model, asked)
     record_run(folder, bench, described, settings)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
@@ -125,30 +133,45 @@ def run_training(
     _warm(bench, retriever, cases)
     trained_on: dict[str, object] = {
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
-        "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": vars(switches) | {},
+        "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
     }  # fmt: skip
-    current, done = budget, 0
+    current, done, head = budget, 0, _copy(retriever)
     episodes = reinforce.train(
         model, cases, bench.pool, retriever, budget,
         epochs=epochs, learning_rate=learning_rate, switches=switches, seed=seed,
     )  # fmt: skip
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases)):
+            # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
+            current, done, head = episode.budget, done + 1, _copy(retriever)  # type: ignore[assignment]
             append(folder / "episodes.jsonl", [episode_record(episode)])
-            current, done = episode.budget, done + 1  # type: ignore[assignment]
             if done % len(cases) == 0:
                 checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
     finally:
+        retriever.head.load_state_dict(head)
         saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
         if done:
             checkpoint.save(saved, folder / "checkpoint")
     return saved
 
 
+def _copy(retriever: Retriever) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in retriever.head.state_dict().items()}
+
+
 def _warm(bench: Bench, retriever: Retriever, cases: Sequence[EditCase]) -> None:
     """Encode all the retriever will read in one go: batches are faster than pool by pool, and the cache keeps them."""
-    texts = [text for pool in bench.pool.candidates([case.edit for case in cases]) for text in retriever.texts(pool)]
-    retriever.encoder.encode(sorted(set(texts)))
+    candidates = bench.pool.candidates([case.edit for case in cases])
+    report_passed_over(candidates)
+    retriever.encoder.encode(sorted({text for one in candidates for text in retriever.texts(one)}))
+
+
+def report_passed_over(candidates: Sequence[Candidates]) -> None:
+    """Say how many records were kept from demonstrating, since they would contradict or repeat the edit."""
+    count = sum(one.passed_over for one in candidates)
+    edits = sum(one.passed_over > 0 for one in candidates)
+    if count:
+        console.print(f"Kept {count} records from demonstrating their own fact's edit, at {edits} edits", style="dim")
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> None:

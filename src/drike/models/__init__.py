@@ -117,6 +117,15 @@ class ScoringModel(LanguageModel, Protocol):
         ...
 
 
+@runtime_checkable
+class Forgetful(Protocol):
+    """A model that remembers scores, and can be told to forget them."""
+
+    def forget(self) -> None:
+        """Compute everything anew from here on."""
+        ...
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A probe's answer, judged.

@@ -65,8 +65,12 @@ def load(
     as stored elsewhere. template: "plain" hands prompts over as they are, "chat" as one user turn. remember: keep
     scores in memory, so that a request asked again costs nothing. Raises ModelError.
     """
-    place = torch.device(device or _best_device())
     model: Any
+    try:
+        place = torch.device(device or _best_device())
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"there is no device {device!r} here: choose cpu, or leave it to drike") from error
     model, tokenizer = open_checkpoint(name_or_path, dtype or (torch.float32 if place.type == "cpu" else None))
     try:
         model.to(place)
@@ -121,6 +125,10 @@ class HuggingFaceModel:
     def device(self) -> str:
         """Where the weights are."""
         return str(self._model.device)
+
+    def forget(self) -> None:
+        """Drop the scores remembered so far."""
+        self._memory.clear()
 
     def describe(self) -> Identity:
         """What a run folder records of the model."""
