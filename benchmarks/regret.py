@@ -84,7 +84,7 @@ def main() -> None:
     for seed in range(options.seeds):
         split = splits.draw(dataset, editable=tinyfacts.EDITABLE, test=options.test, seed=seed)
         parts = splits.parts(split, dataset)
-        pool = Pool(parts.demonstrations, encoder)
+        pool = Pool(parts.demonstrations, encoder, seed=seed)
         policies: dict[str, tuple[Ranker, Budget]] = {"similarity, all kept": (Similarity(), Fraction(1.0))}
         for form in FORMS:
             policies[f"{form}, untrained"] = (Retriever(encoder, form=form, seed=seed), Threshold())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
@@ -28,7 +28,7 @@ from drike.edits import EditCase
 from drike.encoder import load_encoder
 from drike.evaluate import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models import LanguageModel
+from drike.models import Forgetful, LanguageModel
 from drike.pool import Pool
 from drike.reinforce import Episode, Switches, train
 from drike.report import as_markdown, costs, differences, table1
@@ -77,9 +77,11 @@ def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
     return "\n".join(lines)
 
 
-def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase], seed: int) -> list[Outcome]:
-    """Outcomes with the seed in their case id, so that those of several seeds stand side by side."""
-    return [replace(o, case_id=f"{seed}/{o.case_id}") for o in evaluate(editor, model, cases)]
+def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
+    """Outcomes under one seed. An edit that several seeds test stays one case: its probes are resampled together."""
+    if isinstance(model, Forgetful):
+        model.forget()  # seconds are this editor's own
+    return list(evaluate(editor, model, cases))
 
 
 def main() -> None:
@@ -100,7 +102,7 @@ def main() -> None:
             dataset, editable=tinyfacts.EDITABLE, train=splits.TRAIN, test=splits.TEST, validation=spare, seed=seed
         )
         parts = splits.parts(split, dataset)
-        pool = Pool(parts.demonstrations, encoder)
+        pool = Pool(parts.demonstrations, encoder, seed=seed)
         editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")]
         for form in FORMS:
             policy = trained(model, parts, pool, form=form, seed=seed, variant="DR-IKE")
@@ -111,13 +113,13 @@ def main() -> None:
                 IKE(f"DR-IKE ({form})", pool, policy.retriever, policy.budget),
             ]
             editors += of_form
-            validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation, seed))
+            validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation))
         for variant in list(VARIANTS)[1:] if options.switches else ():
             policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=variant)
             epochs[f"{variant}, seed {seed}"] = policy.episodes
             editors.append(IKE(variant, pool, policy.retriever, policy.budget))
         for editor in editors:
-            outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test, seed))
+            outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
     unedited = outcomes["Unedited"]
     summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]

@@ -130,9 +130,11 @@ def rollout(
 
     `rng` is needed for `selection="sample"` only. Raises ValueError if it is missing there.
     """
+    if switches.selection == "sample" and rng is None:
+        raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
     began = time.perf_counter()
     p = [math.exp(log_p_i) for log_p_i in log_p.tolist()]  # as a ranking has them: sigma is compared with these
-    order, k = _choose(p, budget, switches.selection, rng)
+    order, k = _choose(log_p.tolist(), p, budget, rng if switches.selection == "sample" else None)
     probs = [p[i] for i in order]
     rewards, tokens = _rewards(model, candidates, order[:k], switches)
     steps = log_p[order[: len(rewards)]]
@@ -145,21 +147,16 @@ def rollout(
 
 
 def _choose(
-    p: Sequence[float], budget: Budget, selection: Selection, rng: random.Random | None
+    log_p: Sequence[float], p: Sequence[float], budget: Budget, rng: random.Random | None
 ) -> tuple[list[int], int]:
-    """The order in which retains are tried, and how many: top-j by p, or drawn without replacement."""
+    """The order in which retains are tried, and how many: top-j by p, or with `rng` drawn without replacement."""
     by_p = sorted(range(len(p)), key=lambda i: -p[i])
     most = budget.keep([p[i] for i in by_p])
-    if selection == "top":
-        return by_p, most
     if rng is None:
-        raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
-    order: list[int] = []
-    left = list(range(len(p)))
-    while left:
-        [drawn] = rng.choices(left, weights=[p[i] for i in left])
-        order.append(drawn)
-        left.remove(drawn)
+        return by_p, most
+    # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
+    keys = [x - math.log(-math.log(max(rng.random(), 1e-300))) for x in log_p]
+    order = sorted(range(len(p)), key=lambda i: -keys[i])
     sigma = budget.sigma if isinstance(budget, Threshold) else 0.0
     admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))
     return order, max(1, min(most, admitted))  # a draw at or below sigma is the stop action

@@ -72,7 +72,7 @@ def costs(summaries: Sequence[Summary]) -> Table:
         for one in summaries
     )
     header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
-    note = "RR known: on neighbours the unedited model answers right. An edit counts with all its probes."
+    note = "RR known: on neighbours the unedited model answers right. tokens: of the prompt that is answered."
     return Table("Retention of what was known, and cost", header, rows, (note,))
 
 
