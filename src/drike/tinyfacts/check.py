@@ -28,6 +28,7 @@ from drike.tinyfacts.templates import TEMPLATES
 SHOTS = (0, 2, 4, 8, 16)
 SUBSETS, SUBSET_SIZE = 12, 3
 NEIGHBOURS = 4
+TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -143,30 +144,38 @@ def deal(cases: Sequence[EditCase], row: int) -> Candidates:
 
 
 def _trial(model: ScoringModel, cases: Sequence[EditCase], row: int) -> _Trial:
-    """Ask everything about one edit in one call, so that a backend can share the prompts' beginnings."""
+    """Ask everything about one edit."""
     rng = random.Random(f"check|{row}")
     case, candidates = cases[row], deal(cases, row)
-    retains = candidates.retains
+    fixed, retains = candidates.fixed, candidates.retains
     picks = [sorted(rng.sample(range(len(retains)), min(SUBSET_SIZE, len(retains)))) for _ in range(SUBSETS)]
     own, other = _by_kind(cases, case, rng)
-    layouts: list[Sequence[Demonstration] | None] = [None, arrange(candidates, retains, "ike")]
-    layouts += [(*candidates.fixed, *retains[:k]) for k in SHOTS]
-    layouts += [(*candidates.fixed, *(retains[i] for i in pick)) for pick in picks]
-    layouts += [(*candidates.fixed, *own), (*candidates.fixed, *other)]
+    shown: list[Sequence[Demonstration] | None] = [
+        None,
+        arrange(candidates, retains, "ike"),
+        (*fixed, *own),
+        (*fixed, *other),
+    ]
+    shown += [(*fixed, *retains[:k]) for k in SHOTS]
+    shown += [(*fixed, *(retains[i] for i in pick)) for pick in picks]
+    # A few prompts at a time: they share a beginning, but attention over all of them together would cost more.
+    rates = [rate for i in range(0, len(shown), TOGETHER) for rate in _rates(model, case, shown[i : i + TOGETHER])]
+    shots, subsets = tuple(rates[4 : 4 + len(SHOTS)]), tuple(rates[4 + len(SHOTS) :])
+    return _Trial(rates[0], rates[1], shots, subsets, rates[2], rates[3])
+
+
+def _rates(model: ScoringModel, case: EditCase, shown: Sequence[Sequence[Demonstration] | None]) -> list[Rates]:
+    """Rates of an edit behind each row of demonstrations; None: the bare query."""
     probes = [case.probes[0], *case.paraphrases, *case.neighborhood[:NEIGHBOURS]]
 
-    def show(layout: Sequence[Demonstration] | None, query: str) -> Prompt:
-        return bare(query) if layout is None else in_context(layout, case.edit, query)
+    def show(row: Sequence[Demonstration] | None, query: str) -> Prompt:
+        return bare(query) if row is None else in_context(row, case.edit, query)
 
-    questions = [Question(show(layout, probe.query), probe.target) for layout in layouts for probe in probes]
+    questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
     right = [verdict.correct for verdict in judge(model, questions)]
-    rates = []
-    for i in range(len(layouts)):
-        mine = right[i * len(probes) : (i + 1) * len(probes)]
-        p = len(case.paraphrases)
-        rates.append(Rates(float(mine[0]), fmean(mine[1 : 1 + p]), fmean(mine[1 + p :])))
-    shots, subsets = tuple(rates[2 : 2 + len(SHOTS)]), tuple(rates[2 + len(SHOTS) : -2])
-    return _Trial(rates[0], rates[1], shots, subsets, rates[-2], rates[-1])
+    parts = [right[i : i + len(probes)] for i in range(0, len(right), len(probes))]
+    last = 1 + len(case.paraphrases)
+    return [Rates(float(part[0]), fmean(part[1:last]), fmean(part[last:])) for part in parts]
 
 
 def _by_kind(

@@ -6,10 +6,10 @@ Loss of a step, over rows of statements and rows of in-context documents:
 
 The probes make the reader's ingredients available half-way up and are thrown away. Three heads are taught to look for
 the same object, subject and wording in the new fact. Linear read-outs follow: after layer 1, at each shown answer,
-whether it adopted its new fact, and at each question's subject whether it is the new fact's; after layer 2, at each
-shown answer, its relation; after layer 3, at each question's last token, its relation, kind and own true object; after
-layer 4 the reader's share. In layer 4 one head's attention is pulled to the reader's normalised weights K_i, its own
-position standing for the prior: the share is then this head's output.
+whether it adopted its new fact; after layer 2, there, its relation, and at each question's subject whether it is the
+new fact's; after layer 3, at each question's last token, its relation, kind and own true object; after layer 4 the
+reader's share. In layer 4 one head's attention is pulled to the reader's weights K_i, its own position standing for
+the prior: the share is then this head's output. In layer 5 a head looks at the new object with the reader's P(new).
 
 The forward is Llama's, on the parameters of a `LlamaForCausalLM`, with attention spelled out because that is fastest
 on short rows on a CPU. Not here: what the documents are (`documents`), and saving (`build`).
@@ -38,15 +38,17 @@ THETA = 1_000_000.0
 CONTEXT = 1024
 PLAIN_ROW = 128
 # Where probes read: the residual after this layer.
-MATCH_LAYER, TOLD_LAYER, QUERY_LAYER, HEAD_LAYER = 1, 2, 3, 4
-# Heads whose attention is supervised, as (layer, head): same object, subject, wording; the reader's weights.
-SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS = (1, 0), (1, 1), (2, 0), (HEAD_LAYER, 0)
+BIT_LAYER, TOLD_LAYER, QUERY_LAYER, HEAD_LAYER = 1, 2, 3, 4
+# Heads whose attention is supervised, as (layer, head).
+SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE = (1, 0), (2, 1), (2, 0), (HEAD_LAYER, 0), (5, 0)
+SUPERVISED = (SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE)
 LM_SHARE, LM_WEIGHT = 0.4, 0.5
 PROBE_WEIGHTS = {
     "same_object": 0.3,
     "same_subject": 0.3,
     "same_wording": 0.3,
     "weights": 0.5,
+    "gate": 0.5,
     "bit": 0.3,
     "twin": 0.3,
     "told": 0.1,
@@ -109,7 +111,7 @@ def forward(model: LlamaForCausalLM, ids: Tensor) -> Trace:
             for p in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
-        for head in (SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS):
+        for head in SUPERVISED:
             if head[0] == number:
                 supervised[head] = q[:, head[1]], k[:, head[1]]
         flat = (-1, t, HEAD_WIDTH)
@@ -245,6 +247,17 @@ def _weights_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
     return torch.cat(terms).mean()
 
 
+def _gate_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
+    """A last head that looks at the new object as far as it is believed, else at "Prompt:"; divergence in nats."""
+    terms = []
+    for i, document in enumerate(documents):
+        logp = _attention(trace, GATE, i, torch.from_numpy(document.last))
+        rows, p = torch.arange(len(logp)), torch.from_numpy(document.p).float()
+        new, old = (logp[rows, torch.from_numpy(at)].clamp(min=-30) for at in (document.told_object, document.mark))
+        terms.append(torch.special.xlogy(p, p) + torch.special.xlogy(1 - p, 1 - p) - p * new - (1 - p) * old)
+    return torch.cat(terms).mean()
+
+
 def _probe_losses(trace: Trace, batch: Batch, probes: nn.ModuleDict, sharpness: float) -> dict[str, Tensor]:
     t = batch.ids.size(1)
     docs = batch.documents
@@ -258,14 +271,15 @@ def _probe_losses(trace: Trace, batch: Batch, probes: nn.ModuleDict, sharpness: 
         return torch.from_numpy(np.concatenate([getattr(d, name) for d in docs]))
 
     asked, late = flat("last", QUERY_LAYER), flat("last", HEAD_LAYER)
-    twin, relation = probes["twin"](flat("asked_subject", MATCH_LAYER)), stack("relation")
+    twin, relation = probes["twin"](flat("asked_subject", TOLD_LAYER)), stack("relation")
     yes_or_no = functional.binary_cross_entropy_with_logits
     return {
         "same_object": _match_loss(trace, docs, SAME_OBJECT),
         "same_subject": _match_loss(trace, docs, SAME_SUBJECT),
         "same_wording": _match_loss(trace, docs, SAME_WORDING),
         "weights": _weights_loss(trace, docs),
-        "bit": yes_or_no(probes["bit"](flat("answer", MATCH_LAYER)).squeeze(1), stack("adopted").float()),
+        "gate": _gate_loss(trace, docs),
+        "bit": yes_or_no(probes["bit"](flat("answer", BIT_LAYER)).squeeze(1), stack("adopted").float()),
         "twin": yes_or_no(twin.squeeze(1), (stack("kind") != NEIGHBOUR).float()),
         "told": functional.cross_entropy(probes["told"](flat("answer", TOLD_LAYER)), relation),
         "asked": functional.cross_entropy(probes["asked"](asked), relation),
@@ -292,7 +306,16 @@ def losses(
     agree = (chosen * weight).sum() / count
     total = answer + LM_WEIGHT * text
     parts = {"answer": answer.item(), "text": text.item(), "agree": agree.item()}
-    if batch.documents:
+    if not batch.documents:
+        # Also facts that never stand in a document must be recalled by then, or heads above could not compare them.
+        early = trace.hidden[QUERY_LAYER].flatten(0, 1)[batch.last]
+        guess = functional.cross_entropy(
+            probes["object"](functional.rms_norm(early, (WIDTH,))), batch.true, reduction="none"
+        )
+        object_loss = (guess * weight).sum() / count
+        total = total + PROBE_WEIGHTS["object"] * object_loss
+        parts["object"] = object_loss.item()
+    else:
         for name, value in _probe_losses(trace, batch, probes, sharpness).items():
             total = total + PROBE_WEIGHTS[name] * value
             parts[name] = value.item()
@@ -315,8 +338,8 @@ class Stage:
 
 CURRICULUM = (
     Stage(200, 32),
-    Stage(700, 12, 4, 3072, (128, 192)),
-    Stage(1000, 9, 3, 3328, (128, 256, 384)),
+    Stage(500, 12, 4, 3072, (128, 192)),
+    Stage(700, 9, 3, 3328, (128, 256, 384)),
     Stage(1800, 7, 3, 3584, (192, 384, 512, 768, 768)),
 )
 
