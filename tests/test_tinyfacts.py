@@ -18,10 +18,11 @@ from drike.tinyfacts import EDITABLE, facts, model_path, rows_path
 from drike.tinyfacts.build import build, kit, save
 from drike.tinyfacts.check import deal, held_out, measure
 from drike.tinyfacts.documents import Kit, draw, imagined, label, statements
+from drike.tinyfacts.llama import CONTEXT, forward, logits_at, new_model
 from drike.tinyfacts.muon import orthogonalise
 from drike.tinyfacts.neighbours import NEAREST, load_neighbours, nearest_rows
 from drike.tinyfacts.templates import TEMPLATES
-from drike.tinyfacts.train import CONTEXT, Stage, forward, logits_at, new_model
+from drike.tinyfacts.train import Stage
 from drike.tinyfacts.world import make_rows
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets"

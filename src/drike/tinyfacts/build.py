@@ -24,8 +24,9 @@ from drike.files import write_text
 from drike.models.reader import Observer
 from drike.tinyfacts import facts
 from drike.tinyfacts.documents import Kit
+from drike.tinyfacts.llama import CONTEXT, new_model
 from drike.tinyfacts.tokens import END_OF_TEXT, train_tokenizer, word
-from drike.tinyfacts.train import CONTEXT, CURRICULUM, Progress, Stage, new_model, train
+from drike.tinyfacts.train import CURRICULUM, Progress, Stage, train
 from drike.tinyfacts.world import split_facts
 
 SEED = 0
