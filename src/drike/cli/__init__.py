@@ -12,6 +12,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+# Before torch is loaded: its threads shall sleep while they wait. On a machine that is busy with other work, threads
+# that spin make a small model many times slower.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
 import typer
 
 from drike.cli import data, demo, doctor, editing, embedded, evaluating, training
@@ -45,7 +50,6 @@ app.add_typer(embedded.app, name="tinyfacts")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 130 stopped by Ctrl-C."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.showwarning = _warn
     try:
         app(args=None if arguments is None else list(arguments), prog_name="drike")

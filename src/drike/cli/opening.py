@@ -129,7 +129,7 @@ def open_model(name: str, *, template: str = "plain", device: str | None = None)
     from drike.models.huggingface import load
 
     where = str(tinyfacts.model_path()) if name == EMBEDDED else name
-    return load(where, template=template, device=device)  # type: ignore[arg-type]
+    return load(where, template=template, device=device, name=name)  # type: ignore[arg-type]
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

@@ -58,12 +58,14 @@ def load(
     dtype: torch.dtype | None = None,
     template: Template = "plain",
     remember: bool = True,
+    name: str | None = None,
 ) -> HuggingFaceModel:
     """A model from a folder or a hub name.
 
     device: "cuda", "cpu", "mps"...; None takes the best there is. dtype: of the weights; None is float32 on the CPU and
     as stored elsewhere. template: "plain" hands prompts over as they are, "chat" as one user turn. remember: keep
-    scores in memory, so that a request asked again costs nothing. Raises ModelError.
+    scores in memory, so that a request asked again costs nothing. name: what tables call it; None is where it is from.
+    Raises ModelError.
     """
     model: Any
     try:
@@ -76,7 +78,7 @@ def load(
         model.to(place)
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model") from error
-    return HuggingFaceModel(model, tokenizer, name=name_or_path, template=template, remember=remember)
+    return HuggingFaceModel(model, tokenizer, name=name or name_or_path, template=template, remember=remember)
 
 
 class HuggingFaceModel:
