@@ -36,7 +36,8 @@ def draw(table: Table) -> None:
     narrow = console.width < 100
     drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
     for i, heading in enumerate(table.header):
-        drawn.add_column(heading, justify="right" if i and not table.wide else "left", no_wrap=i > 0 and not table.wide)
+        numeric = i > 0 and not table.wide
+        drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(cell.replace(" [", "\n[")) for cell in row))
     if table.title:
