@@ -5,7 +5,7 @@ the best subset of k is the k retains that harm least alone; for k <= 3 this is 
 Regret = what the best subset earns minus what the policy's own choice earns, for the edit's own query, on held-out
 edits: in reward (+1 right, -1 wrong) and in P(target_new). "own cut": the policy's ranking cut by its own budget,
 against the best subset of any size. "k": the first k of the ranking against the best k. Means over seeds and edits,
-with the 95 % bootstrap interval over edits.
+with the 95 % bootstrap interval over edits; the last rows are paired differences, below 0 where training helped.
 
     python benchmarks/regret.py [--seeds 3] [--test 100]
 """
@@ -100,6 +100,11 @@ def main() -> None:
                 [own, *first] = ask(reader, candidates, [ranking.order[:kept], *(ranking.order[:k] for k in SIZES)])
                 at_k = [ceiling[k] - p for k, p in zip(SIZES, first, strict=True)]
                 found.setdefault(name, []).append((kept, reward(top) - reward(own), top - own, *at_k))
+    for form in FORMS:
+        for other in (f"{form}, untrained", "similarity, all kept"):
+            pairs = zip(found[f"{form}, trained"], found[other], strict=True)
+            difference = [tuple(a - b for a, b in zip(ours, theirs, strict=True)) for ours, theirs in pairs]
+            found[f"{form}, trained minus {other}"] = difference
     print(f"| policy | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
     for name, rows in found.items():
         print(f"| {name} | {' | '.join(interval(column) for column in zip(*rows, strict=True))} |")

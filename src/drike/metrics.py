@@ -179,6 +179,8 @@ def summarise(
         raise ValueError(f"a summary is of one editor's outcomes, not of {sorted(editors) or 'none'}")
     by_case = list(tallies(outcomes, unedited).values())
     by_name = {name: estimate(by_case, metric, resamples=resamples, seed=seed) for name, metric in METRICS.items()}
+    # A case that several seeds tested was edited as often; every edit has one rewrite probe.
+    edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(by_case)
     tokens = [outcome.prompt_tokens for outcome in outcomes if outcome.prompt_tokens is not None]
     return Summary(
         editor=editors.pop(),
@@ -192,8 +194,8 @@ def summarise(
         gsm=by_name["GSM"],
         shots=sum(outcome.shots for outcome in outcomes) / len(outcomes),
         prompt_tokens=sum(tokens) / len(tokens) if tokens else None,
-        calls=sum(outcome.calls for outcome in outcomes) / len(by_case),
-        seconds=sum(outcome.seconds for outcome in outcomes) / len(by_case),
+        calls=sum(outcome.calls for outcome in outcomes) / edits,
+        seconds=sum(outcome.seconds for outcome in outcomes) / edits,
     )
 
 
