@@ -61,11 +61,11 @@ class Observer:
     """The reader's parameters; anchor and credence are (copy, paraphrase, neighbour)."""
 
     own: Relevance = Relevance(1.0, 1.0, 0.1, 0.05, 13.0)
-    neighbour: Relevance = Relevance(1.0, 0.4, 0.6, 0.2, 2.5)
+    neighbour: Relevance = Relevance(0.8, 0.35, 0.6, 0.25, 2.5)
     anchor: tuple[float, float, float] = (24.0, 20.0, 15.0)
     credence: Mapping[str, tuple[float, float, float]] = field(
         default_factory=lambda: {
-            "in-context": (2.2, 0.5, -3.0),
+            "in-context": (2.2, 0.5, -2.5),
             "imagine": (1.0, -0.6, -1.5),
             "thought": (1.5, -0.2, -1.2),
         }
