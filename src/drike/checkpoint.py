@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from drike.budget import Budget, Fraction, Threshold
 from drike.encoder import TextEncoder
-from drike.files import write_text
+from drike.files import sha256, write_text
 from drike.retriever import WEIGHTS, CheckpointError, Retriever, read_description
 
 _BUDGET = "budget.json"
@@ -34,7 +33,7 @@ def save(checkpoint: Checkpoint, folder: str | Path) -> None:
     folder = Path(folder)
     described: dict[str, object] = {"format": 1, "budget": _describe(checkpoint.budget)}
     checkpoint.retriever.save(folder)
-    described |= {"head_sha256": _sha256(folder / WEIGHTS), "trained_on": dict(checkpoint.trained_on)}
+    described |= {"head_sha256": sha256(folder / WEIGHTS), "trained_on": dict(checkpoint.trained_on)}
     write_text(folder / _BUDGET, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -46,13 +45,9 @@ def load(folder: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoin
     if not isinstance(budget, dict) or not isinstance(trained_on, dict):
         raise CheckpointError(f"{folder / _BUDGET} lacks its budget or trained_on: train or copy it again")
     retriever = Retriever.load(folder, encoder=encoder)
-    if described.get("head_sha256") != _sha256(folder / WEIGHTS):
+    if described.get("head_sha256") != sha256(folder / WEIGHTS):
         raise CheckpointError(f"{folder} holds a head and a budget of different moments: train again, or copy it whole")
     return Checkpoint(retriever, _budget(budget, folder / _BUDGET), trained_on)
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _describe(budget: Budget) -> dict[str, object]:

@@ -1,7 +1,8 @@
-"""Writing files so that a crash, a full disk or Ctrl-C leaves either the old content or the new, never half of it."""
+"""Files written so that a crash, a full disk or Ctrl-C leaves the old content or the new; and their hashes."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """The hex digest of a file's content, read piece by piece."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

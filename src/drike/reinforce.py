@@ -29,7 +29,7 @@ from drike.edits import EditCase, rewrite_probe
 from drike.models import LanguageModel, Question, judge
 from drike.pool import Pool
 from drike.prompts import RetainForm, in_context
-from drike.retriever import Retriever
+from drike.retriever import Retriever, best_first
 
 Selection = Literal["top", "sample"]
 
@@ -105,10 +105,11 @@ def train(
     budget = Threshold() if budget is None else budget  # sigma <- 0, once: not again in later epochs
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
     rng = random.Random(seed)
-    pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta
+    pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta,
+    features = [retriever.features(candidates) for candidates in pools]  # nor does what the frozen encoder reads
     for epoch in range(1, epochs + 1):
-        for case, candidates in zip(cases, pools, strict=True):
-            log_p = retriever.log_probs(retriever.features(candidates))  # z <- S_theta(x, C); p <- softmax(z)
+        for case, candidates, read in zip(cases, pools, features, strict=True):
+            log_p = retriever.log_probs(read)  # z <- S_theta(x, C); p <- softmax(z)
             episode, loss = rollout(model, candidates, log_p, budget, switches=switches, rng=rng)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -150,13 +151,13 @@ def _choose(
     log_p: Sequence[float], p: Sequence[float], budget: Budget, rng: random.Random | None
 ) -> tuple[list[int], int]:
     """The order in which retains are tried, and how many: top-j by p, or with `rng` drawn without replacement."""
-    by_p = sorted(range(len(p)), key=lambda i: -p[i])
+    by_p = best_first(p)
     most = budget.keep([p[i] for i in by_p])
     if rng is None:
         return by_p, most
     # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
     keys = [x - math.log(-math.log(max(rng.random(), 1e-300))) for x in log_p]
-    order = sorted(range(len(p)), key=lambda i: -keys[i])
+    order = best_first(keys)
     sigma = budget.sigma if isinstance(budget, Threshold) else 0.0
     admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))
     return order, max(1, min(most, admitted))  # a draw at or below sigma is the stop action

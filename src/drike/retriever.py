@@ -59,10 +59,15 @@ class Ranker(Protocol):
         ...
 
 
+def best_first(probs: Sequence[float]) -> list[int]:
+    """Pool indices in descending probability; ties keep pool order, so that a ranking is reproducible."""
+    return sorted(range(len(probs)), key=lambda i: -probs[i])
+
+
 def ranking_of(retains: Sequence[Demonstration], log_probs: Sequence[float]) -> Ranking:
-    """Retains in descending probability; ties keep pool order, so that a ranking is reproducible."""
+    """Retains in descending probability, each with its own."""
     probs = [math.exp(log_p) for log_p in log_probs]
-    order = sorted(range(len(retains)), key=lambda i: -probs[i])
+    order = best_first(probs)
     return Ranking(tuple(retains[i] for i in order), tuple(order), tuple(probs[i] for i in order))
 
 

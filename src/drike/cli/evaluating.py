@@ -24,14 +24,13 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console, draw, progress
-from drike.cli.training import Device, Editable, Out, report_passed_over
+from drike.cli.training import Device, Editable, Out, warm
 from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
-from drike.edits import EditCase
 from drike.encoder import MINILM
 from drike.evaluate import evaluate as outcomes_of
 from drike.files import write_text
@@ -163,7 +162,8 @@ def run_evaluation(
     cases = bench.parts.test
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
-    _warm(bench, editors, cases)
+    rankers = {id(editor.ranker): editor.ranker for editor in editors if isinstance(editor, IKE)}
+    warm(bench, cases, [ranker for ranker in rankers.values() if isinstance(ranker, Retriever)])
     outcomes: dict[str, list[Outcome]] = {}
     for editor in editors:
         with progress(editor.name) as (bar, task):
@@ -191,12 +191,3 @@ def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str) ->
     write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
     write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
     return summaries
-
-
-def _warm(bench: Bench, editors: Sequence[Editor], cases: Sequence[EditCase]) -> None:
-    """Encode all that rankers will read in one go, so that seconds per edit are not the first look-up's."""
-    candidates = bench.pool.candidates([case.edit for case in cases])
-    report_passed_over(candidates)
-    for retriever in {id(e.ranker): e.ranker for e in editors if isinstance(e, IKE)}.values():
-        if isinstance(retriever, Retriever):
-            retriever.encoder.encode(sorted({text for one in candidates for text in retriever.texts(one)}))

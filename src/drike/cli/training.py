@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -130,7 +130,7 @@ def run_training(
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )
-    _warm(bench, retriever, cases)
+    warm(bench, cases, [retriever])
     trained_on: dict[str, object] = {
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
@@ -159,14 +159,18 @@ def _copy(retriever: Retriever) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in retriever.head.state_dict().items()}
 
 
-def _warm(bench: Bench, retriever: Retriever, cases: Sequence[EditCase]) -> None:
-    """Encode all the retriever will read in one go: batches are faster than pool by pool, and the cache keeps them."""
+def warm(bench: Bench, cases: Sequence[EditCase], retrievers: Iterable[Retriever]) -> None:
+    """Encode all that retrievers will read in one go, and say which records were passed over.
+
+    Batches are faster than pool by pool, and seconds per edit are then not the first look-up's.
+    """
     candidates = bench.pool.candidates([case.edit for case in cases])
-    report_passed_over(candidates)
-    retriever.encoder.encode(sorted({text for one in candidates for text in retriever.texts(one)}))
+    _report_passed_over(candidates)
+    for retriever in retrievers:
+        retriever.encoder.encode(sorted({text for one in candidates for text in retriever.texts(one)}))
 
 
-def report_passed_over(candidates: Sequence[Candidates]) -> None:
+def _report_passed_over(candidates: Sequence[Candidates]) -> None:
     """Say how many records were kept from demonstrating, since they would contradict or repeat the edit."""
     count = sum(one.passed_over for one in candidates)
     edits = sum(one.passed_over > 0 for one in candidates)

@@ -7,7 +7,7 @@ own `target_true`. Left out: attribute and generation prompts, which no measure 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from drike.answers import normalise
 from drike.datasets.paraphrases import Wording, clean, learn
@@ -35,11 +35,7 @@ def parse(rows: Sequence[Row], *, cleaning: bool = True) -> Parsed:
     cases: list[EditCase] = []
     cuts: list[Cut] = []
     dropped: list[tuple[str, str, str]] = []
-    for row, edit in zip(rows, edits, strict=True):
-        reason = unusable(edit)
-        if reason:
-            dropped.append(("row", reason, row.place))
-            continue
+    for row, edit in usable(rows, edits, dropped):
         texts = row.texts("paraphrase_prompts")
         if cleaning:
             own = [clean(text, edit.subject or "", known.get(edit.relation or "", ())) for text in texts]
@@ -67,7 +63,19 @@ def _edit(row: Row) -> Edit:
     )
 
 
-def unusable(edit: Edit) -> str | None:
+def usable(
+    rows: Sequence[Row], edits: Sequence[Edit], dropped: list[tuple[str, str, str]]
+) -> Iterator[tuple[Row, Edit]]:
+    """The rows whose edit can be judged, with it; the others are added to `dropped`."""
+    for row, edit in zip(rows, edits, strict=True):
+        reason = _unusable(edit)
+        if reason:
+            dropped.append(("row", reason, row.place))
+        else:
+            yield row, edit
+
+
+def _unusable(edit: Edit) -> str | None:
     """Why an edit cannot be judged, or None."""
     if not edit.subject:
         return "subject is blank"

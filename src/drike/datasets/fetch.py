@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from drike.datasets.rows import DataError
-from drike.files import write_bytes, write_text
+from drike.files import sha256, write_bytes, write_text
 
 TIMEOUT = 30.0  # seconds without a byte
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
@@ -40,10 +40,10 @@ def fetch(address: str, *, folder: Path | None = None, timeout: float = TIMEOUT)
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
-        if path.is_file() and recorded.is_file() and recorded.read_text(encoding="utf-8").strip() == _sha256(path):
+        if path.is_file() and recorded.is_file() and recorded.read_text(encoding="utf-8").strip() == sha256(path):
             return path
         write_bytes(path, _download(address, timeout))
-        write_text(recorded, _sha256(path) + "\n")
+        write_text(recorded, sha256(path) + "\n")
     except (http.client.HTTPException, urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(
@@ -64,8 +64,3 @@ def _download(address: str, timeout: float) -> bytes:
     if promised is not None and len(content) != int(promised):
         raise ConnectionError(f"it stopped after {len(content)} of {promised} bytes")
     return content
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

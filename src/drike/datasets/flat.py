@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from drike.datasets.counterfact import distinct, unusable
+from drike.datasets.counterfact import distinct, usable
 from drike.datasets.paraphrases import Template, around, begins, known_end
 from drike.datasets.rows import Cut, Parsed, Row, tally
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
@@ -36,11 +36,7 @@ def parse(rows: Sequence[Row], *, cleaning: bool = True) -> Parsed:
     cases: list[EditCase] = []
     cuts: list[Cut] = []
     dropped: list[tuple[str, str, str]] = []
-    for row, edit in zip(rows, edits, strict=True):
-        reason = unusable(edit)
-        if reason:
-            dropped.append(("row", reason, row.place))
-            continue
+    for row, edit in usable(rows, edits, dropped):
         probes = [rewrite_probe(edit)]
         cut = _paraphrase(row, edit, known)
         if cut is None:

