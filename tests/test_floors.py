@@ -22,7 +22,7 @@ FLOORS = {
 HIGHER = {"datasets.inspect": 4, "runs": 6.5, "__init__": 8}  # runs keeps the records of its floor
 TORCH = {
     "models.huggingface", "models.attention", "models.scoring", "models.sharing",
-    "models.decoding", "models.loading", "encoder.frozen",
+    "models.decoding", "models.loading", "models.memory", "models.trunks", "encoder.frozen",
     "encoder.sources", "retriever", "reinforce", "checkpoint",
 }  # fmt: skip
 

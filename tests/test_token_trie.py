@@ -87,3 +87,23 @@ def test_an_empty_sequence_is_refused() -> None:
     with pytest.raises(ValueError, match="empty sequence"):
         build_tree([[1], []])
     assert len(build_tree([])) == 0
+
+
+@given(SEQUENCES)
+def test_runs_are_the_stretches_between_forks(sequences: list[list[int]]) -> None:
+    tree = build_tree(sequences)
+    runs = tree.runs
+    assert [i for begin, end, _ in runs for i in range(begin, end)] == list(range(len(tree)))
+    children: dict[tuple[int, ...], set[int]] = {}
+    for prefix in prefixes(sequences):
+        children.setdefault(prefix[:-1], set()).add(prefix[-1])
+    text: list[tuple[int, ...]] = []  # of each run, from the start of its sequences
+    for begin, end, before in runs:
+        assert before < len(text)
+        so_far = text[before] if before >= 0 else ()
+        assert tree.depth[begin] == len(so_far)
+        for i in range(begin, end):
+            assert i == begin or len(children[so_far]) == 1
+            so_far = (*so_far, int(tree.ids[i]))
+        assert len(children.get(so_far, ())) != 1
+        text.append(so_far)

@@ -19,6 +19,7 @@ from drike.models import Completion
 from drike.models.attention import forget_length, tree_inputs
 from drike.models.token_trie import build_tree, packs
 from drike.models.tokenise import decode
+from drike.models.trunks import Trunks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -34,9 +35,12 @@ def write(
     max_tokens: int,
     stop: str | None,
     *,
-    share: bool = False,
-) -> list[Completion]:
-    """Completions of a batch of tokenised prompts, in order; share: read their common prefixes once."""
+    trunks: Trunks | None = None,
+) -> tuple[list[Completion], int]:
+    """Completions of a batch of tokenised prompts, in order, and how many tokens were put through the model.
+
+    trunks: read the prompts' common prefixes once, and what is kept of them not at all.
+    """
     longest = max(map(len, prompts))
     ends = _ends_of_text(model)
     ids = torch.tensor([[_PAD] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
@@ -51,20 +55,21 @@ def write(
 
     forget_length(model)
     with torch.inference_mode():
+        cache, read = (None, sum(map(len, prompts))) if trunks is None else _shared_cache(model, prompts, trunks)
         output = model.generate(
             ids.to(model.device),
             attention_mask=real.to(model.device),
             max_new_tokens=max_tokens,
             stopping_criteria=[over],
             pad_token_id=_PAD,
-            **({"past_key_values": _shared_cache(model, prompts)} if share else {}),
+            **({} if cache is None else {"past_key_values": cache}),
         )
     completions = []
     for row, written in enumerate(output[:, longest:].tolist()):
         tokens = written[: lengths.get(row, len(written))]
         text = decode(tokenizer, tokens[:-1] if tokens[-1] in ends else tokens)
         completions.append(Completion(cut(text, stop), len(prompts[row]), len(tokens)))
-    return completions
+    return completions, read + sum(one.completion_tokens or 0 for one in completions)
 
 
 def cut(text: str, stop: str | None) -> str:
@@ -105,20 +110,27 @@ def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]
     return result
 
 
-def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]]) -> DynamicCache:
-    """Keys and values of the prompts without their last tokens, each [batch, heads, longest - 1, size of a head]."""
+def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], trunks: Trunks) -> tuple[DynamicCache, int]:
+    """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
+
+    Also how many tokens were read for them, the last ones included.
+    """
     tree = build_tree([prompt[:-1] for prompt in prompts])
-    packed, result = DynamicCache(), DynamicCache()
-    keep = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
-    model(**tree_inputs(model, tree), past_key_values=packed, use_cache=True, **keep)
+    trunk = tree.ids[: tree.trunk]
+    first, packed = trunks.recall(trunk)
+    if first < len(tree):
+        keep = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+        model(**tree_inputs(model, tree, first), past_key_values=packed, use_cache=True, **keep)
+        trunks.keep(trunk, packed)
     longest = max(map(len, tree.paths))
     paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])
     where = torch.from_numpy(paths).to(model.device)
+    result = DynamicCache()
     layers: Any = packed.layers
     for i, layer in enumerate(layers):
         keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
         result.update(keys, values, i)
-    return result
+    return result, len(tree) - first + len(prompts)
 
 
 def _is_over(text: str, stop: str | None) -> bool:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
-from drike.models.attention import Plan, context_window, tolerates_padding, use_given_masks
+from drike.models.attention import Plan, Way, context_window, tolerates_padding, use_given_masks
 from drike.models.decoding import batches, write
 from drike.models.loading import open_checkpoint
-from drike.models.scoring import Reading, distinct_tokens
+from drike.models.scoring import Reading
 from drike.models.sharing import SharedReader
 from drike.models.tokenise import Encoded, Template, encode_prompts, encode_requests, text_after
 
@@ -59,12 +59,14 @@ def load(
     template: Template = "plain",
     remember: bool = True,
     name: str | None = None,
+    way: Way | None = None,
 ) -> HuggingFaceModel:
     """A model from a folder or a hub name.
 
     device: "cuda", "cpu", "mps"...; None takes the best there is. dtype: of the weights; None is float32 on the CPU and
     as stored elsewhere. template: "plain" hands prompts over as they are, "chat" as one user turn. remember: keep
     scores in memory, so that a request asked again costs nothing. name: what tables call it; None is where it is from.
+    way: of scoring (tree, fork, batch, naive); None takes the fastest that is exact for the model.
     Raises ModelError.
     """
     model: Any
@@ -78,14 +80,15 @@ def load(
         model.to(place)
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model") from error
-    return HuggingFaceModel(model, tokenizer, name=name or name_or_path, template=template, remember=remember)
+    return HuggingFaceModel(model, tokenizer, name=name or name_or_path, template=template, remember=remember, way=way)
 
 
 class HuggingFaceModel:
     """A `ScoringModel` over a loaded transformers model and its tokenizer.
 
     The model is frozen, put in evaluation mode and, with half-precision weights, given a float32 head. budget: most
-    tokens in one forward. Not safe to share between threads.
+    tokens in one forward; way: of scoring, see `attention.Plan`; keep: bytes of keys and values kept from one call for
+    the next. None leaves each to what model and memory allow. Not safe to share between threads.
     """
 
     def __init__(
@@ -97,6 +100,8 @@ class HuggingFaceModel:
         template: Template = "plain",
         remember: bool = True,
         budget: int | None = None,
+        way: Way | None = None,
+        keep: int | None = None,
     ) -> None:
         if template == "chat" and not tokenizer.chat_template:
             raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
@@ -108,7 +113,7 @@ class HuggingFaceModel:
         use_given_masks(model)
         _decode_greedily(model, tokenizer)
         _head_in_float32(model)
-        self._reader = SharedReader(model, budget)
+        self._reader = SharedReader(model, budget, way, keep)
         self._memory: dict[bytes, Score] = {}
         self._remember = remember
         self._usage = Usage()
@@ -129,8 +134,9 @@ class HuggingFaceModel:
         return str(self._model.device)
 
     def forget(self) -> None:
-        """Drop the scores remembered so far."""
+        """Drop the scores remembered so far, and what was kept of the prompts."""
         self._memory.clear()
+        self._reader.trunks.clear()
 
     def describe(self) -> Identity:
         """What a run folder records of the model."""
@@ -181,10 +187,10 @@ class HuggingFaceModel:
         completions: dict[int, Completion] = {}
         for batch, share in [(b, True) for b in shared] + [([rest[i] for i in b], False) for b in alone]:
             together = [prompts[i] for i in batch]
-            written = write(self._model, self._tokenizer, together, max_tokens, stop, share=share)
+            trunks = self._reader.trunks if share else None
+            written, computed = write(self._model, self._tokenizer, together, max_tokens, stop, trunks=trunks)
             completions.update(zip(batch, written, strict=True))
-            tokens = distinct_tokens(together) if share else sum(map(len, together))
-            self._usage += Usage(tokens_computed=tokens + sum(c.completion_tokens or 0 for c in written))
+            self._usage += Usage(tokens_computed=computed)
         return [completions[i] for i in range(len(prompts))]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:

@@ -1,16 +1,19 @@
-"""Log-probabilities of continuations under a transformers model, three ways that must agree.
+"""Log-probabilities of continuations under a transformers model, four ways that must agree.
 
 `score_naively` reads one whole request after the other: what any model allows, and the oracle of the others.
-`score_batch` pads requests to one block. `score_tree` packs all of them into one token tree and reads every distinct
-token once, with the logits taken only at the rows that predict a token of a continuation. Each continuation is read to
-its last token, so that one more row tells what greedy decoding would write behind it.
+`score_batch` pads requests to one block. `score_fork` and `score_tree` read every distinct token once: the one run by
+run, going on from the model's own cache; the other in a single forward over a packed token tree. Logits are taken only
+at the rows that predict a token of a continuation. Each continuation is read to its last token, so that one more row
+tells what greedy decoding would write behind it.
 
 Ids in, numbers out: no text here.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,12 +22,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drike.models.attention import forget_length, tree_inputs
-from drike.models.token_trie import build_tree
+from drike.models import Usage
+from drike.models.attention import forget_length, takes_positions, tree_inputs
+from drike.models.token_trie import TokenTree, build_tree
 from drike.models.tokenise import Encoded
+from drike.models.trunks import Trunks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_CACHES = ("past_key_values", "cache_params", "state")  # what models call what they go on from
 
 
 @dataclass(frozen=True)
@@ -41,18 +48,28 @@ class Reading:
     following: int
 
 
-def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> list[Reading]:
+@dataclass(frozen=True)
+class Answer:
+    """Readings in order; the forwards and tokens they took; spanned: these tokens and those they went on from."""
+
+    readings: list[Reading]
+    usage: Usage
+    spanned: int
+
+
+def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
     """One plain forward a request."""
     readings = []
     for request in requests:
         forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
         rows = np.arange(request.start - 1, len(request.ids))
-        readings += _readings(_logits(model, rows, input_ids=ids)[0], [request], [np.arange(len(rows))])
-    return readings
+        readings += _readings(_logits(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
+    tokens = sum(len(request.ids) for request in requests)
+    return Answer(readings, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
 
 
-def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> list[Reading]:
+def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
     """One forward over all requests side by side, padded on the right, where causal models never look."""
     longest = max(len(request.ids) for request in requests)
     ids = torch.zeros((len(requests), longest), dtype=torch.long)
@@ -63,25 +80,61 @@ def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> list[Rea
     # The same columns are kept for every row of the block: those that any request needs.
     needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
     columns = np.unique(np.concatenate(needed))
-    logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device))
+    logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
     readings = []
     for row, request in enumerate(requests):
         readings += _readings(logits[row], [request], [np.searchsorted(columns, needed[row])])
-    return readings
+    return Answer(readings, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
 
 
-def score_tree(model: PreTrainedModel, requests: Sequence[Encoded]) -> list[Reading]:
-    """One forward over the packed tree of all requests."""
+def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+    """A forward for every stretch of the tree without a fork, each going on from its own copy of the model's cache.
+
+    What the cache holds is the model's secret, so this serves models with a state instead of keys and values, too.
+    """
+    tree, rows, needed = _tree(requests)
+    name = next(name for name in _CACHES if name in inspect.signature(model.forward).parameters)
+    caches: dict[int, Any] = {}  # of the runs that others go on from
+    followers = Counter(before for _, _, before in tree.runs)
+    found = []
+    with torch.inference_mode():  # also copying: these tensors cannot be copied outside
+        for run, (begin, end, before) in enumerate(tree.runs):
+            followers[before] -= 1
+            last = not followers[before]
+            cache = None if before < 0 else caches.pop(before) if last else copy.deepcopy(caches[before])
+            inputs: dict[str, Any] = {"input_ids": torch.from_numpy(tree.ids[None, begin:end]).to(model.device)}
+            if takes_positions(model):
+                inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
+            here = rows[(begin <= rows) & (rows < end)] - begin
+            output = _logits(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
+            found.append(output.logits[0, : len(here)])
+            if followers[run]:
+                caches[run] = output[name]
+    readings = _readings(torch.cat(found), requests, [np.searchsorted(rows, own) for own in needed])
+    return Answer(readings, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
+
+
+def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], trunks: Trunks | None = None) -> Answer:
+    """One forward over the packed tree of all requests; what `trunks` has kept of its trunk is not read again."""
+    tree, rows, needed = _tree(requests)
+    first = 0
+    if trunks is None:
+        logits = _logits(model, rows, **tree_inputs(model, tree)).logits[0]
+    else:
+        prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
+        first, cache = trunks.recall(prompt)
+        inputs = tree_inputs(model, tree, first)
+        logits = _logits(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
+        trunks.keep(prompt, cache)
+    readings = _readings(logits, requests, [np.searchsorted(rows, own) for own in needed])
+    return Answer(readings, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
+
+
+def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, NDArray[np.int64], list[NDArray[np.int64]]]:
+    """The packed tree of all requests, the packed rows whose logits are needed, and those each request needs."""
     tree = build_tree([request.ids for request in requests])
     needed = [path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)]
-    rows = np.unique(np.concatenate(needed))
-    logits = _logits(model, rows, **tree_inputs(model, tree))[0]
-    return _readings(logits, requests, [np.searchsorted(rows, own) for own in needed])
-
-
-def distinct_tokens(sequences: Sequence[Sequence[int]]) -> int:
-    """Tokens a packed tree of these sequences holds."""
-    return len(build_tree(sequences))
+    return tree, np.unique(np.concatenate(needed)), needed
 
 
 def disagreement(a: Sequence[Reading], b: Sequence[Reading]) -> float:
@@ -91,14 +144,16 @@ def disagreement(a: Sequence[Reading], b: Sequence[Reading]) -> float:
 
 
 @torch.inference_mode()
-def _logits(model: PreTrainedModel, rows: NDArray[np.int64], **inputs: Any) -> torch.Tensor:
-    """Float32 logits [batch, len(rows), V] at the given rows; never more than these where the model can choose."""
+def _logits(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool = False, **inputs: Any) -> Any:
+    """A forward's output, its logits [batch, len(rows), V] float32 and at the given rows alone."""
     chosen = torch.from_numpy(rows).to(model.device)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        logits = model(**inputs, use_cache=False, logits_to_keep=chosen).logits
+        output: Any = model(**inputs, use_cache=use_cache, logits_to_keep=chosen)
     else:
-        logits = model(**inputs, use_cache=False).logits[:, chosen]
-    return logits.float()  # type: ignore[no-any-return]
+        output = model(**inputs, use_cache=use_cache)
+        output.logits = output.logits[:, chosen]
+    output.logits = output.logits.float()
+    return output
 
 
 def _readings(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[NDArray[np.int64]]) -> list[Reading]:

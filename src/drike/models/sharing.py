@@ -9,38 +9,59 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 from drike.models import ModelError, Usage
-from drike.models.attention import Plan, Way, encoding_of, keeps_length, plan
+from drike.models.attention import WAYS, Plan, Way, encoding_of, keeps_length, one_encoding, plan
 from drike.models.decoding import batches, families
-from drike.models.scoring import Reading, disagreement, distinct_tokens, score_batch, score_naively, score_tree
+from drike.models.memory import bytes_to_keep, tokens_that_fit
+from drike.models.scoring import (
+    Answer,
+    Reading,
+    disagreement,
+    score_batch,
+    score_fork,
+    score_naively,
+    score_tree,
+)
 from drike.models.token_trie import packs
 from drike.models.tokenise import Encoded
+from drike.models.trunks import WORTH_KEEPING, Trunks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 # Below this many tokens attention costs little beside the rest, so strangers may share a forward.
 UNRELATED_TOKENS = 512
+# More in one forward gain nothing: it is full long before, and attention grows with their square.
+_MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
+# What a forward of somebody else's code may raise where it does not bear what it is given.
+_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
 
 Result = TypeVar("Result")
 
-_NEXT: dict[Way, Way] = {"tree": "batch", "batch": "naive"}
-
 
 class SharedReader:
-    """Reads requests with one model by the fastest way that has proved right. budget: most tokens in one forward."""
+    """Reads requests with one model by the fastest way that has proved right.
 
-    def __init__(self, model: PreTrainedModel, budget: int | None = None) -> None:
+    budget: most tokens in one forward; None is what the device's free memory holds. way: the one to begin with; None
+    is the fastest that the config allows. keep: bytes of keys and values kept for later forwards (see `trunks`); None
+    is a share of the device's memory.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, budget: int | None = None, way: Way | None = None, keep: int | None = None
+    ) -> None:
         self._model = model
-        self.plan = plan(model)
-        # Eager attention holds the scores of all its heads at once; the other kinds never do.
-        eager = model.config.get_text_config()._attn_implementation == "eager"
-        self.budget = budget or (2048 if eager else 4096 if model.device.type == "cpu" else 8192)
-        self._checked = 0
+        self.plan = plan(model) if way is None else Plan(way, "asked for")
+        self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))
+        keeps = self.plan.way == "tree" and one_encoding(model.config)
+        self.trunks = Trunks((bytes_to_keep(model) if keep is None else keep) if keeps else 0)
+        # The longest forward checked, of those that went on from a kept trunk (True) and of those that did not.
+        self._checked = {True: 0, False: 0}
 
     def read(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
         """Readings in order, with the forwards and tokens they took."""
@@ -49,12 +70,16 @@ class SharedReader:
     def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
         """What `work` returns, which reads texts of these lengths by the budget.
 
-        Running out of memory halves the budget, with a warning, and starts again; ModelError when that no longer helps.
+        Running out of memory drops what was kept, then halves the budget, with a warning, and starts again;
+        ModelError when that no longer helps.
         """
         while True:
             try:
                 return work()
             except torch.OutOfMemoryError as error:
+                if len(self.trunks):
+                    self.trunks.stop()
+                    continue
                 if self.budget < max(lengths):
                     raise ModelError("the device's memory does not hold one prompt: use shorter ones") from error
                 self.budget = min(self.budget, sum(lengths)) // 2
@@ -76,52 +101,73 @@ class SharedReader:
 
     def families(self, prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
         """Indices of prompts to be read as one tree before they are answered; none where this model allows no tree."""
-        found = families(prompts, self.budget) if self.plan.way == "tree" else []
-        if found and not self._checked:
-            self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in found[0]])
+        if self.plan.way != "tree":
+            return []
+        # One that comes alone may begin with what was read before.
+        alone = [[0]] if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.trunks.limit else []
+        found = alone or families(prompts, self.budget)
+        for group in found:
+            if len(group) > 1 and not self._checked[False]:
+                self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in group])
         return found if self.plan.way == "tree" else []
 
     def _groups(self, ids: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        if self.plan.way == "tree":
+        if self.plan.way in ("tree", "fork"):
             return packs(ids, self.budget, UNRELATED_TOKENS)
         return batches(ids, self.budget, padding=True)
 
     def _read_together(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
-        lengths = [len(request.ids) for request in requests]
-        alone = Usage(forwards=len(requests), tokens_computed=sum(lengths))
-        beyond = keeps_length(self._model.config) and encoding_of(self._model.config, max(lengths)) > 0
-        if self.plan.way == "naive" or len(requests) == 1 or beyond:
-            return score_naively(self._model, requests), alone
-        if self.plan.way == "tree":
-            read, tokens = score_tree, distinct_tokens([request.ids for request in requests])
-        else:
-            read, tokens = score_batch, len(requests) * max(lengths)
-        used = Usage(forwards=1, tokens_computed=tokens)
-        if tokens <= 2 * self._checked:
-            return read(self._model, requests), used
+        """Answers by the planned way, once it has stood its check; else by the next slower one that does."""
+        longest = max(len(request.ids) for request in requests)
+        beyond = keeps_length(self._model.config) and encoding_of(self._model.config, longest) > 0
+        if beyond or (len(requests) == 1 and not self.trunks.limit):
+            answer = score_naively(self._model, requests)
+            return answer.readings, answer.usage
+        planned, faults = self.plan.way, []
+        while True:
+            answer, fault = self._checked_answer(requests)
+            if fault is None:
+                break
+            if self.trunks.limit:
+                self.trunks.stop()  # without what was kept the same way may be right
+                continue
+            faults.append(fault)
+            way = self.plan.way
+            self.plan = Plan(WAYS[WAYS.index(way) + 1], f"way {planned!r} failed its check: {faults[0]}")
+            self._checked = {True: 0, False: 0}
+        if faults:
+            warnings.warn(
+                f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]}); "
+                f"going on, more slowly, by {self.plan.way!r}",
+                stacklevel=6,
+            )
+        return answer.readings, answer.usage
+
+    def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Answer, str | None]:
+        """An answer by the planned way, and what is wrong with it."""
+        if self.plan.way == "naive":
+            return score_naively(self._model, requests), None
         try:
-            readings = read(self._model, requests)
+            answer = self._by_plan(requests)
         except torch.OutOfMemoryError:
             raise
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            self._give_up(f"it raised {type(error).__name__}")
-            return score_naively(self._model, requests), alone
+        except _REFUSALS as error:
+            return Answer([], Usage(), 0), f"it raised {type(error).__name__}"
+        continued = answer.spanned > answer.usage.tokens_computed
+        plain = len(requests) == 1 and not continued
+        if plain or answer.spanned <= 2 * self._checked[continued]:
+            return answer, None
+        lengths = [len(request.ids) for request in requests]
         ends = [lengths.index(min(lengths)), lengths.index(max(lengths))]
         oracle = score_naively(self._model, [requests[i] for i in ends])
-        off = disagreement([readings[i] for i in ends], oracle)
+        off = disagreement([answer.readings[i] for i in ends], oracle.readings)
         tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.25
         if not off <= tolerance:  # so that nan fails too
-            self._give_up(f"log-probabilities were off by {off:.2g}")
-            return score_naively(self._model, requests), alone
-        self._checked = tokens
-        return readings, used + Usage(forwards=len(ends), tokens_computed=sum(lengths[i] for i in ends))
+            return answer, f"log-probabilities were off by {off:.2g}"
+        self._checked[continued] = answer.spanned
+        return replace(answer, usage=answer.usage + oracle.usage), None
 
-    def _give_up(self, what: str) -> None:
-        way = self.plan.way
-        self.plan = Plan(_NEXT[way], f"way {way!r} failed its check: {what}")
-        self._checked = 0
-        warnings.warn(
-            f"{type(self._model).__name__}: scoring by {way!r} is not exact for this model ({what}); "
-            f"going on, more slowly, by {self.plan.way!r}",
-            stacklevel=6,
-        )
+    def _by_plan(self, requests: Sequence[Encoded]) -> Answer:
+        if self.plan.way == "tree":
+            return score_tree(self._model, requests, self.trunks if self.trunks.limit else None)
+        return (score_fork if self.plan.way == "fork" else score_batch)(self._model, requests)

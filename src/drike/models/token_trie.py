@@ -42,6 +42,25 @@ class TokenTree:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def runs(self) -> list[tuple[int, int, int]]:
+        """The tree's stretches without a fork, depth first: packed indices begin and end, and the run it goes on from.
+
+        The last is an index into this list, or -1 for a run that begins a sequence.
+        """
+        if not len(self):
+            return []
+        goes_on = np.append(self.end[1:] == self.end[:-1], False)
+        ends = (np.flatnonzero(~goes_on) + 1).tolist()
+        runs: list[tuple[int, int, int]] = []
+        open_runs: list[int] = []
+        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+            while open_runs and self.end[runs[open_runs[-1]][0]] <= begin:
+                open_runs.pop()
+            runs.append((begin, end, open_runs[-1] if open_runs else -1))
+            open_runs.append(len(runs) - 1)
+        return runs
+
     def mask(self, *, window: int | None = None, chunk: int | None = None, first: int = 0) -> NDArray[np.bool_]:
         """Who attends to whom: [N - first, N], True where row q may see column k, for q from `first` on.
 
@@ -69,7 +88,7 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     path = previous = np.zeros(0, dtype=np.int64)
     for i in _depth_first(tokens):
         sequence = tokens[i]
-        common = _shared_prefix(previous, sequence)
+        common = shared_prefix(previous, sequence)
         if common == len(sequence):  # a beginning of its predecessor: nothing new, and nothing ends here
             paths[i] = path[:common]
             continue
@@ -103,7 +122,7 @@ def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> li
     size, forest = 0, False
     previous = np.zeros(0, dtype=np.int64)
     for i in _sorted(tokens):
-        common = _shared_prefix(previous, tokens[i])
+        common = shared_prefix(previous, tokens[i])
         kin = 2 * common >= min(len(previous), len(tokens[i]))
         limit = budget if kin and not forest else min(budget, unrelated)
         if groups and size + len(tokens[i]) - common <= limit:
@@ -117,7 +136,7 @@ def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> li
     return groups
 
 
-def _shared_prefix(a: Ids, b: Ids) -> int:
+def shared_prefix(a: Ids, b: Ids) -> int:
     """How many tokens two sequences have in common from the start."""
     short = min(len(a), len(b))
     differ = np.flatnonzero(a[:short] != b[:short])
@@ -133,7 +152,7 @@ def _depth_first(tokens: Sequence[Ids]) -> list[int]:
     """Sequence indices in the order of a depth-first walk that takes the deepest branch first at every fork."""
     ordered = _sorted(tokens)
     lengths = [len(tokens[i]) for i in ordered]
-    shared = [0] + [_shared_prefix(tokens[a], tokens[b]) for a, b in pairwise(ordered)]
+    shared = [0] + [shared_prefix(tokens[a], tokens[b]) for a, b in pairwise(ordered)]
     result: list[int] = []
     # A stack instead of recursion: k nested prompts are k forks deep.
     stack = [(0, len(ordered))]

@@ -1,0 +1,72 @@
+"""Kept keys and values: what comes back belongs to the tokens asked about, and never more than the limit is held."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import DynamicCache
+
+from drike.models.trunks import Trunks
+
+# Sequences that share long beginnings, as the prompts of an edit do: a base, and where it goes another way.
+TURNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12)
+
+
+def sequence(base: int, turn: int, length: int) -> np.ndarray:
+    ids = np.full(length, base, dtype=np.int64)
+    ids[turn:] += 10 + turn
+    return ids
+
+
+def cache_of(ids: np.ndarray) -> DynamicCache:
+    """Keys and values that tell which tokens, up to and including their own, they were computed from."""
+    cache = DynamicCache()
+    states = torch.from_numpy(np.cumsum(ids * (np.arange(len(ids)) + 1))).float()[None, None, :, None]
+    for layer in range(2):
+        cache.update(states + layer, -states, layer)
+    return cache
+
+
+@given(TURNS, st.sampled_from([0, 1500, 4000, 10**9]))
+def test_what_is_recalled_was_computed_from_the_same_tokens(turns: list[tuple[int, int, int]], limit: int) -> None:
+    trunks = Trunks(limit)
+    for turn in turns:
+        ids = sequence(*turn)
+        count, cache = trunks.recall(ids)
+        assert 0 <= count <= len(ids)
+        if count:
+            expected = cache_of(ids[:count])
+            for layer, right in zip(cache.layers, expected.layers, strict=True):
+                assert torch.equal(layer.keys, right.keys) and torch.equal(layer.values, right.values)
+        trunks.keep(ids, cache_of(ids))
+        assert sum(trunk.bytes for trunk in trunks._kept) == trunks._bytes <= limit
+
+
+def test_adding_to_what_was_recalled_leaves_what_is_kept_alone() -> None:
+    trunks, ids = Trunks(10**9), sequence(1, 99, 80)
+    trunks.keep(ids, cache_of(ids))
+    _, cache = trunks.recall(ids)
+    cache.update(torch.ones(1, 1, 5, 1), torch.ones(1, 1, 5, 1), 0)
+    count, again = trunks.recall(np.append(ids, 7))
+    assert count == 80 and again.layers[0].keys.shape[2] == 80
+
+
+def test_a_longer_trunk_of_the_same_edit_takes_the_place_of_the_shorter() -> None:
+    trunks = Trunks(10**9)
+    for length in (60, 100):
+        trunks.keep(sequence(1, 200, length), cache_of(sequence(1, 200, length)))
+    assert len(trunks) == 1
+    assert trunks.recall(sequence(1, 200, 120))[0] == 100
+
+
+def test_a_circle_that_does_not_fit_is_still_found_in_part() -> None:
+    edits = [np.arange(100, dtype=np.int64) + 1000 * i for i in range(10)]
+    trunks = Trunks(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
+    found = 0
+    for epoch in range(20):
+        for ids in edits:
+            found += trunks.recall(ids)[0] > 0 and epoch > 0
+            trunks.keep(ids, cache_of(ids))
+    assert found > 20  # the oldest first would leave none
