@@ -1,0 +1,165 @@
+"""Scoring an edit's prompts: every way of reading them against the floor, each distinct token once.
+
+    python benchmarks/scoring.py [--large] [--repetitions 5] [--dtype float32 bfloat16]
+
+A random-weights Llama in the shape of SmolLM2-135M (--large: of Qwen2.5-0.5B) reads
+  an episode:     16 nested prompts of one query, one target each (what a training step asks), and
+  an evaluation:  13 queries behind 32 demonstrations, two targets each (what an evaluated edit asks),
+with demonstrations of 25 tokens. What follows them is the edit's New Fact and Prompt lines (24 tokens), with or without
+the edit's own copy ahead of it (24 more), which IKE and drike show by default.
+
+CPU time of one thread, the ways interleaved in one process, medians; relative to the floor, a plain causal forward over
+as many tokens as the tree has distinct ones, with logits at the same rows. Ways that read every prompt in full are
+timed on a spread of requests and scaled by tokens (--complete times them all).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from drike import tinyfacts
+from drike.models import scoring as ways
+from drike.models.huggingface import HuggingFaceModel
+from drike.models.loading import open_checkpoint
+from drike.models.token_trie import build_tree
+from drike.models.tokenise import Encoded
+from drike.models.trunks import Trunks
+
+SHAPES = {
+    "135M": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+             "num_key_value_heads": 3, "vocab_size": 49152},
+    "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
+             "num_key_value_heads": 2, "vocab_size": 151936},
+}  # fmt: skip
+DEMONSTRATION, FACT, QUERY, TARGET = 25, 14, 10, 2
+BATCH = 8
+
+
+def tokens(rng: random.Random, count: int) -> list[int]:
+    """A piece of text that no other piece begins like."""
+    return [rng.randrange(100, 40000) for _ in range(count)]
+
+
+def episode(rng: random.Random, own_copy: bool) -> list[Encoded]:
+    """16 nested prompts, one target."""
+    fixed, retains = tokens(rng, 16 * DEMONSTRATION), [tokens(rng, DEMONSTRATION) for _ in range(16)]
+    end = tokens(rng, (FACT + QUERY) * (2 if own_copy else 1))
+    target = tokens(rng, TARGET)
+    prompts = [[*fixed, *chain.from_iterable(retains[:j]), *end] for j in range(1, 17)]
+    return [Encoded((*prompt, *target), len(prompt)) for prompt in prompts]
+
+
+def evaluation(rng: random.Random, own_copy: bool) -> list[Encoded]:
+    """13 queries behind the same 32 demonstrations, two targets each."""
+    shown = tokens(rng, 32 * DEMONSTRATION + (FACT + QUERY if own_copy else 0) + FACT)
+    prompts = [shown + tokens(rng, QUERY) for _ in range(13)]
+    targets = [tokens(rng, TARGET) for _ in range(2)]
+    return [Encoded((*prompt, *target), len(prompt)) for prompt in prompts for target in targets]
+
+
+def full_logits(model: LlamaForCausalLM, requests: Sequence[Encoded]) -> None:
+    """The published script's loop: one forward a request, logits of every token."""
+    for request in requests:
+        with torch.inference_mode():
+            logits = model(input_ids=torch.tensor([request.ids])).logits[0, request.start - 1 : -1].float()
+            torch.log_softmax(logits, -1).gather(1, torch.tensor(request.ids[request.start :])[:, None])
+
+
+def batched(model: HuggingFaceModel, requests: Sequence[Encoded]) -> None:
+    """Whole prompts side by side, BATCH at a time."""
+    for i in range(0, len(requests), BATCH):
+        ways.score_batch(model._model, requests[i : i + BATCH])
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """CPU time of a piece of work."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encoded], args: argparse.Namespace) -> None:
+    """Time all ways on one workload and print them."""
+    tree = build_tree([request.ids for request in requests])
+    _, rows, _ = ways._tree(requests)
+    inner = model._model
+    kept, whole = Trunks(1 << 32), sum(len(request.ids) for request in requests)
+
+    def floor() -> None:
+        with torch.inference_mode():
+            raw(input_ids=torch.from_numpy(tree.ids)[None], use_cache=False, logits_to_keep=torch.from_numpy(rows))
+
+    def cold() -> None:
+        kept.clear()
+        ways.score_tree(inner, requests, kept)
+
+    some = requests if args.complete else requests[:: len(requests) // 4][:4]
+    scale = whole / sum(len(request.ids) for request in some)
+    padded = requests if args.complete else requests[-BATCH:]
+    wide = len(requests) * max(len(r.ids) for r in requests) / (len(padded) * max(len(r.ids) for r in padded))
+    timed: dict[str, tuple[Callable[[], object], float]] = {
+        "floor": (floor, 1),
+        "tree": (lambda: ways.score_tree(inner, requests), 1),
+        "tree, keeping its trunk": (cold, 1),
+        "tree, trunk kept before": (lambda: ways.score_tree(inner, requests, kept), 1),
+        "fork": (lambda: ways.score_fork(inner, requests), 1),
+        "batch of 8, nothing shared": (lambda: batched(model, padded), wide),
+        "naive, selected rows": (lambda: ways.score_naively(inner, some), scale),
+        "naive, full logits (published IKE script)": (lambda: full_logits(raw, some), scale),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in timed}
+    for repetition in range(args.repetitions + 1):
+        for name, (work, factor) in timed.items():
+            spent = seconds(work) * factor
+            if repetition:  # the first round warms up
+                taken[name].append(spent)
+    base = statistics.median(taken["floor"])
+    tree_time = statistics.median(taken["tree"])
+    print(f"{whole:,} tokens in {len(requests)} requests, {len(tree):,} distinct (ratio {whole / len(tree):.1f})\n")
+    print("| way | CPU seconds | of the floor | of the tree |\n|---|---:|---:|---:|")
+    for name, times in taken.items():
+        middle = statistics.median(times)
+        ratios = [t / b for t, b in zip(times, taken["floor"], strict=True)]
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"| {name} | {middle:.2f} | {middle / base:.2f} ({spread}) | {middle / tree_time:.2f} |", flush=True)
+    off = ways.disagreement(ways.score_tree(inner, some).readings, ways.score_naively(inner, some).readings)
+    print(f"\nLargest difference of a log-probability, tree against naive: {off:.1e}\n")
+
+
+def main() -> None:
+    """Both workloads, with and without the own copy, per dtype."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--complete", action="store_true", help="time the slow ways on all requests")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
+    name = "0.5B" if args.large else "135M"
+    for kind in args.dtype:
+        torch.manual_seed(0)
+        shape = SHAPES[name] | {"tie_word_embeddings": True, "max_position_embeddings": 4096}
+        raw = LlamaForCausalLM(LlamaConfig(**shape)).to(getattr(torch, kind)).eval()
+        wrapped = LlamaForCausalLM(raw.config)
+        wrapped.load_state_dict(raw.state_dict())
+        model = HuggingFaceModel(wrapped.to(getattr(torch, kind)), tokenizer, name=name)
+        for own_copy in (False, True):
+            for make in (episode, evaluation):
+                end = "with the edit's own copy" if own_copy else "without the edit's own copy"
+                print(f"### {name}, {kind}: {make.__name__}, {end}\n", flush=True)
+                measure(model, raw, make(random.Random(0), own_copy), args)
+
+
+if __name__ == "__main__":
+    main()
