@@ -1,30 +1,45 @@
 """Benchmarks from their published files: `load` recognises the form, and tells what it kept, cut and left out.
 
-`counterfact` and `flat` each read one form; `paraphrases` cleans; `fetch` downloads; `splits` draws named, seeded
-parts; `inspect` looks a data set over. Reading never changes a file.
+`counterfact`, `flat`, `zsre`, `knowedit` and `temporal` each read one form; `screening` leaves out what cannot be
+judged, `paraphrases` cleans; `published` knows public files by name, `fetch` downloads; `splits` draws named, seeded
+parts, `subsets` names kinds of edits; `inspect` looks a data set over. Reading never changes a file.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from drike.datasets import counterfact, flat
+from drike.datasets import counterfact, flat, knowedit, temporal, zsre
 from drike.datasets.fetch import fetch, is_address
-from drike.datasets.rows import Cleaning, Cut, DataError, Dropped, Row, read_rows, summarise, tally
-from drike.edits import EditCase
+from drike.datasets.published import PUBLISHED
+from drike.datasets.rows import (
+    GROUP,
+    Cleaning,
+    Cut,
+    DataError,
+    Dropped,
+    Row,
+    Target,
+    read_rows,
+    summarise,
+    tally,
+)
+from drike.datasets.screening import Events
+from drike.edits import Edit, EditCase, Probe
 
-__all__ = ["Cleaning", "Cut", "DataError", "Dataset", "Dropped", "Source", "by_case_id", "load"]
+__all__ = ["Cleaning", "Cut", "DataError", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
 
-_FORMS = (counterfact, flat)
+_LONGEST_NUMBER = 18  # digits; what is longer is a name
+_FORMS = (counterfact, knowedit, flat, zsre, temporal)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a data set: `given` is the path or address the user named."""
+    """One file of a data set: `given` is the path, address or public name the user gave."""
 
     given: str
     path: Path
@@ -56,37 +71,37 @@ def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:
 
 
 def _order(case_id: str) -> tuple[int, int, str]:
-    number = case_id.isascii() and case_id.isdigit()
+    number = case_id.isascii() and case_id.isdigit() and len(case_id) <= _LONGEST_NUMBER
     return (0, int(case_id), case_id) if number else (1, 0, case_id)
 
 
-def load(*sources: str | Path, name: str | None = None, cleaning: bool = True) -> Dataset:
-    """Read one or several files (paths or http(s) addresses) as one data set, sorted by case_id.
+def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, target: Target = "alt") -> Dataset:
+    """Read one or several files (paths, http(s) addresses or names of `PUBLISHED`) as one data set, by case_id.
 
     A case_id that a later source repeats is dropped there and counted, so that full rows can be given ahead of flat
-    ones. `cleaning=False` leaves CounterFact's paraphrases as published. Raises DataError, one sentence with file, row,
-    field and remedy.
+    ones. Rows of forms without a case_id are numbered as they come, above all case_ids that are numbers.
+    `cleaning=False` leaves CounterFact's paraphrases as published; `target` says what zsRE's edits lead to. Raises
+    DataError, one sentence with file, row, field and remedy.
     """
     if not sources:
-        raise DataError("no data file was given; give a path or an address")
+        raise DataError("no data file was given; give a path, an address or a public name")
+    if target not in ("alt", "answers"):
+        raise DataError(f"the target of zsRE's edits is alt or answers, not {target!r}")
     read: list[Source] = []
-    rows: dict[str, list[Row]] = {form.NAME: [] for form in _FORMS}
-    seen: dict[str, Row] = {}
-    dropped: list[tuple[str, str, str]] = []
+    found: list[tuple[str, Row]] = []
     for source in sources:
-        given = str(source)
-        path = fetch(given) if is_address(source) else Path(source).expanduser()
-        found, sha256 = read_rows(path, given)
-        form = _recognise(found[0])
-        read.append(Source(given, path, sha256, form, len(found)))
-        for row in found:
-            first = seen.setdefault(row.case_id(), row)
-            if first is row:
-                rows[form].append(row)
-            else:
-                dropped.append(("row", _repeated(row, first), row.place))
-    parsed = [form.parse(rows[form.NAME], cleaning=cleaning) for form in _FORMS]
-    cases = by_case_id(case for one in parsed for case in one.cases)
+        path = _local(source)
+        rows, sha256 = read_rows(path, str(source))
+        recognised = _recognise(rows[0])
+        read.append(Source(str(source), path, sha256, recognised, len(rows)))
+        found += [(recognised, row) for row in rows]
+    dropped: Events = []
+    by_form = _identified(found, dropped)
+    parsed = [form.parse(by_form[form.NAME], cleaning=cleaning, target=target) for form in _FORMS]
+    cases: list[EditCase] = []
+    for form, one in zip(_FORMS, parsed, strict=True):
+        places = {row.case_id(): row.place for row in by_form[form.NAME]}
+        cases += _without_twins(one.cases, dropped, places) if form.NUMBERED else one.cases
     left_out = tally(dropped) + tuple(one for part in parsed for one in part.dropped)
     if not cases:
         why = ", ".join(f"{one.count} left out: {one.reason}" for one in left_out if one.what == "row")
@@ -94,10 +109,17 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True) -
     return Dataset(
         name or "+".join(Path(source.given).stem for source in read),
         tuple(read),
-        tuple(cases),
+        tuple(by_case_id(cases)),
         left_out,
         summarise([cut for part in parsed for cut in part.cuts]),
     )
+
+
+def _local(source: str | Path) -> Path:
+    """Where a source lies on this machine, downloaded if need be; a public name goes before a file of that name."""
+    if isinstance(source, str) and source in PUBLISHED:
+        return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
+    return fetch(str(source)) if is_address(source) else Path(source).expanduser()
 
 
 def _recognise(row: Row) -> str:
@@ -105,9 +127,48 @@ def _recognise(row: Row) -> str:
     for form in _FORMS:
         if form.recognises(row):
             return str(form.NAME)
-    fields = ", ".join(sorted(row.values)) or "none"
+    shape = "is a list of records" if GROUP in row.values else "has the fields " + ", ".join(sorted(row.values))
     known = "; ".join(form.NAME for form in _FORMS)
-    raise DataError(f"{row.file} has no known form: its first row has the fields {fields}, and what is read is {known}")
+    raise DataError(
+        f"{row.file} has no known form: its first row {shape if row.values else 'has no fields'}, "
+        f"and what is read is {known}; give a file of one of these"
+    )
+
+
+def _identified(found: Sequence[tuple[str, Row]], dropped: Events) -> dict[str, list[Row]]:
+    """Rows by form, each with a case_id of its own; repeated ones are added to `dropped`.
+
+    Raises DataError for a case_id that is missing where the form has one, or that one file gives to different rows.
+    """
+    numbered = {form.NAME for form in _FORMS if form.NUMBERED}
+    by_form: dict[str, list[Row]] = {form.NAME: [] for form in _FORMS}
+    given: dict[str, Row] = {}
+    nameless: list[tuple[str, Row]] = []
+    for form, row in found:
+        if form in numbered and "case_id" not in row.values:
+            nameless.append((form, row))
+            continue
+        first = given.setdefault(row.case_id(), row)
+        if first is row:
+            by_form[form].append(row)
+        else:
+            dropped.append(("row", _repeated(row, first), row.place))
+    start = max((number + 1 for rank, number, _ in map(_order, given) if rank == 0), default=0)
+    for number, (form, row) in enumerate(nameless, start):
+        by_form[form].append(replace(row, values=row.values | {"case_id": number}))
+    return by_form
+
+
+def _without_twins(cases: Iterable[EditCase], dropped: Events, places: dict[str, str]) -> Iterator[EditCase]:
+    """The cases but those that have the edit and the probes of an earlier one: rows without a case_id can recur."""
+    seen: set[tuple[Edit, tuple[Probe, ...]]] = set()
+    for case in cases:
+        content = case.edit, case.probes
+        if content in seen:
+            dropped.append(("row", "edit and probes are those of an earlier row", places[case.case_id]))
+        else:
+            seen.add(content)
+            yield case
 
 
 def _repeated(row: Row, first: Row) -> str:
