@@ -8,10 +8,11 @@ parts, `subsets` names kinds of edits; `inspect` looks a data set over. Reading 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from drike.datasets import counterfact, flat, knowedit, temporal, zsre
 from drike.datasets.fetch import fetch, is_address
@@ -22,6 +23,7 @@ from drike.datasets.rows import (
     Cut,
     DataError,
     Dropped,
+    Parsed,
     Row,
     Target,
     read_rows,
@@ -33,8 +35,24 @@ from drike.edits import Edit, EditCase, Probe
 
 __all__ = ["Cleaning", "Cut", "DataError", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
 
+
+class Form(Protocol):
+    """What a module that reads one published form offers."""
+
+    NAME: str
+
+    def recognises(self, row: Row) -> bool:
+        """Whether a row has this form."""
+
+    def case_id(self, row: Row) -> str | None:
+        """The id the row has in its file; None where it has none, and is numbered."""
+
+    def parse(self, rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:
+        """Rows -> cases, and what was left out."""
+
+
 _LONGEST_NUMBER = 18  # digits; what is longer is a name
-_FORMS = (counterfact, knowedit, flat, zsre, temporal)
+_FORMS: tuple[Form, ...] = (counterfact, knowedit, flat, zsre, temporal)
 
 
 @dataclass(frozen=True)
@@ -88,20 +106,18 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
     if target not in ("alt", "answers"):
         raise DataError(f"the target of zsRE's edits is alt or answers, not {target!r}")
     read: list[Source] = []
-    found: list[tuple[str, Row]] = []
+    found: list[tuple[Form, Row]] = []
     for source in sources:
         path = _local(source)
         rows, sha256 = read_rows(path, str(source))
-        recognised = _recognise(rows[0])
-        read.append(Source(str(source), path, sha256, recognised, len(rows)))
-        found += [(recognised, row) for row in rows]
+        form = _recognise(rows[0])
+        read.append(Source(str(source), path, sha256, form.NAME, len(rows)))
+        found += [(form, row) for row in rows]
     dropped: Events = []
-    by_form = _identified(found, dropped)
+    by_form, numbered = _identified(found, dropped)
     parsed = [form.parse(by_form[form.NAME], cleaning=cleaning, target=target) for form in _FORMS]
-    cases: list[EditCase] = []
-    for form, one in zip(_FORMS, parsed, strict=True):
-        places = {row.case_id(): row.place for row in by_form[form.NAME]}
-        cases += _without_twins(one.cases, dropped, places) if form.NUMBERED else one.cases
+    places = {row.case_id(): row.place for rows in by_form.values() for row in rows if row.case_id() in numbered}
+    cases = by_case_id(_without_twins((case for one in parsed for case in one.cases), places, dropped))
     left_out = tally(dropped) + tuple(one for part in parsed for one in part.dropped)
     if not cases:
         why = ", ".join(f"{one.count} left out: {one.reason}" for one in left_out if one.what == "row")
@@ -109,7 +125,7 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
     return Dataset(
         name or "+".join(Path(source.given).stem for source in read),
         tuple(read),
-        tuple(by_case_id(cases)),
+        tuple(cases),
         left_out,
         summarise([cut for part in parsed for cut in part.cuts]),
     )
@@ -122,11 +138,11 @@ def _local(source: str | Path) -> Path:
     return fetch(str(source)) if is_address(source) else Path(source).expanduser()
 
 
-def _recognise(row: Row) -> str:
-    """The name of the form of a file, told by its first row; DataError if none fits."""
+def _recognise(row: Row) -> Form:
+    """The form of a file, told by its first row; DataError if none fits."""
     for form in _FORMS:
         if form.recognises(row):
-            return str(form.NAME)
+            return form
     shape = "is a list of records" if GROUP in row.values else "has the fields " + ", ".join(sorted(row.values))
     known = "; ".join(form.NAME for form in _FORMS)
     raise DataError(
@@ -135,37 +151,36 @@ def _recognise(row: Row) -> str:
     )
 
 
-def _identified(found: Sequence[tuple[str, Row]], dropped: Events) -> dict[str, list[Row]]:
-    """Rows by form, each with a case_id of its own; repeated ones are added to `dropped`.
+def _identified(found: Sequence[tuple[Form, Row]], dropped: Events) -> tuple[dict[str, list[Row]], set[str]]:
+    """Rows by form, each with a case_id of its own, and the case_ids that are mere numbers.
 
-    Raises DataError for a case_id that is missing where the form has one, or that one file gives to different rows.
+    Repeated rows are added to `dropped`. Raises DataError for a case_id that is missing where the form has one, or
+    that one file gives to different rows.
     """
-    numbered = {form.NAME for form in _FORMS if form.NUMBERED}
     by_form: dict[str, list[Row]] = {form.NAME: [] for form in _FORMS}
-    given: dict[str, Row] = {}
-    nameless: list[tuple[str, Row]] = []
+    first: dict[str, Row] = {}
+    nameless: list[tuple[Form, Row]] = []
     for form, row in found:
-        if form in numbered and "case_id" not in row.values:
+        name = form.case_id(row)
+        if name is None:
             nameless.append((form, row))
-            continue
-        first = given.setdefault(row.case_id(), row)
-        if first is row:
-            by_form[form].append(row)
+        elif first.setdefault(name, row) is row:
+            by_form[form.NAME].append(replace(row, values=row.values | {"case_id": name}))
         else:
-            dropped.append(("row", _repeated(row, first), row.place))
-    start = max((number + 1 for rank, number, _ in map(_order, given) if rank == 0), default=0)
+            dropped.append(("row", _repeated(row, first[name]), row.place))
+    start = max((number + 1 for rank, number, _ in map(_order, first) if rank == 0), default=0)
     for number, (form, row) in enumerate(nameless, start):
-        by_form[form].append(replace(row, values=row.values | {"case_id": number}))
-    return by_form
+        by_form[form.NAME].append(replace(row, values=row.values | {"case_id": number}))
+    return by_form, {str(start + i) for i in range(len(nameless))}
 
 
-def _without_twins(cases: Iterable[EditCase], dropped: Events, places: dict[str, str]) -> Iterator[EditCase]:
-    """The cases but those that have the edit and the probes of an earlier one: rows without a case_id can recur."""
+def _without_twins(cases: Iterable[EditCase], places: Mapping[str, str], dropped: Events) -> Iterator[EditCase]:
+    """The cases but those of `places` that have the edit and the probes of another; without case_ids rows recur."""
     seen: set[tuple[Edit, tuple[Probe, ...]]] = set()
     for case in cases:
         content = case.edit, case.probes
-        if content in seen:
-            dropped.append(("row", "edit and probes are those of an earlier row", places[case.case_id]))
+        if case.case_id in places and content in seen:
+            dropped.append(("row", "edit and probes are those of another row", places[case.case_id]))
         else:
             seen.add(content)
             yield case

@@ -15,12 +15,16 @@ from drike.datasets.screening import Events, neighbours, paraphrases, usable
 from drike.edits import Edit, EditCase, rewrite_probe
 
 NAME = "CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)"
-NUMBERED = False
 
 
 def recognises(row: Row) -> bool:
     """Whether a row has this form."""
     return isinstance(row.values.get("requested_rewrite"), dict)
+
+
+def case_id(row: Row) -> str | None:
+    """The row's case_id; DataError if it has none."""
+    return row.case_id()
 
 
 def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:

@@ -18,13 +18,17 @@ from drike.datasets.screening import Events, neighbours, paraphrases, usable
 from drike.edits import Edit, EditCase, rewrite_probe
 
 NAME = "EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)"
-NUMBERED = False
 _FIELDS = frozenset({"case_id", "prompt", "subject", "target_new", "ground_truth"})
 
 
 def recognises(row: Row) -> bool:
     """Whether a row has this form."""
     return row.values.keys() >= _FIELDS
+
+
+def case_id(row: Row) -> str | None:
+    """The row's case_id; DataError if it has none."""
+    return row.case_id()
 
 
 def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:

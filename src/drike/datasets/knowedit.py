@@ -21,7 +21,6 @@ from drike.datasets.zsre import is_answer, wording
 from drike.edits import Edit, EditCase, mentions, rewrite_probe
 
 NAME = "KnowEdit's form (prompt, target_new, ground_truth, locality, portability)"
-NUMBERED = True
 _FIELDS = frozenset({"subject", "prompt", "target_new"})
 
 
@@ -29,6 +28,11 @@ def recognises(row: Row) -> bool:
     """Whether a row has this form."""
     sections = any(isinstance(row.values.get(section), dict) for section in ("locality", "portability"))
     return sections and row.values.keys() >= _FIELDS and "locality_prompt" not in row.values
+
+
+def case_id(row: Row) -> str | None:
+    """The row's case_id where someone has added one."""
+    return row.case_id() if "case_id" in row.values else None
 
 
 def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:

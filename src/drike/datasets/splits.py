@@ -2,8 +2,8 @@
 
 The first rows by case_id are editable, the rest demonstrates (2,000 and the rest in the paper). From the editable rows
 are drawn those that train, those that test, and where wanted those that validate a choice. A subset narrows which of
-them are edited, never what demonstrates. The same data set, sizes and seed always give the same split, in whatever order
-the file's rows stand; more training rows leave the test rows as they are.
+them are edited, never what demonstrates. The same data set, sizes and seed always give the same split, in whatever
+order the file's rows stand; more training rows leave the test rows as they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Named kinds of edits: which rows of a data set a measurement is about (paper, appendix "Temporal and Numerical Facts").
+"""Named kinds of edits: which rows of a data set are edited (paper, appendix on temporal and numerical facts).
 
-The paper's numerical subset of CounterFact has no published rule. None of CounterFact's objects is a number, so it
-cannot mean the objects; ours takes every edit whose fact holds a digit, which on CounterFact stands in the subject
-("Peugeot 107, produced by"): 4 % of its rows. On zsRE most such facts are dates.
+The paper's numerical subset of CounterFact has no published rule. It cannot mean the objects: in 20,000 of its 21,919
+rows none holds a digit or is a number word. Ours takes every edit whose fact holds a digit; on CounterFact it stands
+in the subject ("Route 66 is in"), in 872 of those 20,000 rows. On zsRE most such facts are dates.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from drike.datasets.screening import Events, usable
 from drike.edits import Edit, EditCase, rewrite_probe
 
 NAME = "temporal edits as published with IKE (groups of query, answer, date)"
-NUMBERED = True
 _MASK = "_X_"
 _ENDINGS = {"P39": " holds the position of", "P54": " plays for", "P108": " works for"}  # behind the subject
 
@@ -23,6 +22,15 @@ def recognises(row: Row) -> bool:
     """Whether a row has this form."""
     records = row.values.get(GROUP)
     return isinstance(records, list) and isinstance(records[0], dict) and {"query", "answer", "date"} <= set(records[0])
+
+
+def case_id(row: Row) -> str | None:
+    """Subject and relation, as in the ids of a group's records without their year; None where they have no ids.
+
+    The published file is sorted by relation; in order of these ids the first half has as many of each as the second.
+    """
+    first = row.objects(GROUP)[:1]
+    return first[0].text("id").rpartition("_")[0] or None if first and "id" in first[0].values else None
 
 
 def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:

@@ -20,13 +20,17 @@ from drike.datasets.screening import Events, neighbours, paraphrases, usable
 from drike.edits import Edit, EditCase, rewrite_probe
 
 NAME = "zsRE in MEND's form (src, rephrase, alt, answers, loc, loc_ans)"
-NUMBERED = True
 _FIELDS = frozenset({"subject", "src", "answers"})
 
 
 def recognises(row: Row) -> bool:
     """Whether a row has this form."""
     return row.values.keys() >= _FIELDS
+
+
+def case_id(row: Row) -> str | None:
+    """The row's case_id where someone has added one."""
+    return row.case_id() if "case_id" in row.values else None
 
 
 def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:
