@@ -182,7 +182,7 @@ def run_evaluation(
             for case in saved(folder, editor.name, outcomes_of(editor, model, cases, write=write)):
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
-    show_tables(folder, outcomes, f"{bench.dataset.name}, {len(cases)} test edits, model {model.name}")
+    show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}")
     return outcomes
 
 

@@ -44,6 +44,11 @@ class Bench:
     parts: Parts
     pool: Pool
 
+    @property
+    def title(self) -> str:
+        """What is measured on: the data set, and the subset of it that is edited if not all are."""
+        return self.dataset.name if self.split.name == "default" else f"{self.dataset.name} ({self.split.name})"
+
 
 def open_data(sources: Sequence[str], target: str = "alt") -> Dataset:
     """The embedded benchmark by its name, or files, addresses and public names; `target` is that of zsRE's edits."""
@@ -78,8 +83,9 @@ def open_bench(
         if editable is None and list(sources) == [TINYFACTS]:
             editable = tinyfacts.EDITABLE
         split = splits.draw(
-            dataset, editable=editable, train=train, test=test, seed=seed, subset=SUBSETS.get(subset or "")
-        )
+            dataset, editable=editable, train=train, test=test, seed=seed,
+            subset=SUBSETS[subset] if subset else None, name=subset or "default",
+        )  # fmt: skip
     parts = splits.parts(split, dataset)
     return Bench(dataset, split, parts, Pool(parts.demonstrations, open_encoder(encoder), seed=seed))
 

@@ -134,7 +134,7 @@ def run_training(
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     console.print(
-        f"Training on {len(cases)} edits of {bench.dataset.name}, {epochs} epochs, model {model.name}, "
+        f"Training on {len(cases)} edits of {bench.title}, {epochs} epochs, model {model.name}, "
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )

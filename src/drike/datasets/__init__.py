@@ -27,6 +27,7 @@ from drike.datasets.rows import (
     Row,
     Target,
     read_rows,
+    shown,
     summarise,
     tally,
 )
@@ -143,7 +144,9 @@ def _recognise(row: Row) -> Form:
     for form in _FORMS:
         if form.recognises(row):
             return form
-    shape = "is a list of records" if GROUP in row.values else "has the fields " + ", ".join(sorted(row.values))
+    shape = (
+        "is a list of records" if GROUP in row.values else "has the fields " + ", ".join(map(shown, sorted(row.values)))
+    )
     known = "; ".join(form.NAME for form in _FORMS)
     raise DataError(
         f"{row.file} has no known form: its first row {shape if row.values else 'has no fields'}, "

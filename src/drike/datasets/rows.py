@@ -18,6 +18,7 @@ from drike.edits import EditCase
 
 Target = Literal["alt", "answers"]  # what an edit of zsRE leads to: the made-up object, or the first true answer
 GROUP = "records"  # the one field of a row that is published as a bare list of objects
+_LONGEST_SHOWN = 60  # characters
 _HALF = re.compile(r"[\ud800-\udfff]")  # a lone surrogate: JSON can spell it, UTF-8 cannot
 
 
@@ -40,7 +41,7 @@ class Row:
     @property
     def place(self) -> str:
         """Where the row stands, for messages."""
-        named = f" (case_id {self.values['case_id']})" if "case_id" in self.values else ""
+        named = f" (case_id {shown(self.values['case_id'])})" if "case_id" in self.values else ""
         return f"{self.file}, row {self.index}{named}"
 
     def wrong(self, field: str, problem: str) -> DataError:
@@ -105,6 +106,13 @@ class Row:
         if _HALF.search(text):
             raise self.wrong(field, "holds half a character (a lone surrogate)")
         return text.strip()
+
+
+def shown(value: object) -> str:
+    """A value from a file inside a sentence: on one line, not too long, and fit for any terminal."""
+    text = str(value)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @dataclass(frozen=True)
