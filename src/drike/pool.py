@@ -132,18 +132,16 @@ def lend(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
 
     A lent fact is about another subject, and its answer is not the borrower's new object.
     """
-    lenders: dict[str | None, list[Edit]] = defaultdict(list)
-    for record in records:
-        if record.edit.target_true is not None:
-            lenders[record.edit.relation].append(record.edit)
-            lenders[None].append(record.edit)
+    everyone = [record.edit for record in records if record.edit.target_true is not None]
+    by_relation: dict[str | None, list[Edit]] = defaultdict(list)
+    for edit in everyone:
+        by_relation[edit.relation].append(edit)
     lent = []
     for record in records:
         rng = random.Random(f"{seed}|{record.case_id}|lend")
         drawn: list[Edit] = []
-        for relation in (record.edit.relation, None):
-            edits = lenders[relation]
-            some = rng.sample(edits, min(2 * LENT, len(edits)))
+        for lenders in (by_relation[record.edit.relation], everyone):
+            some = rng.sample(lenders, min(2 * LENT, len(lenders)))
             drawn = drawn or [edit for edit in some if _lends(edit, record.edit)][:LENT]
         probes = (Probe(Aspect.NEIGHBORHOOD, e.query, e.target_true or "", record.edit.target_new) for e in drawn)
         lent.append(replace(record, probes=(*record.probes, *probes)))

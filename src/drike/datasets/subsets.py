@@ -1,8 +1,8 @@
 """Named kinds of edits: which rows of a data set are edited (paper, appendix on temporal and numerical facts).
 
 The paper's numerical subset of CounterFact has no published rule. It cannot mean the objects: in 20,000 of its 21,919
-rows none holds a digit or is a number word. Ours takes every edit whose fact holds a digit; on CounterFact it stands
-in the subject ("Route 66 is in"), in 872 of those 20,000 rows. On zsRE most such facts are dates.
+rows none holds a digit. Ours takes every edit whose fact holds one; on CounterFact it stands in the subject ("Route 66
+is in"), in 872 of those 20,000 rows. On zsRE most such facts are dates.
 """
 
 from __future__ import annotations
