@@ -134,7 +134,51 @@ def test_ctrl_c_keeps_what_was_done(
     assert load(folder / "checkpoint", encoder=HashingEncoder()).trained_on["episodes"] == 15
 
 
+def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Temporal edits: trained and evaluated with what stands in; what is not asked is n/a, not 0."""
+    rows = [
+        [{"query": f"Ada {i} plays for _X_.", "answer": [{"name": name}], "date": date, "relation": "P54"}
+         for date, name in (("2010", f"Old{i % 7}"), ("2020", f"New{i % 5}"))]
+        for i in range(80)
+    ]  # fmt: skip
+    (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
+    data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
+    assert run("train", *SMALL, *data, "--edits", "3", "--test", "3", "--epochs", "1", "--out", str(folder)) == 0
+    assert "copies stand in for updates" in " ".join(capsys.readouterr().out.split())
+    assert len(json.loads((folder / "run.json").read_text("utf-8"))["stand_ins"]) == 2
+    assert run("evaluate", "--run", str(folder), "--editors", "unedited,ike,dr-ike", "--out", str(tmp_path / "e")) == 0
+    summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))["DR-IKE"]
+    assert [summary[name]["value"] for name in ("pc", "rr", "s", "gsm")] == [None] * 4
+    assert summary["esr"]["value"] is not None
+    assert "| DR-IKE | n/a |" in (tmp_path / "e" / "table.md").read_text("utf-8")
+
+
+def test_what_is_edited_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run keeps its subset and its reading of zsRE."""
+    rows = [
+        {"subject": name, "src": f"Where is {name} from?", "alt": f"New{'x' * i}", "answers": ["Rome"],
+         "rephrase": f"Whence is she, {'x' * i}?", "loc": "nq question: who", "loc_ans": "him"}
+        for i in range(120) for name in ["Ada" if i % 2 else f"Ada{i}"]
+    ]  # fmt: skip
+    (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
+    data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
+    chosen = ["--subset", "numerical", "--zsre-target", "answers", "--edits", "2", "--epochs", "1"]
+    assert run("train", *SMALL, *data, *chosen, "--out", str(folder)) == 0
+    split = Split.load(folder / "split.json")
+    assert len(split.editable) == 30 and all(int(case_id) % 2 == 0 for case_id in split.editable)
+    assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
+    outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")
+    assert {o.target for o in outcomes if o.aspect == "rewrite"} == {"Rome"}
+    assert "(numerical)" in (tmp_path / "e" / "table.md").read_text("utf-8")
+    assert run("evaluate", "--run", str(folder), "--zsre-target", "alt") == 2
+    assert run("evaluate", *SMALL, *data, "--subset", "odd") == 2
+    assert "--subset must be numerical" in " ".join(capsys.readouterr().err.split())
+
+
 REFUSED = {
+    "zsre target": (["data", "inspect", "tinyfacts", "--zsre-target", "maze"], "--zsre-target must be alt or", 2),
     "no such file": (["data", "inspect", "nowhere.json"], "nowhere.json", 1),
     "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model", 1),
     "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'", 2),

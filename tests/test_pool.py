@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,5 +69,35 @@ def test_roles_are_filled_from_far_records_where_near_ones_cannot() -> None:
 def test_too_few_records_say_what_to_do() -> None:
     with pytest.raises(PoolError, match="31 records cannot give 32"):
         Pool(RECORDS[:31], ENCODER)
+    few = [case(i, neighbours=3 if i < 15 else 0) for i in range(60)]
     with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
-        Pool([case(i, neighbours=0) for i in range(60)], ENCODER).candidates([RECORDS[0].edit])
+        Pool(few, ENCODER).candidates([RECORDS[0].edit])
+    unknown = [replace(one, edit=replace(one.edit, target_true=None), probes=one.probes[:2]) for one in RECORDS]
+    with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
+        Pool(unknown, ENCODER).candidates([RECORDS[0].edit])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 62), st.integers(0, 5))
+def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> None:
+    """Never a fact about the edit or the borrower, never one that is rewritten beside it, never the new object."""
+    many = [case(j) for j in range(300)]
+    pool = Pool([replace(one, probes=one.probes[:2]) for one in many], ENCODER, seed=seed)
+    edit = many[i].edit
+    [candidates] = pool.candidates([edit])
+    assert [sum(d.role is role for d in candidates.dealt) for role in Role] == [4, 12, 16]
+    assert pool.stand_ins and not Pool(RECORDS, ENCODER).stand_ins
+    old = {record.edit.query: record.edit.target_true for record in many}
+    rewritten = {many[int(d.case_id)].edit.query for d in candidates.dealt}
+    for d in candidates.retains:
+        assert old[d.query] == d.answer
+        assert d.query not in rewritten | {edit.query}
+        assert not d.fact.startswith(d.query) and not d.fact.endswith(f" {d.answer}")
+
+
+def test_without_paraphrases_copies_stand_in_for_updates() -> None:
+    pool = Pool([replace(one, probes=(one.probes[0], *one.probes[2:])) for one in RECORDS], ENCODER)
+    [candidates] = pool.candidates([RECORDS[3].edit])
+    assert [sum(d.role is role for d in candidates.dealt) for role in Role] == [16, 0, 16]
+    assert all(d.fact == f"{d.query} {d.answer}" for d in candidates.fixed)
+    assert len(pool.stand_ins) == 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from drike.datasets import Cleaning, DataError, Dataset
 from drike.datasets.splits import Split, default_editable, draw, parts
+from drike.datasets.subsets import numerical
 from drike.edits import Edit, EditCase, rewrite_probe
 
 
@@ -52,6 +53,20 @@ class TestDraw:
         many = draw(dataset(80), editable=60, train=train + more, test=10, validation=validation)
         assert (few.test, few.validation) == (many.test, many.validation)
         assert many.train[:train] == few.train
+
+    @given(st.integers(1, 30), st.integers(0, 30), st.integers(0, 9))
+    def test_a_subset_narrows_what_is_edited_and_not_what_demonstrates(self, editable, others, seed) -> None:
+        data, whole = dataset(editable + others), draw(dataset(editable + others), editable=editable)
+        split = draw(data, editable=editable, seed=seed, subset=numerical, name="numerical")
+        assert split == replace(draw(data, editable=editable, seed=seed), name="numerical")  # all rows are numbered
+        even = draw(data, editable=editable, seed=seed, subset=lambda case: int(case.case_id) % 2 == 0)
+        assert even.editable == tuple(one for one in whole.editable if int(one) % 2 == 0)
+        assert even.demonstrations == whole.demonstrations
+        assert set(even.train + even.test) <= set(even.editable)
+
+    def test_a_subset_without_rows_says_what_to_do(self) -> None:
+        with pytest.raises(DataError, match=r"none of the 3 editable rows .*0 of all its rows.* more rows editable"):
+            draw(dataset(9), editable=3, subset=lambda case: False)
 
     def test_first_rows_are_those_of_lowest_number(self) -> None:
         split = draw(dataset(40), editable=12, train=2, test=2)

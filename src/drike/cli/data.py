@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.opening import TINYFACTS, open_data, open_encoder
+from drike.cli.opening import TINYFACTS, ZsreTarget, open_data, open_encoder
 from drike.cli.showing import console, progress
 from drike.datasets.inspect import inspect as look
 from drike.datasets.inspect import lines
@@ -24,16 +24,17 @@ def data() -> None:
 @app.command("inspect")
 def inspect(
     sources: Annotated[
-        list[str], typer.Argument(help="tinyfacts, or files or addresses; several are read as one data set")
+        list[str], typer.Argument(help="tinyfacts, files, addresses or public names; several are read as one data set")
     ],
     encoder: Annotated[
         str, typer.Option("--encoder", help="Encoder for the similarity of neighbours; none to leave it out")
     ] = MINILM,
     editable: Annotated[int | None, typer.Option("--editable", help="First rows that are edited")] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Nearest records per edit")] = 32,
+    zsre_target: ZsreTarget = "alt",
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, an example, and how near neighbours are."""
-    dataset = open_data(sources)
+    dataset = open_data(sources, zsre_target)
     if editable is None and sources == [TINYFACTS]:
         editable = EDITABLE
     with progress("encoding") as (bar, task):

@@ -61,6 +61,7 @@ def edit(
     bench = open_bench(
         sources, encoder=encoder or (past.encoder if past else MINILM), seed=past.seed if past else 0,
         split=past.split if past and data is None else None, train=0, test=0,
+        target=past.zsre_target if past else "alt",
     )  # fmt: skip
     asked = open_model(
         model or (past.model if past else EMBEDDED), template=template or (past.template if past else "plain"),

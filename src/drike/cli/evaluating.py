@@ -15,6 +15,7 @@ from drike.cli.opening import (
     EMBEDDED,
     TINYFACTS,
     Bench,
+    Subset,
     UsageError,
     describe_model,
     new_run,
@@ -61,6 +62,10 @@ def evaluate(
     ] = None,
     test: Annotated[int | None, typer.Option("--test", min=1, help="Edits to test; default the run's, or 100")] = None,
     editable: Editable = None,
+    subset: Subset = None,
+    zsre_target: Annotated[
+        str | None, typer.Option("--zsre-target", help="As for train; default the run's, or alt")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of split and deal; default the run's, or 0")] = None,
     encoder: Annotated[
         str | None, typer.Option("--encoder", help="Encoder that chooses the pool; default the run's")
@@ -76,8 +81,10 @@ def evaluate(
     past = None if run is None else open_past(run)
     split = None
     if past is not None and data is None:
-        if editable is not None or seed is not None:
-            raise UsageError("--run keeps its split: give --editable and --seed only together with other --data")
+        if any(option is not None for option in (editable, seed, subset, zsre_target)):
+            raise UsageError(
+                "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
+            )
         split = tested(past.split, test)
     sources = data or (list(past.data) if past else [TINYFACTS])
     name = model or (past.model if past else EMBEDDED)
@@ -85,14 +92,15 @@ def evaluate(
     settings = {
         "run": None if run is None else str(run), "data": sources, "model": name, "template": template, "test": test,
         "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
-        "encoder": encoder or (past.encoder if past else MINILM), "write": write,
+        "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
+        "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
     }  # fmt: skip
     names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
     _check(names, past is not None)
     folder = new_run(out, "evaluate")
     bench = open_bench(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
-        train=0, test=test, editable=editable,
+        train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
     asked = open_model(name, template=template, device=device)
     made = [make_editor(one, bench.pool, asked, past.trained if past else None) for one in names]
@@ -174,7 +182,7 @@ def run_evaluation(
             for case in saved(folder, editor.name, outcomes_of(editor, model, cases, write=write)):
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
-    show_tables(folder, outcomes, f"{bench.dataset.name}, {len(cases)} test edits, model {model.name}")
+    show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}")
     return outcomes
 
 

@@ -8,18 +8,27 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from drike import checkpoint, datasets, tinyfacts
 from drike.checkpoint import Checkpoint
 from drike.cli import showing
 from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
+from drike.datasets.subsets import SUBSETS
 from drike.encoder import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.models import LanguageModel
 from drike.pool import Pool
 from drike.runs import RunError, versions, write_record
 
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
+
+Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such rows: {', '.join(SUBSETS)}")]
+ZsreTarget = Annotated[
+    str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
+]
 
 
 class UsageError(Exception):
@@ -35,12 +44,19 @@ class Bench:
     parts: Parts
     pool: Pool
 
+    @property
+    def title(self) -> str:
+        """What is measured on: the data set, and the subset of it that is edited if not all are."""
+        return self.dataset.name if self.split.name == "default" else f"{self.dataset.name} ({self.split.name})"
 
-def open_data(sources: Sequence[str]) -> Dataset:
-    """The embedded benchmark by its name, or files and addresses."""
+
+def open_data(sources: Sequence[str], target: str = "alt") -> Dataset:
+    """The embedded benchmark by its name, or files, addresses and public names; `target` is that of zsRE's edits."""
+    if target not in ("alt", "answers"):
+        raise UsageError(f"--zsre-target must be alt or answers, not {target}")
     if list(sources) == [TINYFACTS]:
         return datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    return datasets.load(*sources)
+    return datasets.load(*sources, target=target)  # type: ignore[arg-type]
 
 
 def open_bench(
@@ -52,17 +68,24 @@ def open_bench(
     train: int | None = None,
     test: int | None = None,
     editable: int | None = None,
+    subset: str | None = None,
+    target: str = "alt",
 ) -> Bench:
     """Load, split and embed; `seed` draws the split and deals the roles.
 
-    Sizes that are None are the paper's, or what there is. A given `split` is kept. Raises
-    DataError if it was drawn from other rows.
+    Sizes that are None are the paper's, or what there is. A given `split` is kept. Raises UsageError for a subset that
+    does not exist, DataError if the split was drawn from other rows.
     """
-    dataset = open_data(sources)
+    if subset is not None and subset not in SUBSETS:
+        raise UsageError(f"--subset must be {' or '.join(SUBSETS)}, not {subset}")
+    dataset = open_data(sources, target)
     if split is None:
         if editable is None and list(sources) == [TINYFACTS]:
             editable = tinyfacts.EDITABLE
-        split = splits.draw(dataset, editable=editable, train=train, test=test, seed=seed)
+        split = splits.draw(
+            dataset, editable=editable, train=train, test=test, seed=seed,
+            subset=SUBSETS[subset] if subset else None, name=subset or "default",
+        )  # fmt: skip
     parts = splits.parts(split, dataset)
     return Bench(dataset, split, parts, Pool(parts.demonstrations, open_encoder(encoder), seed=seed))
 
@@ -78,6 +101,7 @@ class Past:
     seed: int
     split: Split
     trained: Checkpoint
+    zsre_target: str = "alt"
 
 
 def open_past(folder: Path) -> Past:
@@ -85,11 +109,12 @@ def open_past(folder: Path) -> Past:
     try:
         settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
         past = {name: settings[name] for name in ("data", "model", "template", "encoder", "seed")}
+        past["zsre_target"] = settings.get("zsre_target", "alt")
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise RunError(
             f"{folder} is not a training run ({type(problem).__name__}): give a folder that drike train wrote"
         ) from problem
-    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int, "zsre_target": str}
     wrong = [name for name, kind in kinds.items() if not isinstance(past[name], kind)]
     if wrong or not all(isinstance(source, str) for source in past["data"]):
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
@@ -163,6 +188,7 @@ def record_run(folder: Path, bench: Bench, model: Mapping[str, object], settings
             "data": data,
             "data_fingerprint": bench.dataset.fingerprint,
             "encoder": bench.pool.encoder.name,
+            "stand_ins": bench.pool.stand_ins,
             "versions": versions(),
         },
     )

@@ -17,7 +17,9 @@ from drike.cli.opening import (
     EMBEDDED,
     TINYFACTS,
     Bench,
+    Subset,
     UsageError,
+    ZsreTarget,
     describe_model,
     new_run,
     open_bench,
@@ -26,6 +28,7 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console, watch_training
+from drike.datasets.published import PUBLISHED
 from drike.demonstrations import Candidates
 from drike.edits import EditCase
 from drike.encoder import MINILM
@@ -37,7 +40,8 @@ from drike.runs import append, episode_record
 Data = Annotated[
     list[str],
     typer.Option(
-        "--data", help="tinyfacts, or one or more files or addresses of CounterFact in its published or flat form"
+        "--data",
+        help=f"tinyfacts; {', '.join(PUBLISHED)}; or files and addresses of data sets in their published forms",
     ),
 ]
 Model = Annotated[str, typer.Option("--model", help="embedded, reader, or a Hugging Face causal model by path or name")]
@@ -63,6 +67,8 @@ def train(
     ] = None,
     test: Annotated[int | None, typer.Option("--test", help="Edits kept aside for testing; default 100")] = None,
     editable: Editable = None,
+    subset: Subset = None,
+    zsre_target: ZsreTarget = "alt",
     epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
     learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0)] = 1e-4,
     seed: Seed = 0,
@@ -95,7 +101,9 @@ def train(
     except ValueError as problem:
         raise UsageError(f"--{problem}") from problem
     folder = new_run(out, "train")
-    bench = open_bench(data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder)
+    bench = open_bench(
+        data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
+    )
     asked = open_model(model, template=template, device=device)
     described = describe_model(model, asked)
     record_run(folder, bench, described, settings)
@@ -126,7 +134,7 @@ def run_training(
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     console.print(
-        f"Training on {len(cases)} edits of {bench.dataset.name}, {epochs} epochs, model {model.name}, "
+        f"Training on {len(cases)} edits of {bench.title}, {epochs} epochs, model {model.name}, "
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )
@@ -160,10 +168,12 @@ def _copy(retriever: Retriever) -> dict[str, Tensor]:
 
 
 def warm(bench: Bench, cases: Sequence[EditCase], retrievers: Iterable[Retriever]) -> None:
-    """Encode all that retrievers will read in one go, and say which records were passed over.
+    """Encode all that retrievers will read in one go; say what stands in for probes, and what was passed over.
 
     Batches are faster than pool by pool, and seconds per edit are then not the first look-up's.
     """
+    for sentence in bench.pool.stand_ins:
+        console.print(sentence, style="dim")
     candidates = bench.pool.candidates([case.edit for case in cases])
     _report_passed_over(candidates)
     for retriever in retrievers:

@@ -30,20 +30,30 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike" / "datasets"
 
 
-def fetch(address: str, *, folder: Path | None = None, timeout: float = TIMEOUT) -> Path:
+def fetch(address: str, *, expected: str | None = None, folder: Path | None = None, timeout: float = TIMEOUT) -> Path:
     """The local copy of a public file, downloaded unless an intact one is there.
 
-    Raises DataError if the address does not answer, answers with an error, or stops half way.
+    `expected` is the file's sha256 where one is recorded: nothing else is kept. Raises DataError if the address does
+    not answer, answers with an error, stops half way, or sends another file than expected.
     """
     folder = folder or cache_folder()
     name = Path(urlsplit(address).path).name or "data"
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
-        if path.is_file() and recorded.is_file() and recorded.read_text(encoding="utf-8").strip() == sha256(path):
-            return path
-        write_bytes(path, _download(address, timeout))
-        write_text(recorded, sha256(path) + "\n")
+        if path.is_file() and recorded.is_file():
+            kept = recorded.read_text(encoding="utf-8").strip()
+            if kept == sha256(path) and expected in (None, kept):
+                return path
+        content = _download(address, timeout)
+        found = hashlib.sha256(content).hexdigest()
+        if expected not in (None, found):
+            raise DataError(
+                f"{address} sent a file with sha256 {found}, but {expected} is recorded for it; "
+                "try again, or download the file by hand, look it over and give its path"
+            )
+        write_bytes(path, content)
+        write_text(recorded, found + "\n")
     except (http.client.HTTPException, urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(

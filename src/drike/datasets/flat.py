@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from drike.datasets.counterfact import distinct, usable
 from drike.datasets.paraphrases import Template, around, begins, known_end
-from drike.datasets.rows import Cut, Parsed, Row, tally
-from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.datasets.rows import Cut, Parsed, Row, Target, tally
+from drike.datasets.screening import Events, neighbours, paraphrases, usable
+from drike.edits import Edit, EditCase, rewrite_probe
 
 NAME = "EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)"
 _FIELDS = frozenset({"case_id", "prompt", "subject", "target_new", "ground_truth"})
@@ -26,7 +26,12 @@ def recognises(row: Row) -> bool:
     return row.values.keys() >= _FIELDS
 
 
-def parse(rows: Sequence[Row], *, cleaning: bool = True) -> Parsed:
+def case_id(row: Row) -> str | None:
+    """The row's case_id; DataError if it has none."""
+    return row.case_id()
+
+
+def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:
     """Rows -> cases; `cleaning=False` drops every `rephrase_prompt` rather than keep the recognised ones.
 
     Raises DataError for a row that lacks a field.
@@ -35,7 +40,7 @@ def parse(rows: Sequence[Row], *, cleaning: bool = True) -> Parsed:
     known = _wordings(edits) if cleaning else {}
     cases: list[EditCase] = []
     cuts: list[Cut] = []
-    dropped: list[tuple[str, str, str]] = []
+    dropped: Events = []
     for row, edit in usable(rows, edits, dropped):
         probes = [rewrite_probe(edit)]
         cut = _paraphrase(row, edit, known)
@@ -43,10 +48,9 @@ def parse(rows: Sequence[Row], *, cleaning: bool = True) -> Parsed:
             dropped.append(("paraphrase", "rephrase_prompt is not a known wording of the question", row.place))
         else:
             cuts.append(cut)
-            for text in distinct("paraphrase", (cut.after,), edit, row, dropped):
-                probes.append(Probe(Aspect.PARAPHRASE, text, edit.target_new, edit.target_true))
-        for text in distinct("neighbour", (row.text("locality_prompt"),), edit, row, dropped):
-            probes.append(Probe(Aspect.NEIGHBORHOOD, text, row.text("locality_ground_truth"), edit.target_new))
+            probes += paraphrases((cut.after,), edit, row, dropped)
+        neighbour = row.text("locality_prompt"), row.text("locality_ground_truth")
+        probes += neighbours((neighbour,), edit, row, dropped)
         cases.append(EditCase(row.case_id(), edit, tuple(probes)))
     return Parsed(tuple(cases), tally(dropped), tuple(cuts))
 

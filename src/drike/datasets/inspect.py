@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from drike.datasets import Cleaning, DataError, Dataset, Dropped, Source
+from drike.datasets.published import PUBLISHED
 from drike.datasets.splits import default_editable
+from drike.datasets.subsets import SUBSETS
 from drike.edits import Aspect, EditCase
 from drike.encoder import Progress, TextEncoder, nearest
 from drike.prompts import query_block
@@ -38,7 +40,10 @@ class Nearness:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The figures of a data set. `probes` counts by aspect, `without` the cases that have no probe of an aspect."""
+    """The figures of a data set. `probes` counts by aspect, `without` cases that have none, `subsets` cases by name.
+
+    `example` is a case with a probe of every aspect that the data set has, where there is one.
+    """
 
     name: str
     sources: tuple[Source, ...]
@@ -46,6 +51,7 @@ class Inspection:
     relations: int
     probes: tuple[tuple[Aspect, int], ...]
     without: tuple[tuple[Aspect, int], ...]
+    subsets: tuple[tuple[str, int], ...]
     dropped: tuple[Dropped, ...]
     cleaning: Cleaning
     example: EditCase
@@ -69,12 +75,13 @@ def inspect(
         name=dataset.name,
         sources=dataset.sources,
         cases=len(dataset.cases),
-        relations=len({case.edit.relation for case in dataset.cases}),
+        relations=len({case.edit.relation for case in dataset.cases} - {None}),
         probes=tuple((aspect, sum(numbers)) for aspect, numbers in counts.items()),
         without=tuple((aspect, numbers.count(0)) for aspect, numbers in counts.items()),
+        subsets=tuple((name, sum(map(within, dataset.cases))) for name, within in SUBSETS.items()),
         dropped=dataset.dropped,
         cleaning=dataset.cleaning,
-        example=dataset.cases[0],
+        example=max(dataset.cases, key=lambda case: len({probe.aspect for probe in case.probes})),
         nearness=_nearness(dataset, encoder, editable, k, progress) if encoder else None,
     )
 
@@ -87,15 +94,21 @@ def lines(inspection: Inspection) -> list[str]:
 def _contents(inspection: Inspection) -> Iterator[str]:
     yield f"{inspection.name}: {inspection.cases:,} cases, {inspection.relations} relations"
     for source in inspection.sources:
-        yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}"
+        public = PUBLISHED.get(source.given)
+        checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
+        yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
     without = dict(inspection.without)
     for aspect, count in inspection.probes:
-        missing = f"; {without[aspect]:,} cases have none" if without[aspect] else ""
-        yield f"  {aspect.value} probes: {count:,}{missing}"
+        missing = f"; {without[aspect]:,} cases have none" if count and without[aspect] else ""
+        yield f"  {aspect.value} probes: {count:,}{missing}" if count else f"  {aspect.value} probes: n/a"
+    for name, count in inspection.subsets:
+        yield f"  subset {name}: {count:,} cases"
     edit = inspection.example.edit
-    yield f"example: case {inspection.example.case_id}, {edit.query} [{edit.target_true} -> {edit.target_new}]"
-    for probe in inspection.example.probes[1:]:
-        yield f"  {probe.aspect.value}: {probe.query} [{probe.target}]"
+    old = edit.target_true or "not known"
+    yield f"example: case {inspection.example.case_id}, {edit.query} [{old} -> {edit.target_new}]"
+    for aspect in (Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD):
+        probe = next((probe for probe in inspection.example.probes if probe.aspect is aspect), None)
+        yield f"  {aspect.value}: {probe.query} [{probe.target}]" if probe else f"  {aspect.value}: n/a"
 
 
 def _left_out(inspection: Inspection) -> Iterator[str]:
@@ -106,7 +119,7 @@ def _left_out(inspection: Inspection) -> Iterator[str]:
 
 def _cuts(cleaning: Cleaning) -> Iterator[str]:
     if not cleaning.total:
-        yield "paraphrases: none were looked at"
+        yield "paraphrases: taken as published"
         return
     yield (
         f"paraphrases: {cleaning.total:,} looked at; {cleaning.unchanged:,} left as they are, cut to a known wording "

@@ -1,19 +1,25 @@
 """The border between published files and our nouns: raw rows with typed access, and what a loader has to tell.
 
 Every complaint about a file is one `DataError`: file, row, field, and what to do. Not here: what the forms mean
-(`counterfact`, `flat`), where files come from (`fetch`).
+(`counterfact`, `flat`, `zsre`, `knowedit`, `temporal`), where files come from (`fetch`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from drike.edits import EditCase
+
+Target = Literal["alt", "answers"]  # what an edit of zsRE leads to: the made-up object, or the first true answer
+GROUP = "records"  # the one field of a row that is published as a bare list of objects
+_LONGEST_SHOWN = 60  # characters
+_HALF = re.compile(r"[\ud800-\udfff]")  # a lone surrogate: JSON can spell it, UTF-8 cannot
 
 
 class DataError(Exception):
@@ -22,43 +28,91 @@ class DataError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One raw row of a file: `file` as the user named it, `index` counted from 0."""
+    """One raw row of a file, or an object inside one.
+
+    `file` is as the user named it, `index` counts from 0, `within` is the path of fields down to an inner object.
+    """
 
     file: str
     index: int
     values: dict[str, Any]
+    within: str = ""
 
     @property
     def place(self) -> str:
         """Where the row stands, for messages."""
-        return f"{self.file}, row {self.index} (case_id {self.values.get('case_id', 'missing')})"
+        named = f" (case_id {shown(self.values['case_id'])})" if "case_id" in self.values else ""
+        return f"{self.file}, row {self.index}{named}"
 
     def wrong(self, field: str, problem: str) -> DataError:
         """The error for a field of this row."""
-        return DataError(f"{self.place}: field {field} {problem}; correct the row or take it out of the file")
+        return DataError(
+            f"{self.place}: field {self.within}{field} {problem}; correct the row or take it out of the file"
+        )
 
     def case_id(self) -> str:
         """The row's case_id as text; DataError unless it is a number or a text that is not blank."""
         value = self.values.get("case_id")
         if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
             raise self.wrong("case_id", "must be a number or a name")
-        return str(value).strip()
+        return self._whole(str(value), "case_id")
 
     def text(self, *path: str) -> str:
         """The text at `path`, white space stripped at both ends; DataError if there is none."""
-        value: object = self.values
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
+        value = self._at(path)
         if not isinstance(value, str):
             raise self.wrong(".".join(path), "must be a text" if value is not None else "is missing")
-        return value.strip()
+        return self._whole(value, ".".join(path))
 
     def texts(self, field: str) -> tuple[str, ...]:
         """The texts of a list field, stripped; DataError if it is missing or holds anything else."""
         value = self.values.get(field)
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise self.wrong(field, "must be a list of texts" if value is not None else "is missing")
-        return tuple(one.strip() for one in value)
+        return tuple(self._whole(one, field) for one in value)
+
+    def aliases(self, *path: str) -> tuple[str, ...]:
+        """The texts at `path`, in whichever way a file has them: one, a list, or a list of lists of aliases.
+
+        Stripped, blanks left out: () is a value that is not there. DataError for anything else, or a missing field.
+        """
+        field, value = ".".join(path), self._at(path)
+        if value is None:
+            raise self.wrong(field, "is missing")
+        outer = value if isinstance(value, list) else [value]
+        flat = [one for entry in outer for one in (entry if isinstance(entry, list) else [entry])]
+        texts = [self._whole(one, field) for one in flat if isinstance(one, str)]
+        if len(texts) < len(flat):
+            raise self.wrong(field, "must be a text, a list of texts or a list of lists of texts")
+        return tuple(filter(None, texts))
+
+    def objects(self, *path: str) -> tuple[Row, ...]:
+        """The objects of the list at `path`, as rows that know where they stand; none where there is no such field."""
+        field, value = ".".join(path), self._at(path)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self.wrong(field, "must be a list of objects")
+        return tuple(Row(self.file, self.index, one, f"{self.within}{field}[{i}].") for i, one in enumerate(value))
+
+    def _at(self, path: Sequence[str]) -> object:
+        """The value at `path`; None where it, or something on the way to it, is not there."""
+        value: object = self.values
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def _whole(self, text: str, field: str) -> str:
+        if _HALF.search(text):
+            raise self.wrong(field, "holds half a character (a lone surrogate)")
+        return text.strip()
+
+
+def shown(value: object) -> str:
+    """A value from a file inside a sentence: on one line, not too long, and fit for any terminal."""
+    text = str(value)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 @dataclass(frozen=True)
@@ -147,15 +201,26 @@ def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise DataError(f"{shown} is not valid JSON ({where}); it may be cut short, download it again") from None
+    except RecursionError:
+        raise DataError(f"{shown} nests lists or objects too deeply; give a data set file") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise DataError(f"{shown} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
         raise DataError(f"{shown} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
     if not loaded:
         raise DataError(f"{shown} holds no rows; give a file with at least one")
-    for index, values in enumerate(loaded):
-        if not isinstance(values, dict):
-            kind = type(values).__name__
-            raise DataError(f"{shown}, row {index} is a {kind}, not an object with fields; give a file of a known form")
-    return [Row(shown, index, values) for index, values in enumerate(loaded)], hashlib.sha256(content).hexdigest()
+    rows = [Row(shown, index, _fields(values, shown, index)) for index, values in enumerate(loaded)]
+    return rows, hashlib.sha256(content).hexdigest()
+
+
+def _fields(values: object, shown: str, index: int) -> dict[str, Any]:
+    """A row as an object with fields; a list of objects (a group of records) becomes its one field."""
+    if isinstance(values, dict):
+        return values
+    if isinstance(values, list) and values and all(isinstance(one, dict) for one in values):
+        return {GROUP: values}
+    kind = type(values).__name__
+    raise DataError(f"{shown}, row {index} is a {kind}, not an object with fields; give a file of a known form")
 
 
 def _parse(text: str) -> object:

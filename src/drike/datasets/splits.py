@@ -1,21 +1,22 @@
 """Splits: which cases are edited and which only demonstrate; named, seeded, disjoint, saved.
 
 The first rows by case_id are editable, the rest demonstrates (2,000 and the rest in the paper). From the editable rows
-are drawn those that train, those that test, and where wanted those that validate a choice. The same data set, sizes and
-seed always give the same split, in whatever order the file's rows stand; more training rows leave the test rows as
-they are.
+are drawn those that train, those that test, and where wanted those that validate a choice. A subset narrows which of
+them are edited, never what demonstrates. The same data set, sizes and seed always give the same split, in whatever
+order the file's rows stand; more training rows leave the test rows as they are.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from drike.datasets import DataError, Dataset, by_case_id
+from drike.datasets.subsets import Subset
 from drike.edits import EditCase
 from drike.files import write_text
 
@@ -81,33 +82,35 @@ def draw(
     validation: int = 0,
     seed: int = 0,
     name: str = "default",
+    subset: Subset | None = None,
 ) -> Split:
     """Draw a split; a size that is given is met exactly.
 
-    Defaults: `editable` is 2,000, or half of the rows where there are fewer than 4,000; `test` 100, or a quarter of the
-    editable rows if that is less; `train` 300, or what is left if that is less. Raises DataError, with the numbers to
-    change, where the rows do not suffice.
+    Defaults: `editable` is 2,000, or half of the rows where there are fewer than 4,000; of these only those in the
+    `subset` are edited. `test` is 100, or a quarter of the editable rows if that is less; `train` 300, or what is left
+    if that is less. Raises DataError, with the numbers to change, where the rows do not suffice.
     """
     ids = [case.case_id for case in by_case_id(dataset.cases)]
     if editable is None:
         editable = default_editable(len(ids))
-    if test is None:
-        test = min(TEST, editable // 4)
-    if train is None:
-        train = max(0, min(TRAIN, editable - test - validation))
-    if min(editable, train, test, validation) < 0:
+    if min(editable, train or 0, test or 0, validation) < 0:
         raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
     if editable > len(ids):
         raise DataError(
             f"{dataset.name} has {len(ids)} rows, so {editable} cannot be editable; "
             f"ask for at most {len(ids)}, and leave some to demonstrate"
         )
-    if train + validation + test > editable:
+    edited = _edited(dataset, ids[:editable], subset)
+    if test is None:
+        test = min(TEST, len(edited) // 4)
+    if train is None:
+        train = max(0, min(TRAIN, len(edited) - test - validation))
+    if train + validation + test > len(edited):
         raise DataError(
-            f"{train} training, {validation} validation and {test} test rows are more than {editable} editable rows "
+            f"{train} training, {validation} validation and {test} test rows are more than {len(edited)} editable rows "
             f"of {dataset.name}; ask for fewer, or make more of its {len(ids)} rows editable"
         )
-    drawn = ids[:editable]
+    drawn = list(edited)
     random.Random(seed).shuffle(drawn)
     # Test rows first and validation rows last: a change of one size moves as few other rows as can be.
     return Split(
@@ -115,12 +118,26 @@ def draw(
         seed=seed,
         dataset=dataset.name,
         fingerprint=dataset.fingerprint,
-        editable=tuple(ids[:editable]),
+        editable=edited,
         train=tuple(drawn[test : test + train]),
-        validation=tuple(drawn[editable - validation :]),
+        validation=tuple(drawn[len(drawn) - validation :]),
         test=tuple(drawn[:test]),
         demonstrations=tuple(ids[editable:]),
     )
+
+
+def _edited(dataset: Dataset, ids: Sequence[str], subset: Subset | None) -> tuple[str, ...]:
+    """Those of the first rows that are edited. Raises DataError where the subset leaves none."""
+    if subset is None:
+        return tuple(ids)
+    within = {case.case_id for case in dataset.cases if subset(case)}
+    edited = tuple(case_id for case_id in ids if case_id in within)
+    if not edited:
+        raise DataError(
+            f"none of the {len(ids)} editable rows of {dataset.name} is in the subset ({len(within)} of all its rows "
+            "are); make more rows editable, or take another data set"
+        )
+    return edited
 
 
 def parts(split: Split, dataset: Dataset) -> Parts:

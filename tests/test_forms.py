@@ -1,0 +1,356 @@
+"""Laws of zsRE's, KnowEdit's and the temporal form, of public names, and of any JSON at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.datasets import DataError, Dataset, load, published
+from drike.datasets.published import Published
+from drike.datasets.subsets import SUBSETS
+from drike.demonstrations import Role
+from drike.edits import Aspect
+from drike.encoder import HashingEncoder
+from drike.metrics import Outcome, summarise
+from drike.pool import Pool
+from test_datasets import SHARED, flat_row, row, server, written
+
+__all__ = ["server"]  # a fixture
+
+
+def zsre_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
+    """A row in MEND's form, of our own invention."""
+    return {
+        "subject": subject, "src": f"In which town was {subject} raised?", "pred": "Bonn", "alt": "Oslo",
+        "rephrase": f"Where did {subject} grow up?", "answers": ["Rome", "Roma"], "loc": "nq question: who is ed fox",
+        "loc_ans": "a singer", "cond": "Rome >> Oslo || In which town?",
+    } | changed  # fmt: skip
+
+
+def known_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
+    """A row in KnowEdit's form as WikiData-counterfact has it."""
+    return {
+        "subject": subject, "prompt": f"The home town of {subject} is", "target_new": "Oslo", "ground_truth": "Rome",
+        "portability": {
+            "Subject_Aliasing": [{"prompt": "The home town of Miss Bell is", "ground_truth": "Oslo"}],
+            "Reasoning": [{"prompt": "The country she is from is", "ground_truth": "Norway"}],
+        },
+        "locality": {
+            "Relation_Specificity": [
+                {"prompt": f"The instrument of {subject} is", "ground_truth": [["cello", "violoncello"]]}
+            ],
+            "Forgetfulness": [{"prompt": "The home town, which is not Oslo, is", "ground_truth": "Rome"}],
+        },
+    } | changed  # fmt: skip
+
+
+def group(subject: str = "Ada Bell", *answers: str, **changed: object) -> list[dict[str, object]]:
+    """A group in the temporal form, latest record first: the dates count, not the order."""
+    dated = list(enumerate(answers or ("Reds", "Blues", "Greens"), 2010))
+    return [
+        {
+            "query": f"{subject} plays for _X_.", "answer": [{"wikidata_id": "Q1", "name": name}], "date": str(year),
+            "id": f"Q{len(subject)}_P54_{year}", "relation": "P54",
+        } | changed
+        for year, name in reversed(dated)
+    ]  # fmt: skip
+
+
+def probes(data: Dataset) -> list[tuple[str, str, str, str | None]]:
+    return [(p.aspect.value, p.query, p.target, p.distractor) for p in data.cases[0].probes]
+
+
+def reasons(data: Dataset) -> dict[tuple[str, str], int]:
+    return {(one.what, one.reason): one.count for one in data.dropped}
+
+
+class TestZsre:
+    def test_edits_lead_to_alt_or_to_the_true_answer(self, tmp_path: Path) -> None:
+        path = written(tmp_path, [zsre_row()])
+        query, other, near = (
+            "In which town was Ada Bell raised?",
+            "Where did Ada Bell grow up?",
+            "nq question: who is ed fox?",
+        )
+        assert probes(load(path)) == [
+            ("rewrite", query, "Oslo", "Rome"), ("paraphrase", other, "Oslo", "Rome"),
+            ("neighborhood", near, "a singer", "Oslo"),
+        ]  # fmt: skip
+        assert probes(load(path, target="answers")) == [
+            ("rewrite", query, "Rome", None), ("paraphrase", other, "Rome", None),
+            ("neighborhood", near, "a singer", "Rome"),
+        ]  # fmt: skip
+        assert load(path).cases[0].edit.relation == "In which town was {} raised?"
+        with pytest.raises(DataError, match="alt or answers"):
+            load(path, target="both")  # type: ignore[arg-type]
+
+    def test_what_is_no_edit_is_left_out_by_reason(self, tmp_path: Path) -> None:
+        rows = [
+            zsre_row(), zsre_row(alt=" "), zsre_row(alt="the rome"), zsre_row(alt="Roma"), zsre_row(answers=[]),
+            zsre_row(), zsre_row("Bo", loc_ans=" "), zsre_row("Cy", rephrase="In which town was Cy raised?"),
+            zsre_row("Di", alt="A Singer"),
+        ]  # fmt: skip
+        data = load(written(tmp_path, rows))
+        assert [case.case_id for case in data.cases] == ["0", "6", "7", "8"]
+        assert reasons(data) == {
+            ("row", "an object is blank"): 2,
+            ("row", "new and old object are the same"): 1,
+            ("row", "new object is one of the answers already"): 1,
+            ("row", "edit and probes are those of another row"): 1,
+            ("neighbour", "has no answer"): 1,
+            ("neighbour", "its answer is the new object"): 1,
+            ("paraphrase", "is the edit's own query"): 1,
+        }
+        assert not data.cases[1].neighborhood and not data.cases[2].paraphrases
+
+
+class TestKnowEdit:
+    def test_aliases_of_the_subject_paraphrase_where_nothing_else_does(self, tmp_path: Path) -> None:
+        query, alias, near = (
+            "The home town of Ada Bell is",
+            "The home town of Miss Bell is",
+            "The instrument of Ada Bell is",
+        )
+        assert probes(load(written(tmp_path, [known_row()]))) == [
+            ("rewrite", query, "Oslo", "Rome"), ("paraphrase", alias, "Oslo", "Rome"),
+            ("neighborhood", near, "cello", "Oslo"),
+        ]  # fmt: skip
+        asked = known_row(rephrase_prompt="Where is Ada Bell from?", ground_truth=["Rome", "Roma"])
+        assert [p.query for p in load(written(tmp_path, [asked])).cases[0].paraphrases] == ["Where is Ada Bell from?"]
+        true = load(written(tmp_path, [asked]), target="answers").cases[0].edit
+        assert (true.target_new, true.target_true) == ("Rome", None)
+        # WikiData's edits have one reading only.
+        assert load(written(tmp_path, [known_row()]), target="answers").cases[0].edit.target_new == "Oslo"
+
+    @given(st.sampled_from(["Rome", ["Rome"], [["Rome", "Roma"]], [["Rome"], ["Roma"]], ["", "Rome"]]))
+    def test_an_answer_is_a_text_a_list_or_lists_of_aliases(self, tmp_path_factory, truth: object) -> None:
+        path = written(tmp_path_factory.mktemp("data"), [known_row(ground_truth=truth)])
+        assert load(path).cases[0].edit.target_true == "Rome"
+
+    def test_probes_that_ask_something_else_or_the_edited_fact_itself_go(self, tmp_path: Path) -> None:
+        specific = [
+            {"prompt": "The town Ada Bell calls home is", "ground_truth": ["Rome"]},
+            {"prompt": "The town of the Pope is", "ground_truth": ["Rome"]},
+            {"prompt": "The age of Ada Bell is", "ground_truth": []},
+        ]
+        aliases = [{"prompt": "The home town of Miss Bell is", "ground_truth": "Lima"}]
+        changed = known_row(locality={"Relation_Specificity": specific}, portability={"Subject_Aliasing": aliases})
+        data = load(written(tmp_path, [changed]))
+        assert [p.query for p in data.cases[0].probes[1:]] == ["The town of the Pope is"]
+        assert reasons(data) == {
+            ("neighbour", "asks the edited fact (own subject, old object)"): 1,
+            ("neighbour", "has no answer"): 1,
+            ("paraphrase", "its answer is not the new object"): 1,
+        }
+
+    def test_a_row_may_lack_sections_and_the_old_object(self, tmp_path: Path) -> None:
+        bare = known_row(portability={}, locality=None)
+        del bare["ground_truth"]
+        data = load(written(tmp_path, [bare]))
+        assert probes(data) == [("rewrite", "The home town of Ada Bell is", "Oslo", None)]
+        assert not data.dropped
+
+
+class TestTemporal:
+    def test_the_first_answer_is_old_the_last_is_new(self, tmp_path: Path) -> None:
+        data = load(written(tmp_path, [group(), group("Bo", "Reds", "Blues", "Reds")]))
+        assert probes(data) == [("rewrite", "Ada Bell plays for", "Greens", "Reds")]
+        assert (data.cases[0].case_id, data.cases[0].edit.subject, data.cases[0].edit.relation) == (
+            "Q8_P54", "Ada Bell", "P54",
+        )  # fmt: skip
+        assert reasons(data) == {("row", "new and old object are the same"): 1}
+
+    def test_the_same_group_twice_is_one_case_another_one_is_refused(self, tmp_path: Path) -> None:
+        assert len(load(written(tmp_path, [group(), group()])).cases) == 1
+        with pytest.raises(DataError, match=r"row 1: .*case_id is also that of row 0"):
+            load(written(tmp_path, [group(), group("Ada Bull")]))
+
+    def test_what_has_no_probes_is_not_measured(self, tmp_path: Path) -> None:
+        case = load(written(tmp_path, [group()])).cases[0]
+        outcomes = [
+            Outcome("E", case.case_id, p.aspect, p.query, p.target, p.distractor, True, None, None, None, None, 0.5,
+                    None, None, 1, None, 1, 0.0)
+            for p in case.probes
+        ]  # fmt: skip
+        found = summarise(outcomes)
+        assert (found.esr.value, found.esm.value) == (1.0, 0.5)
+        assert found.pc.value is found.rr.value is found.s.value is found.gsm.value is found.rr_known.value is None
+
+
+def towns(number: int, form: str) -> list[object]:
+    """Rows about so many people, in a form."""
+    makers: dict[str, Callable[[str, int], object]] = {
+        "zsre": lambda name, i: zsre_row(name, loc=f"nq question: who is number {i}"),
+        "knowedit": lambda name, i: known_row(name),
+        "temporal": lambda name, i: group(name, f"Old{i % 7}", f"New{i % 5}", id=f"Q{i}_P54_2010"),
+    }
+    return [makers[form](f"Ada {i}", i) for i in range(number)]
+
+
+@pytest.mark.parametrize("form", ["zsre", "knowedit", "temporal"])
+def test_every_form_fills_a_pool(form: str, tmp_path: Path) -> None:
+    """IKE's 4, 12 and 16; where the form has no paraphrases, copies stand in for the 12."""
+    cases = load(written(tmp_path, towns(50, form))).cases
+    pool = Pool(cases[1:], HashingEncoder())
+    [candidates] = pool.candidates([cases[0].edit])
+    counts = [sum(d.role is role for d in candidates.dealt) for role in Role]
+    assert counts == ([16, 0, 16] if form == "temporal" else [4, 12, 16])
+    assert bool(pool.stand_ins) == (form == "temporal")
+    assert all(d.answer != d.fact.split()[-1] for d in candidates.retains)
+
+
+class TestNumbers:
+    def test_rows_without_an_id_go_above_those_that_have_one(self, tmp_path: Path) -> None:
+        first = written(tmp_path, towns(3, "zsre"), "first.json")
+        second = written(tmp_path, [flat_row(7, "Bo", "x"), flat_row(2, "Cy", "y")], "second.json")
+        third = written(tmp_path, towns(3, "knowedit"), "third.json")
+        assert [case.case_id for case in load(first).cases] == ["0", "1", "2"]
+        assert [c.case_id for c in load(first, second, third).cases] == ["2", "7", "8", "9", "10", "11", "12", "13"]
+
+    def test_an_id_that_was_added_is_kept(self, tmp_path: Path) -> None:
+        rows = [zsre_row("Bo", case_id="b"), zsre_row("Cy", case_id=41), zsre_row("Di")]
+        assert [case.case_id for case in load(written(tmp_path, rows)).cases] == ["41", "42", "b"]
+
+
+class TestComplaints:
+    @pytest.mark.parametrize(
+        ("rows", "named"),
+        [
+            ([zsre_row(), zsre_row(alt=None)], r"row 1 \(case_id 1\): field alt is missing"),
+            ([zsre_row(answers={"a": 1})], "row 0 .*field answers must be a text, a list of texts or a list of lists"),
+            ([zsre_row(loc=5)], "field loc must be a text"),
+            ([zsre_row(subject="\ud800")], "field src holds half a character"),
+            ([known_row(), {"prompt": "x"}], "row 1 .*field subject is missing"),
+            ([known_row(locality={"Relation_Specificity": "x"})], "field locality.Relation_Specificity must be a list"),
+            (
+                [known_row(locality={"Relation_Specificity": [{"prompt": "x"}]})],
+                r"field locality.Relation_Specificity\[0\].ground_truth is missing",
+            ),
+            ([group(), group(query="Ada Bell plays.", id="a_b_c")], r"row 1 .*records.query must end in its mask _X_"),
+            ([group(query="_X_ is the team of Ada Bell.")], "must end in its mask"),
+            ([[*group(), *group("Bo")]], "field records.query must be the same in all records"),
+            ([group(date=2010)], r"field records\[0\].date must be a text"),
+            ([group(answer="Reds")], r"field records\[\d\].answer must be a list of objects"),
+            ([group("Bo", " ", "Reds")], "no usable row .1 left out: an object is blank"),
+        ],
+    )
+    def test_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
+        with pytest.raises(DataError, match=named) as caught:
+            load(written(tmp_path, rows))
+        assert "rows.json" in str(caught.value) and "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize("text", ["[" * 100_000, f"[{'1' * 5000}]"])
+    def test_monstrous_json_is_told_too(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "rows.json").write_text(text)
+        with pytest.raises(DataError, match=r"rows\.json"):
+            load(tmp_path / "rows.json")
+
+
+SEEDS = (row(), flat_row(1, "Bo", "Bo was raised in"), zsre_row(), known_row(), known_row(rephrase_prompt="x"), group())
+KEYS = sorted(
+    {key for seed in SEEDS for key in (seed if isinstance(seed, dict) else seed[0])} | {"prompt", "str", "name"}
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> list[object]:
+    """A few rows of real forms, some fields of which were replaced, renamed or taken out."""
+    rows: list[object] = []
+    for seed in draw(st.lists(st.sampled_from(SEEDS), min_size=1, max_size=4)):
+        copy = json.loads(json.dumps(seed))
+        for fields in [copy] if isinstance(copy, dict) else copy:
+            for key in draw(st.lists(st.sampled_from(sorted(fields)), max_size=2, unique=True)):
+                fields[key] = draw(JSON)
+                if draw(st.booleans()):
+                    fields[draw(st.sampled_from(KEYS))] = fields.pop(key)
+        rows.append(copy)
+    return rows
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(JSON, max_size=4) | damaged(), st.sampled_from(["alt", "answers"]), st.booleans())
+def test_any_json_list_is_read_or_refused_in_one_sentence(tmp_path_factory, rows, target, cleaning) -> None:
+    path = written(tmp_path_factory.getbasetemp(), rows, "fuzz.json")
+    try:
+        data = load(path, target=target, cleaning=cleaning)
+    except DataError as refused:
+        assert "fuzz.json" in str(refused)
+        assert "\n" not in str(refused).encode().decode()
+        return
+    assert data.cases and data.fingerprint
+    assert len({case.case_id for case in data.cases}) == len(data.cases)
+    for case in data.cases:
+        assert case.probes[0].aspect is Aspect.REWRITE
+        assert case.edit.target_true != ""
+        assert all(probe.query.strip() and probe.target.strip() for probe in case.probes)
+
+
+class TestPublished:
+    def test_what_was_downloaded_is_checked(self, server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        address = f"{server[0]}/rows.json"
+        right = hashlib.sha256(json.dumps([row(3)]).encode()).hexdigest()
+        table = {"right": Published(address, right, ""), "wrong": Published(address, "0" * 64, "")}
+        for name, entry in table.items():
+            monkeypatch.setitem(published.PUBLISHED, name, entry)
+        with pytest.raises(DataError, match=rf"sha256 {right}, but {'0' * 64} is recorded.*give its path"):
+            load("wrong")
+        assert not list((tmp_path / "drike" / "datasets").glob("*"))
+        data = load("right")
+        assert (data.name, data.sources[0].given, data.sources[0].sha256) == ("right", "right", right)
+        with pytest.raises(DataError, match="is recorded"):
+            load("wrong")  # nor is a copy that was downloaded for somebody else believed
+        assert load("right").cases == data.cases
+
+    @pytest.mark.parametrize("name", published.PUBLISHED)
+    def test_addresses_are_secure_and_hashes_whole(self, name: str) -> None:
+        entry = published.PUBLISHED[name]
+        assert entry.address.startswith("https://") and "/main/" not in entry.address
+        assert entry.sha256 is None or (len(entry.sha256) == 64 and int(entry.sha256, 16))
+
+
+REAL = {
+    # file: (target, rows, cases, paraphrases, neighbours)
+    "zsre_mend_eval_portability_gpt4.json": ("alt", 1037, 1005, 1005, 1005),
+    "zsre_mend_train-1k.json": ("alt", 1000, 975, 975, 975),
+    "knowedit_zsre_test.json": ("answers", 1304, 1304, 1304, 2214),
+    "knowedit_wiki_counterfact_train.json": ("alt", 1428, 1410, 1362, 1231),
+    "time_editing.json": ("alt", 928, 918, 0, 0),
+}
+
+
+@pytest.mark.parametrize("file", REAL)
+def test_the_real_files_are_read_whole(file: str) -> None:
+    if not (SHARED / file).is_file():
+        pytest.skip(f"needs {file} in {SHARED}")
+    target, rows, cases, *counts = REAL[file]
+    data = load(SHARED / file, target=target)  # type: ignore[arg-type]
+    assert data.sources[0].rows == rows == len(data.cases) + sum(d.count for d in data.dropped if d.what == "row")
+    assert len(data.cases) == cases
+    aspects = (Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
+    assert [sum(p.aspect is aspect for case in data.cases for p in case.probes) for aspect in aspects] == counts
+    assert all(case.edit.subject and case.edit.relation for case in data.cases)
+    for entry in published.PUBLISHED.values():
+        if entry.address.endswith(f"/{file}"):
+            assert entry.sha256 == data.sources[0].sha256
+
+
+def test_the_numerical_subset_of_real_counterfact_lies_in_the_subjects() -> None:
+    files = [SHARED / "counterfact_flat_edit.json", SHARED / "counterfact_flat_train.json"]
+    if not all(file.is_file() for file in files):
+        pytest.skip(f"needs the flat files in {SHARED}")
+    chosen = [case.edit for case in load(*files).cases if SUBSETS["numerical"](case)]
+    assert len(chosen) == 872
+    assert all(any(map(str.isdigit, edit.subject or "")) for edit in chosen)
+    assert not any(any(map(str.isdigit, edit.target_new + (edit.target_true or ""))) for edit in chosen)
