@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "drike"
 FLOORS = {
     "edits": 0, "answers": 0, "budget": 0, "files": 0,
     "demonstrations": 1, "metrics": 1,
-    "prompts": 2,
+    "prompts": 2, "fitting": 2.5,
     "datasets": 3, "models": 3, "encoder": 3, "tinyfacts": 3,
     "pool": 4, "retriever": 4,
     "editors": 5,

@@ -175,7 +175,7 @@ class TestTemporal:
         case = load(written(tmp_path, [group()])).cases[0]
         outcomes = [
             Outcome("E", case.case_id, p.aspect, p.query, p.target, p.distractor, True, None, None, None, None, 0.5,
-                    None, None, 1, None, 1, 0.0)
+                    None, None, 1, 0, None, 1, 0.0)
             for p in case.probes
         ]  # fmt: skip
         found = summarise(outcomes)

@@ -27,6 +27,7 @@ def outcome(
         None,
         None,
         3,
+        0,
         100,
         1,
         0.1,

@@ -180,7 +180,7 @@ class EditedModel:
         choices: tuple[Choice, ...] = ()
         sigma = None
         if edit is not None and isinstance(self.editor, IKE):
-            selection = self.editor.select(edit)
+            selection = self.editor.fit(self.editor.select(edit), [query])
             [prompt] = self.editor.show(selection, [query])
             pool, ranking = selection.candidates, selection.ranking
             choices = tuple(

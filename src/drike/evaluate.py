@@ -55,6 +55,7 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         nats=nats,
         margin=None if score is None else score.margin,
         shots=prompt.shots,
+        pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,
         calls=prompt.calls,
         seconds=seconds,

@@ -24,7 +24,8 @@ class Outcome:
     correct: the definition used for rewards too. matched, exact: by the written text (prefix at a word boundary; whole
     line). prefers: P(target) > P(distractor). magnitude: difference of their geometric-mean token probabilities.
     nats: difference of their log-probabilities. margin: smallest logit lead of a target token; near 0 means a near tie.
-    shots: retains in the prompt. calls: prompts sent. seconds: wall time, this probe's share of its case.
+    shots: retains in the prompt; pruned: more that were wanted and did not fit. calls: prompts sent. seconds: wall
+    time, this probe's share of its case.
     """
 
     editor: str
@@ -42,6 +43,7 @@ class Outcome:
     nats: float | None
     margin: float | None
     shots: int
+    pruned: int
     prompt_tokens: int | None
     calls: int
     seconds: float

@@ -35,13 +35,15 @@ class Prompt:
     """Everything a model is given for one query, and what an explanation needs to know about it.
 
     `cue`: None where the answer follows the text at once; else the model reasons first and the answer is what follows
-    the last `cue` in its reply. `calls`: model calls it stands for, this one included.
+    the last `cue` in its reply. `calls`: model calls it stands for, this one included. `pruned`: retains that were
+    wanted and did not fit.
     """
 
     text: str
     demonstrations: tuple[Demonstration, ...] = ()
     cue: str | None = None
     calls: int = 1
+    pruned: int = 0
 
     @property
     def shots(self) -> int:

@@ -26,9 +26,10 @@ from drike.budget import Budget, Threshold
 from drike.demonstrations import Candidates
 from drike.editors.ike import Layout, arrange
 from drike.edits import EditCase, rewrite_probe
+from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Question, judge
 from drike.pool import Pool
-from drike.prompts import RetainForm, in_context
+from drike.prompts import Prompt, RetainForm, in_context
 from drike.retriever import Retriever, best_first
 
 Selection = Literal["top", "sample"]
@@ -90,6 +91,7 @@ def train(
     epochs: int = 5,
     learning_rate: float = 1e-4,
     switches: Switches = Switches(),
+    limit: TokenLimit | None = None,
     seed: int = 0,
 ) -> Iterator[Episode]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, `retriever.head` learning in place.
@@ -97,6 +99,7 @@ def train(
     Args:
         cases: the training set T, gone through in this order in every epoch.
         pool: where copies, updates and the retain candidates C come from.
+        limit: prefixes of the ranking whose prompts are longer are not tried.
         budget: sigma and K; Threshold(0, 16) unless given.
         seed: of the draws of `selection="sample"`; nothing else is random.
 
@@ -110,7 +113,7 @@ def train(
     for epoch in range(1, epochs + 1):
         for case, candidates, read in zip(cases, pools, features, strict=True):
             log_p = retriever.log_probs(read)  # z <- S_theta(x, C); p <- softmax(z)
-            episode, loss = rollout(model, candidates, log_p, budget, switches=switches, rng=rng)
+            episode, loss = rollout(model, candidates, log_p, budget, switches=switches, limit=limit, rng=rng)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()  # theta <- theta - alpha grad L
@@ -125,6 +128,7 @@ def rollout(
     budget: Budget,
     *,
     switches: Switches = Switches(),
+    limit: TokenLimit | None = None,
     rng: random.Random | None = None,
 ) -> tuple[Episode, Tensor]:
     """One episode of an edit and its loss, differentiable in `log_p` [n] (Algorithm 1, lines 8-22).
@@ -137,6 +141,8 @@ def rollout(
     p = [math.exp(log_p_i) for log_p_i in log_p.tolist()]  # as a ranking has them: sigma is compared with these
     order, k = _choose(log_p.tolist(), p, budget, rng if switches.selection == "sample" else None)
     probs = [p[i] for i in order]
+    if limit is not None:
+        k = limit.fitting(k, lambda j: _prompts(candidates, order[:j], switches)[-1:])
     rewards, tokens = _rewards(model, candidates, order[:k], switches)
     steps = log_p[order[: len(rewards)]]
     if switches.renormalise:
@@ -167,12 +173,8 @@ def _rewards(
     model: LanguageModel, candidates: Candidates, chosen: Sequence[int], switches: Switches
 ) -> tuple[list[int], int | None]:
     """r_j for every prefix of `chosen`, all asked at once since none depends on another's; and the tokens read."""
-    probe = rewrite_probe(candidates.edit)
-    questions = []
-    for j in range(1, len(chosen) + 1):
-        shown = arrange(candidates, [candidates.retains[i] for i in chosen[:j]], switches.layout)
-        prompt = in_context(shown, candidates.edit, probe.query, own_copy=switches.own_copy, retain=switches.retain)
-        questions.append(Question(prompt, probe.target))
+    target = rewrite_probe(candidates.edit).target
+    questions = [Question(prompt, target) for prompt in _prompts(candidates, chosen, switches)]
     batches = [[question] for question in questions] if switches.stop_on_flip else [questions]
     rewards: list[int] = []
     tokens: list[int | None] = []
@@ -184,6 +186,16 @@ def _rewards(
             break
     counted = [n for n in tokens if n is not None]
     return rewards, sum(counted) if len(counted) == len(tokens) else None
+
+
+def _prompts(candidates: Candidates, chosen: Sequence[int], switches: Switches) -> list[Prompt]:
+    """The edit's own query under every prefix of `chosen`, shortest first."""
+    query = rewrite_probe(candidates.edit).query
+    prompts = []
+    for j in range(1, len(chosen) + 1):
+        shown = arrange(candidates, [candidates.retains[i] for i in chosen[:j]], switches.layout)
+        prompts.append(in_context(shown, candidates.edit, query, own_copy=switches.own_copy, retain=switches.retain))
+    return prompts
 
 
 def _over_what_is_left(log_p: Tensor, order: Sequence[int]) -> Tensor:

@@ -6,10 +6,11 @@ HTML report are left out here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference
+from drike.models import Usage
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,26 @@ def costs(summaries: Sequence[Summary]) -> Table:
     header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
     note = "RR known: on neighbours the unedited model answers right. tokens: of the prompt that is answered."
     return Table("Retention of what was known, and cost", header, rows, (note,))
+
+
+def work(usages: Mapping[str, Usage]) -> Table:
+    """What the model did for each piece of a run: requests, forwards, tokens computed and spared, seconds."""
+    rows = tuple(
+        (
+            name,
+            f"{one.prompts:,}",
+            f"{one.forwards:,}",
+            f"{one.tokens_read:,}",
+            f"{one.tokens_computed:,}",
+            f"{one.tokens_shared:,}",
+            f"{one.tokens_remembered:,}",
+            f"{one.seconds:.1f}",
+        )
+        for name, one in usages.items()
+    )
+    header = ("", "requests", "forwards", "tokens read", "computed", "shared", "remembered", "seconds")
+    note = "shared: beginnings that were read once for several prompts, checks taken off; remembered: asked before."
+    return Table("What the model did", header, rows, (note,))
 
 
 def published(model: str | None = None) -> Table:

@@ -6,6 +6,7 @@
     checkpoint/          head and budget, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation
+    usage.json           what the model did: requests, forwards, tokens computed, shared and remembered, seconds
 
 Lines are appended and flushed case by case: what is done is there whatever happens next.
 """

@@ -10,7 +10,16 @@ from typing import Annotated
 import typer
 
 from drike.cli.evaluating import make_editor
-from drike.cli.opening import EMBEDDED, TINYFACTS, UsageError, open_bench, open_model, open_past
+from drike.cli.opening import (
+    EMBEDDED,
+    TINYFACTS,
+    PromptTokens,
+    UsageError,
+    limit_to,
+    open_bench,
+    open_model,
+    open_past,
+)
 from drike.cli.showing import console, draw
 from drike.cli.training import Device
 from drike.edited import EditedModel
@@ -51,6 +60,7 @@ def edit(
     show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print the prompt of each query")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="Leave queries that name no edited subject alone")] = False,
     template: Annotated[str | None, typer.Option("--template", help="plain or chat; default the run's")] = None,
+    prompt_tokens: PromptTokens = None,
     device: Device = None,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
@@ -68,7 +78,8 @@ def edit(
         device=device,
     )  # fmt: skip
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
-    chosen = make_editor(by, bench.pool, asked, past.trained if past else None)
+    limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked)
+    chosen = make_editor(by, bench.pool, asked, past.trained if past else None, limit)
     edits = [parse_fact(text, bench.dataset.cases) for text in fact]
     edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
     try:

@@ -15,9 +15,11 @@ from drike.cli.opening import (
     EMBEDDED,
     TINYFACTS,
     Bench,
+    PromptTokens,
     Subset,
     UsageError,
     describe_model,
+    limit_to,
     new_run,
     open_bench,
     open_model,
@@ -25,7 +27,7 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console, draw, progress
-from drike.cli.training import Device, Editable, Out, warm
+from drike.cli.training import Device, Editable, Out, show_work, usage_of, warm
 from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
@@ -35,8 +37,9 @@ from drike.editors.unedited import Unedited
 from drike.encoder import MINILM
 from drike.evaluate import evaluate as outcomes_of
 from drike.files import write_text
+from drike.fitting import TokenLimit
 from drike.metrics import Outcome, Summary, summarise
-from drike.models import Forgetful, LanguageModel
+from drike.models import Forgetful, LanguageModel, Measured, Usage
 from drike.pool import Pool
 from drike.reinforce import Switches
 from drike.report import as_markdown, costs, differences, published, table1
@@ -74,6 +77,7 @@ def evaluate(
     template: Annotated[
         str | None, typer.Option("--template", help="plain or chat; default the run's, or plain")
     ] = None,
+    prompt_tokens: PromptTokens = None,
     device: Device = None,
     out: Out = None,
 ) -> None:
@@ -94,6 +98,7 @@ def evaluate(
         "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
         "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
         "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
+        "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
     }  # fmt: skip
     names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
     _check(names, past is not None)
@@ -103,7 +108,8 @@ def evaluate(
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
     asked = open_model(name, template=template, device=device)
-    made = [make_editor(one, bench.pool, asked, past.trained if past else None) for one in names]
+    limit = limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
+    made = [make_editor(one, bench.pool, asked, past.trained if past else None, limit) for one in names]
     record_run(folder, bench, describe_model(name, asked), settings | {"editors": names})
     run_evaluation(folder, bench, asked, made, write=write)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
@@ -133,7 +139,9 @@ def _check(names: Sequence[str], trained: bool) -> None:
             raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
 
 
-def make_editor(name: str, pool: Pool, model: LanguageModel, trained: Checkpoint | None) -> Editor:
+def make_editor(
+    name: str, pool: Pool, model: LanguageModel, trained: Checkpoint | None, limit: TokenLimit | None = None
+) -> Editor:
     """An editor by its name on the command line; the trained ones word prompts as they were trained."""
     _check([name], trained is not None)
     plain: dict[str, Editor] = {
@@ -141,7 +149,7 @@ def make_editor(name: str, pool: Pool, model: LanguageModel, trained: Checkpoint
         "factprompt": FactPrompt(),
         "editcot": EditCoT(),
         FULL: EditCoTFull(model),
-        "ike": IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike"),
+        "ike": IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike", limit=limit),
     }
     if name in plain or trained is None:
         return plain[name]
@@ -150,7 +158,7 @@ def make_editor(name: str, pool: Pool, model: LanguageModel, trained: Checkpoint
     wording = switches_of(trained)
     return IKE(
         shown[name], pool, trained.retriever, budgets[name],
-        layout=wording.layout, own_copy=wording.own_copy, retain=wording.retain,
+        layout=wording.layout, own_copy=wording.own_copy, retain=wording.retain, limit=limit,
     )  # fmt: skip
 
 
@@ -173,7 +181,9 @@ def run_evaluation(
     rankers = {id(editor.ranker): editor.ranker for editor in editors if isinstance(editor, IKE)}
     warm(bench, cases, [ranker for ranker in rankers.values() if isinstance(ranker, Retriever)])
     outcomes: dict[str, list[Outcome]] = {}
+    usages: dict[str, Usage] = {}
     for editor in editors:
+        before = usage_of(model)
         with progress(editor.name) as (bar, task):
             bar.update(task, total=len(cases))
             outcomes[editor.name] = []
@@ -182,7 +192,10 @@ def run_evaluation(
             for case in saved(folder, editor.name, outcomes_of(editor, model, cases, write=write)):
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
+        usages[editor.name] = usage_of(model) - before
     show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}")
+    if isinstance(model, Measured):
+        show_work(folder, usages)
     return outcomes
 
 

@@ -19,12 +19,17 @@ from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
 from drike.encoder import MINILM, FloatArray, Progress, TextEncoder, load_encoder
-from drike.models import LanguageModel
+from drike.fitting import TokenLimit
+from drike.models import Counting, LanguageModel
 from drike.pool import Pool
 from drike.runs import RunError, versions, write_record
 
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
 
+PromptTokens = Annotated[
+    int | None,
+    typer.Option("--prompt-tokens", min=1, help="Most tokens of a prompt: retains are pruned from the end to fit"),
+]
 Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such rows: {', '.join(SUBSETS)}")]
 ZsreTarget = Annotated[
     str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
@@ -102,6 +107,7 @@ class Past:
     split: Split
     trained: Checkpoint
     zsre_target: str = "alt"
+    prompt_tokens: int | None = None
 
 
 def open_past(folder: Path) -> Past:
@@ -110,11 +116,13 @@ def open_past(folder: Path) -> Past:
         settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
         past = {name: settings[name] for name in ("data", "model", "template", "encoder", "seed")}
         past["zsre_target"] = settings.get("zsre_target", "alt")
+        past["prompt_tokens"] = settings.get("prompt_tokens")
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise RunError(
             f"{folder} is not a training run ({type(problem).__name__}): give a folder that drike train wrote"
         ) from problem
-    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int, "zsre_target": str}
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int, "zsre_target": str,
+             "prompt_tokens": int | None}  # fmt: skip
     wrong = [name for name, kind in kinds.items() if not isinstance(past[name], kind)]
     if wrong or not all(isinstance(source, str) for source in past["data"]):
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
@@ -155,6 +163,15 @@ def open_model(name: str, *, template: str = "plain", device: str | None = None)
 
     where = str(tinyfacts.model_path()) if name == EMBEDDED else name
     return load(where, template=template, device=device, name=name)  # type: ignore[arg-type]
+
+
+def limit_to(tokens: int | None, model: LanguageModel) -> TokenLimit | None:
+    """A limit on prompt tokens as this model counts them. Raises UsageError if it does not count."""
+    if tokens is None:
+        return None
+    if not isinstance(model, Counting):
+        raise UsageError(f"{model.name} does not count tokens: leave --prompt-tokens out")
+    return TokenLimit(tokens, model.count_tokens)
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

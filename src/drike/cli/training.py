@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,25 +18,29 @@ from drike.cli.opening import (
     EMBEDDED,
     TINYFACTS,
     Bench,
+    PromptTokens,
     Subset,
     UsageError,
     ZsreTarget,
     describe_model,
+    limit_to,
     new_run,
     open_bench,
     open_encoder,
     open_model,
     record_run,
 )
-from drike.cli.showing import console, watch_training
+from drike.cli.showing import console, draw, watch_training
 from drike.datasets.published import PUBLISHED
 from drike.demonstrations import Candidates
 from drike.edits import EditCase
 from drike.encoder import MINILM
-from drike.models import LanguageModel
+from drike.fitting import TokenLimit
+from drike.models import LanguageModel, Measured, Usage
 from drike.reinforce import Switches
+from drike.report import work
 from drike.retriever import FORMS, Retriever
-from drike.runs import append, episode_record
+from drike.runs import append, episode_record, write_record
 
 Data = Annotated[
     list[str],
@@ -89,6 +94,7 @@ def train(
     retain: Annotated[str, typer.Option("--retain", help="headed (with its New Fact line), or bare")] = "headed",
     layout: Annotated[str, typer.Option("--layout", help="append (nested prompts), or ike (all shuffled)")] = "append",
     own_copy: Annotated[bool, typer.Option("--own-copy/--no-own-copy", help="The edit as a copy of its own")] = True,
+    prompt_tokens: PromptTokens = None,
     template: Template = "plain",
     device: Device = None,
 ) -> None:
@@ -111,7 +117,8 @@ def train(
     budget = Threshold(0.0, max_shots, flip)  # type: ignore[arg-type]
     run_training(
         folder, bench, asked, retriever, budget,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, seed=seed, described=described,
+        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit_to(prompt_tokens, asked), seed=seed,
+        described=described,
     )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
 
@@ -128,6 +135,7 @@ def run_training(
     switches: Switches,
     seed: int,
     described: Mapping[str, object],
+    limit: TokenLimit | None = None,
 ) -> Checkpoint:
     """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C."""
     cases = bench.parts.train
@@ -143,10 +151,10 @@ def run_training(
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
     }  # fmt: skip
-    current, done, head = budget, 0, _copy(retriever)
+    current, done, head, before = budget, 0, _copy(retriever), usage_of(model)
     episodes = reinforce.train(
         model, cases, bench.pool, retriever, budget,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, seed=seed,
+        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed,
     )  # fmt: skip
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases)):
@@ -160,7 +168,23 @@ def run_training(
         saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
         if done:
             checkpoint.save(saved, folder / "checkpoint")
+        if isinstance(model, Measured):
+            show_work(folder, {"training": usage_of(model) - before})
     return saved
+
+
+def usage_of(model: LanguageModel) -> Usage:
+    """What a model has done so far; nothing where it does not count."""
+    return model.usage if isinstance(model, Measured) else Usage()
+
+
+def show_work(folder: Path, usages: Mapping[str, Usage]) -> None:
+    """Draw what the model did for each part of a run, and keep it in the run's folder."""
+    draw(work(usages))
+    path = folder / "usage.json"
+    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    told = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in usages.items()}
+    write_record(folder, path.name, known | told)
 
 
 def _copy(retriever: Retriever) -> dict[str, Tensor]:

@@ -14,12 +14,13 @@ one: all 32 shuffled over their roles, farthest record first, nearest last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from drike.budget import Budget
 from drike.demonstrations import Candidates, Demonstration, Role
 from drike.edits import Edit
+from drike.fitting import TokenLimit
 from drike.pool import Pool
 from drike.prompts import Prompt, RetainForm, in_context
 from drike.retriever import Ranker, Ranking
@@ -29,11 +30,15 @@ Layout = Literal["append", "ike"]
 
 @dataclass(frozen=True)
 class Selection:
-    """What was chosen for an edit: its candidates, the pool in order, and how many of it were kept."""
+    """What was chosen for an edit: its candidates, the pool in order, and how many of it were kept.
+
+    pruned: how many more the budget would have kept, had they fitted into the prompt.
+    """
 
     candidates: Candidates
     ranking: Ranking
     k: int
+    pruned: int = 0
 
     @property
     def kept(self) -> tuple[Demonstration, ...]:
@@ -53,7 +58,10 @@ def arrange(
 
 @dataclass(frozen=True)
 class IKE:
-    """In-context knowledge editing by demonstrations chosen by `ranker` and `budget` from `pool`."""
+    """In-context knowledge editing by demonstrations chosen by `ranker` and `budget` from `pool`.
+
+    limit: where given, retains are pruned from the end of the ranking until the prompts of an edit fit.
+    """
 
     name: str
     pool: Pool
@@ -62,6 +70,7 @@ class IKE:
     layout: Layout = "append"
     own_copy: bool = True
     retain: RetainForm = "headed"
+    limit: TokenLimit | None = None
 
     def select(self, edit: Edit) -> Selection:
         """Candidates, ranking and cut of an edit; the same for all its queries."""
@@ -69,12 +78,20 @@ class IKE:
         ranking = self.ranker.rank(candidates)
         return Selection(candidates, ranking, self.budget.keep(ranking.probs))
 
+    def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
+        """The selection without the retains that would make a prompt longer than the limit."""
+        if self.limit is None or not queries:
+            return selection
+        k = self.limit.fitting(selection.k, lambda j: self.show(replace(selection, k=j), queries))
+        return replace(selection, k=k, pruned=selection.pruned + selection.k - k)
+
     def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
         """Prompts for queries about the edit of a selection."""
         shown = arrange(selection.candidates, selection.kept, self.layout)
         edit = selection.candidates.edit
-        return [in_context(shown, edit, query, own_copy=self.own_copy, retain=self.retain) for query in queries]
+        prompts = [in_context(shown, edit, query, own_copy=self.own_copy, retain=self.retain) for query in queries]
+        return [replace(prompt, pruned=selection.pruned) for prompt in prompts] if selection.pruned else prompts
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """Select once, show for every query."""
-        return self.show(self.select(edit), queries)
+        return self.show(self.fit(self.select(edit), queries), queries)

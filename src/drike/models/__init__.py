@@ -44,6 +44,11 @@ class Usage:
     tokens_computed: int = 0
     seconds: float = 0.0
 
+    @property
+    def tokens_shared(self) -> int:
+        """Tokens spared since texts begin alike; below 0 where padding and checks cost more than that."""
+        return self.tokens_read - self.tokens_remembered - self.tokens_computed
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
@@ -123,6 +128,25 @@ class Forgetful(Protocol):
 
     def forget(self) -> None:
         """Compute everything anew from here on."""
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A model that keeps count of its work."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it has done so far."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A model that tells how many tokens a prompt has for it."""
+
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """Tokens of each prompt, as the model reads it."""
         ...
 
 

@@ -233,7 +233,7 @@ class HuggingFaceModel:
         if window is not None and prompt + more > window:
             raise ModelError(
                 f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self.name} can read: "
-                "give fewer or shorter demonstrations"
+                f"prune the retains (--prompt-tokens {max(1, window - more)}), or give fewer or shorter demonstrations"
             )
 
 

@@ -1,0 +1,73 @@
+"""A limit on prompt tokens: the longest prefix of the ranking that fits, in training, evaluation and explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import CAPITALS
+
+from drike.budget import Fraction, Threshold
+from drike.edited import EditedModel
+from drike.editors.ike import IKE, Layout
+from drike.encoder.hashing import HashingEncoder
+from drike.evaluate import evaluate
+from drike.fitting import TokenLimit
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool
+from drike.prompts import Prompt
+from drike.reinforce import train
+from drike.retriever import Retriever, Similarity
+
+
+def words(prompts: Sequence[str]) -> list[int]:
+    return [len(prompt.split()) for prompt in prompts]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 200))
+def test_the_most_that_fits_is_kept(sizes: list[int], tokens: int) -> None:
+    limit = TokenLimit(tokens, lambda texts: [len(text) for text in texts])
+    kept = limit.fitting(len(sizes), lambda j: [Prompt("x"), Prompt("x" * sum(sizes[:j]))])
+    fits = [j for j in range(1, len(sizes) + 1) if sum(sizes[:j]) <= tokens]
+    assert kept == (fits[-1] if fits else 1)
+
+
+def test_no_limit_is_refused_and_none_of_zero_exists() -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        TokenLimit(0, words)
+
+
+@pytest.mark.parametrize("layout", ["append", "ike"])
+def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
+    pool = Pool(CAPITALS[1:], HashingEncoder())
+    whole = IKE("IKE", pool, Similarity(), Fraction(1.0), layout)
+    queries = [probe.query for probe in CAPITALS[0].probes]
+    longest = max(words([prompt.text for prompt in whole.prompts(CAPITALS[0].edit, queries)]))
+    model = ScriptedModel(lambda prompt: "Oslo")
+    for tokens in (longest, longest - 1, longest // 2 + 40, 1):
+        limited = IKE("IKE", pool, Similarity(), Fraction(1.0), layout, limit=TokenLimit(tokens, words))
+        prompts = limited.prompts(CAPITALS[0].edit, queries)
+        assert max(words([prompt.text for prompt in prompts])) <= tokens or prompts[0].shots == 1
+        assert {prompt.shots + prompt.pruned for prompt in prompts} == {16}
+        kept = limited.select(CAPITALS[0].edit).ranking.retains[: prompts[0].shots]
+        assert {d for d in prompts[0].demonstrations if d.role == "retain"} == set(kept)
+        outcomes = list(evaluate(limited, model, [CAPITALS[0]]))
+        assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {(prompts[0].shots, prompts[0].pruned)}
+        choices = EditedModel(model, limited, CAPITALS[0].edit).explain(queries[0]).choices
+        assert sum(choice.kept for choice in choices) >= prompts[0].shots
+    assert prompts[0].pruned == 15
+
+
+def test_training_never_asks_a_longer_prompt() -> None:
+    pool = Pool(CAPITALS[4:], HashingEncoder())
+    asked = ScriptedModel(lambda prompt: "Oslo")
+    free = list(train(asked, CAPITALS[:4], pool, Retriever(HashingEncoder()), Threshold(), epochs=1))
+    tokens = sorted(words(asked.prompts))[len(asked.prompts) // 2]
+    limited = ScriptedModel(lambda prompt: "Oslo")
+    retriever = Retriever(HashingEncoder())
+    limit = TokenLimit(tokens, words)
+    episodes = list(train(limited, CAPITALS[:4], pool, retriever, Threshold(), epochs=1, limit=limit))
+    assert max(words(limited.prompts)) <= tokens < max(words(asked.prompts))
+    assert sum(e.k for e in episodes) < sum(e.k for e in free)
