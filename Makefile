@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test slow check bench clean
+.PHONY: demo test slow check bench bench-gpu clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -22,7 +22,10 @@ check: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/gpu.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
+
+bench-gpu: $(READY)
+	$(BIN)/python benchmarks/gpu.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -257,3 +257,29 @@ def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
     assert read_outcomes(torn) == read_outcomes(demo / "outcomes" / "ike.jsonl")[:-1]
     append(tmp_path / "lines.jsonl", [{"a": 1}, {"a": 2}])
     assert (tmp_path / "lines.jsonl").read_text("utf-8").count("\n") == 2
+
+
+def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "train"
+    options = ["--encoder", "hashing", "--edits", "3", "--test", "2", "--epochs", "1", "--prompt-tokens", "480"]
+    assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
+    assert "What the model did" in capsys.readouterr().out
+    told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
+    episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
+    assert told["prompts"] == sum(episode["k"] for episode in episodes)
+    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_remembered"])
+    assert sum(parts) == told["tokens_read"] and told["tokens_shared"] > 0
+    out = tmp_path / "evaluate"
+    assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
+    assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
+    outcomes = read_outcomes(out / "outcomes" / "ike.jsonl")
+    assert all(outcome.shots + outcome.pruned == 16 for outcome in outcomes)
+    assert any(outcome.pruned for outcome in outcomes)
+    assert all((outcome.prompt_tokens or 0) <= 480 or outcome.shots == 1 for outcome in outcomes)
+
+
+def test_a_limit_needs_a_model_that_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
+    assert "does not count tokens" in capsys.readouterr().err

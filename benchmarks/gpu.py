@@ -1,0 +1,160 @@
+"""On a GPU: seconds for training episodes and for an evaluated edit, on a random-weights Llama-3.1-8B in bfloat16.
+
+    python benchmarks/gpu.py [--episodes 300] [--shape 8B|1B|tiny] [--device cuda]
+
+Printed: seconds of an epoch of episodes (16 nested prompts each, and with the paper's mean of 3 retains) and of one
+evaluated edit, by the packed tree and by one plain forward a prompt (on a sample, scaled by tokens); the share of the
+card's bfloat16 matrix rate, measured here by a large product, that the tree reaches; and how exact the tree is.
+Beside them what the paper reports for an epoch of 300 edits with this model on its card (1459.6 s).
+
+`--shape tiny --device cpu --episodes 2` tries the script where there is no GPU; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from itertools import chain
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from drike import tinyfacts
+from drike.models import scoring as ways
+from drike.models.huggingface import HuggingFaceModel
+from drike.models.loading import open_checkpoint
+from drike.models.memory import bytes_to_keep
+from drike.models.token_trie import build_tree
+from drike.models.tokenise import Encoded
+from drike.models.trunks import Trunks
+
+PAPER_EPOCH_SECONDS = 1459.6
+SHAPES = {
+    "8B": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+           "num_key_value_heads": 8, "vocab_size": 128256},
+    "1B": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+           "num_key_value_heads": 8, "vocab_size": 128256},
+    "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "vocab_size": 8000},
+}  # fmt: skip
+DEMONSTRATION, FACT, QUERY, TARGET = 25, 14, 10, 2
+
+
+def tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
+    """A piece of text that no other piece begins like."""
+    return [rng.randrange(10, vocabulary) for _ in range(count)]
+
+
+def episode(rng: random.Random, retains: int, vocabulary: int) -> list[Encoded]:
+    """Nested prompts with 1 to `retains` retains behind 16 copies and updates, one target."""
+    fixed = tokens(rng, 16 * DEMONSTRATION, vocabulary)
+    blocks = [tokens(rng, DEMONSTRATION, vocabulary) for _ in range(retains)]
+    end, target = tokens(rng, 2 * (FACT + QUERY), vocabulary), tokens(rng, TARGET, vocabulary)
+    prompts = [[*fixed, *chain.from_iterable(blocks[:j]), *end] for j in range(1, retains + 1)]
+    return [Encoded((*prompt, *target), len(prompt)) for prompt in prompts]
+
+
+def evaluation(rng: random.Random, vocabulary: int) -> list[Encoded]:
+    """13 queries behind 32 demonstrations, two targets each."""
+    shown = tokens(rng, 32 * DEMONSTRATION + FACT + QUERY + FACT, vocabulary)
+    prompts = [shown + tokens(rng, QUERY, vocabulary) for _ in range(13)]
+    targets = [tokens(rng, TARGET, vocabulary) for _ in range(2)]
+    return [Encoded((*prompt, *target), len(prompt)) for prompt in prompts for target in targets]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time, the device's queue drained before and after."""
+    drain()
+    began = time.perf_counter()
+    work()
+    drain()
+    return time.perf_counter() - began
+
+
+def drain() -> None:
+    """Wait for the device."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def matrix_rate(device: str, size: int) -> float:
+    """FLOP/s of a square bfloat16 product."""
+    a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
+    taken = [seconds(lambda: a @ a) for _ in range(10)][2:]
+    return 2 * size**3 / statistics.median(taken)
+
+
+def sum_of(reads: list[list[Encoded]]) -> int:
+    """Tokens of all requests, as if each were read by itself."""
+    return sum(len(request.ids) for requests in reads for request in requests)
+
+
+def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate: float, keep: int) -> float:
+    """Print what `reads` take by the tree, again from kept trunks, and naively; seconds of the tree."""
+    inner = model._model
+    distinct = sum(len(build_tree([r.ids for r in requests])) for requests in reads)
+    flops = 2 * sum(p.numel() for n, p in inner.model.named_parameters() if p.ndim > 1 and "embed" not in n) * distinct
+    for requests in reads[:2]:
+        ways.score_tree(inner, requests)  # warm
+    tree = seconds(lambda: [ways.score_tree(inner, requests) for requests in reads])
+    kept = Trunks(keep)
+    seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
+    again = seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
+    some = reads[: max(1, len(reads) // 20)]
+    naive = seconds(lambda: [ways.score_naively(inner, requests) for requests in some]) * sum_of(reads) / sum_of(some)
+    off = ways.disagreement(ways.score_tree(inner, reads[0]).readings, ways.score_naively(inner, reads[0]).readings)
+    print(
+        f"| {name} | {len(reads)} | {distinct:,} of {sum_of(reads):,} | {tree:.2f} | {again:.2f} | {naive:.1f} | "
+        f"{naive / tree:.1f} | {100 * flops / tree / rate:.0f} % | {off:.1e} |",
+        flush=True,
+    )
+    return tree
+
+
+def main() -> None:
+    """Build the model on the device, time, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=300)
+    parser.add_argument("--shape", choices=list(SHAPES), default="8B")
+    parser.add_argument("--device", default="cuda")
+    args = parser.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("there is no CUDA device here: --shape tiny --device cpu --episodes 2 tries the script without one")
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.bfloat16)
+    shape = SHAPES[args.shape]
+    with torch.device(args.device):
+        raw = LlamaForCausalLM(LlamaConfig(**shape, max_position_embeddings=8192))
+    torch.set_default_dtype(torch.float32)
+    _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
+    model = HuggingFaceModel(raw, tokenizer, name=args.shape)
+    keep = bytes_to_keep(model._model)
+    rate = matrix_rate(args.device, 8192 if args.device == "cuda" else 256)
+    card = torch.cuda.get_device_name() if args.device == "cuda" else "CPU"
+    print(f"{card}, {rate / 1e12:.1f} TFLOP/s in a bfloat16 product; Llama {args.shape}, random weights\n")
+    print(
+        "| read | times | distinct tokens | tree, s | trunk kept, s | naive, s | naive/tree | of the rate | off, nats |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    rng, vocabulary = random.Random(0), shape["vocab_size"]
+    epoch = {}
+    for retains in (16, 3):
+        reads = [episode(rng, retains, vocabulary) for _ in range(args.episodes)]
+        epoch[retains] = measure(model, f"episode, {retains} retains", reads, rate, keep)
+    reads = [evaluation(rng, vocabulary) for _ in range(max(2, args.episodes // 15))]
+    measure(model, "evaluated edit", reads, rate, keep)
+    if args.shape == "8B":
+        for retains, spent in epoch.items():
+            of_300 = spent * 300 / args.episodes
+            print(
+                f"\nAn epoch of 300 edits, {retains} retains each: {of_300:.1f} s, "
+                f"{PAPER_EPOCH_SECONDS / of_300:.0f}x faster than the paper's {PAPER_EPOCH_SECONDS} s"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""A whole training run of Algorithm 1 on the embedded model: drike's engine against reading prompt by prompt.
+
+    python benchmarks/training.py [--budget threshold|all] [--repetitions 3] [--edits 60] [--epochs 5] [--generate]
+
+budget: threshold is the paper's rule, under which the number of prompts an episode asks falls from 16 to a few;
+all keeps every retain (training without a budget), so that each episode asks 16.
+
+The baselines ask one prompt at a time and share nothing:
+  naive, selected rows   a forward a prompt, logits only where a target token is predicted (our own oracle)
+  naive, full logits     a forward a prompt, logits of every token, as the published IKE script scores
+  generate               16 new tokens a prompt, as a text-generation pipeline answers (--generate; the paper's way)
+
+CPU time of one thread, whole runs interleaved in one process, medians. Also checked: every run ends with the same
+trained head, bit for bit, and the same sigma.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from drike import tinyfacts
+from drike.budget import Budget, Fraction, Threshold
+from drike.cli.opening import TINYFACTS, open_bench
+from drike.encoder import MINILM, load_encoder
+from drike.models import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
+from drike.models import scoring as ways
+from drike.models.decoding import cut
+from drike.models.huggingface import HuggingFaceModel, load
+from drike.models.tokenise import decode, encode_prompts, encode_requests
+from drike.reinforce import train
+from drike.retriever import Retriever
+
+
+class FullLogits:
+    """Scores as the published script does: one plain forward a request, with the logits of every token."""
+
+    def __init__(self, inner: HuggingFaceModel) -> None:
+        self.name = "naive, full logits"
+        self._inner = inner
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """As the wrapped model."""
+        return self._inner.generate(prompts, max_tokens, stop)
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """One forward a request."""
+        model, scores = self._inner._model, []
+        for request in encode_requests(self._inner._tokenizer, requests, "plain"):
+            with torch.inference_mode():
+                logits = model(input_ids=torch.tensor([request.ids])).logits[0].float()
+            rows = torch.arange(request.start - 1, len(request.ids)).numpy()
+            [reading] = ways._readings(logits, [request], [rows])
+            scores.append(self._inner._score(request, reading))
+        return scores
+
+
+class Pipeline:
+    """Answers as a text-generation pipeline does: one prompt at a time, all new tokens that are allowed."""
+
+    def __init__(self, inner: HuggingFaceModel) -> None:
+        self.name = "generate"
+        self._inner = inner
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """Greedy decoding, cut afterwards."""
+        model, tokenizer, completions = self._inner._model, self._inner._tokenizer, []
+        for prompt in encode_prompts(tokenizer, prompts, "plain"):
+            ids = torch.tensor([prompt])
+            with torch.inference_mode():
+                out = model.generate(
+                    ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_tokens, min_new_tokens=max_tokens,
+                    do_sample=False, pad_token_id=0,
+                )  # fmt: skip
+            completions.append(Completion(cut(decode(tokenizer, out[0, len(prompt) :].tolist()), stop), len(prompt)))
+        return completions
+
+
+def main() -> None:
+    """Run every variant as often as asked, in turns, and print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", choices=["threshold", "all"], default="threshold")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--edits", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--generate", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    bench = open_bench([TINYFACTS], train=args.edits, test=10, seed=0, encoder=MINILM)
+    encoder = load_encoder(MINILM)
+    budget: Budget = Threshold() if args.budget == "threshold" else Fraction(1.0)
+    where = str(tinyfacts.model_path())
+
+    def naive() -> HuggingFaceModel:
+        return load(where, device="cpu", remember=False, way="naive")
+
+    variants: dict[str, Callable[[], LanguageModel]] = {
+        "drike, memory on": lambda: load(where, device="cpu"),
+        "drike, memory off": lambda: load(where, device="cpu", remember=False),
+        "naive, selected rows": naive,
+        "naive, full logits": lambda: FullLogits(naive()),
+    }
+    if args.generate:
+        variants["generate"] = lambda: Pipeline(naive())
+    heads: dict[str, list[torch.Tensor]] = {}
+    sigmas: dict[str, object] = {}
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    told: dict[str, str] = {}
+    asked = []
+    for _ in range(args.repetitions):
+        for name, make in variants.items():
+            model, retriever = make(), Retriever(encoder)
+            for case in bench.pool.candidates([case.edit for case in bench.parts.train]):
+                retriever.features(case)  # from the cache on disk, as in every run but the first
+            began = time.process_time()
+            episodes = list(train(model, bench.parts.train, bench.pool, retriever, budget, epochs=args.epochs))
+            taken[name].append(time.process_time() - began)
+            heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
+            sigmas[name] = episodes[-1].budget
+            asked = [episode.k for episode in episodes]
+            if isinstance(model, HuggingFaceModel):
+                told[name] = f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
+    first, *others = heads.values()
+    same = all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
+    print(
+        f"{args.edits} edits x {args.epochs} epochs, budget {args.budget}, {sum(asked):,} prompts "
+        f"(k {sum(asked) / len(asked):.2f} on average)\n"
+    )
+    print("| run | CPU seconds | memory off is faster by | memory on is faster by | work |\n|---|---:|---:|---:|---|")
+    for name, times in taken.items():
+        off, on = (
+            statistics.median(t / d for t, d in zip(times, taken[ours], strict=True))
+            for ours in ("drike, memory off", "drike, memory on")
+        )
+        print(f"| {name} | {statistics.median(times):.1f} | {off:.1f} | {on:.1f} | {told.get(name, '')} |")
+    print(f"\nThe same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}")
+
+
+if __name__ == "__main__":
+    main()
