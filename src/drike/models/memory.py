@@ -32,13 +32,13 @@ def free_bytes(device: torch.device) -> int:
     return available << 10
 
 
-def tokens_that_fit(model: PreTrainedModel, most: int) -> int:
-    """Tokens of a packed tree that half of the free memory holds, at most `most`.
+def tokens_that_fit(model: PreTrainedModel, most: int, free: int | None = None) -> int:
+    """Tokens of a packed tree that half of the free memory holds, at most `most`; free: bytes, None asks the device.
 
     Counted are the states of one layer, the keys and values of all, the float32 logits of the rows that predict, and
     where attention is eager its scores, which grow with the square.
     """
-    half = free_bytes(model.device) / 2
+    half = (free_bytes(model.device) if free is None else free) / 2
     config = model.config.get_text_config()
     wide = max(getattr(config, "intermediate_size", None) or 0, 4 * config.hidden_size)
     states = (_ALIVE * config.hidden_size + 3 * wide) * model.dtype.itemsize
