@@ -109,7 +109,8 @@ def _controller(
     """A learned budget; `encoder` is the head's, and the budget's too unless it names another one."""
     path = folder / _BUDGET_WEIGHTS
     try:
-        tensors = load_file(path)
+        # Copied, since in the file's memory they are aligned otherwise, and then a product rounds otherwise.
+        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (OSError, SafetensorError) as problem:
         raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
     if described.get("budget_sha256") != sha256(path):

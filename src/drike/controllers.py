@@ -23,7 +23,8 @@ Loss: the pinball loss of quantile regression (Koenker and Bassett) to that inte
 
 so that sigma becomes the q-quantile, given x, of the thresholds that edits ask for: with q = .95 one edit in twenty may
 keep a retain too many. `Threshold` keeps their running maximum, the same for all edits: q = 1 without any x. Every
-episode whose sigma lies outside makes one step of Adam.
+episode whose sigma lies outside makes a step of Adam at the rate .01 / sqrt(1 + t / 25), t steps being made: fast at
+first, then calm, since a sigma that trembles keeps too few; and never too slow to go any way (the rates' sum diverges).
 
 Recovery: a cut that is never looked behind could not be found too strict. So training always tries one retain more than
 is kept; whether it breaks the answer says on which side of sigma the target lies, which is all this loss needs to know.
@@ -48,6 +49,7 @@ from drike.encoder import TextEncoder
 from drike.prompts import demonstration_block, query_block
 
 HIDDEN = 16
+SETTLE = 25  # steps after which the rate begins to fall
 START = 0.25  # sigma of an untrained controller, in units of 1/n
 KINDS: Mapping[str, tuple[str, ...]] = {
     "scores": ("scores",),
@@ -166,7 +168,7 @@ class Controller:
     """A budget whose sigma a small network predicts from what it `reads`; the module's docstring has the training.
 
     weights: of the network, flat [P]. moments: Adam's means of gradient and squared gradient, [2, P]. steps: of Adam.
-    max_shots: K. quantile: q. flip: which retain a fall blames, as in `Threshold`.
+    max_shots: K. quantile: q. learning_rate: the first step's. flip: which retain a fall blames, as in `Threshold`.
     """
 
     reads: tuple[Reading, ...]
@@ -175,7 +177,7 @@ class Controller:
     steps: int = 0
     max_shots: int = 16
     quantile: float = 0.95
-    learning_rate: float = 5e-3
+    learning_rate: float = 1e-2
     flip: Flip = "offender"
 
     def __post_init__(self) -> None:
@@ -234,7 +236,8 @@ class Controller:
         mean = _BETA1 * self.moments[0] + (1 - _BETA1) * gradient
         square = _BETA2 * self.moments[1] + (1 - _BETA2) * gradient.square()
         step = mean / (1 - _BETA1**steps) / ((square / (1 - _BETA2**steps)).sqrt() + _EPS)
-        moved = self.weights - self.learning_rate * step
+        rate = self.learning_rate / math.sqrt(1 + self.steps / SETTLE)
+        moved = self.weights - rate * step
         return replace(self, weights=moved, moments=torch.stack([mean, square]), steps=steps)
 
     def _read(self, probs: Sequence[float], candidates: Candidates) -> Tensor:
@@ -256,7 +259,7 @@ def untrained(
     *,
     max_shots: int = 16,
     quantile: float = 0.95,
-    learning_rate: float = 5e-3,
+    learning_rate: float = 1e-2,
     flip: Flip = "offender",
     seed: int = 0,
 ) -> Controller:
