@@ -120,7 +120,7 @@ def test_the_bracket_is_what_threshold_would_learn_from_this_episode_alone(
         assert kept == asked, "all before the first fall, and nothing behind it"
 
 
-def test_an_untrained_controller_keeps_what_is_likelier_than_a_quarter_of_a_blind_guess() -> None:
+def test_an_untrained_controller_keeps_what_is_likelier_than_half_a_blind_guess() -> None:
     for kind in KINDS:
         controller = untrained(kind, ENCODER)
         assert controller.sigma_for([1 / 16] * 16, POOLS[0]) == pytest.approx(START / 16)
@@ -141,7 +141,7 @@ def test_its_adam_is_torchs() -> None:
         x = torch.cat([part.read(probs, candidates) for part in ours.reads])
         width = len(x) * 16
         hidden = torch.tanh(theirs[:width].view(16, -1) @ x + theirs[width : width + 16])
-        log_sigma = math.log(1 / 4 / 16) + theirs[width + 16 : width + 32] @ hidden + theirs[-1]
+        log_sigma = math.log(1 / 2 / 16) + theirs[width + 16 : width + 32] @ hidden + theirs[-1]
         low, high = bracket(probs, earned)
         sigma = math.exp(log_sigma.item())
         if sigma < low or sigma >= high:

@@ -83,7 +83,7 @@ def test_an_explanation_tells_each_budgets_cut() -> None:
     assert "the first 8 of 16 (share 0.50)" in title(Fraction(0.5))
     assert "p &gt; sigma = 0.0100 (at most 4)" in title(Threshold(0.01, 4))
     assert "(none is: the best one is kept)" in title(Threshold(0.9))
-    assert "p &gt; sigma = 0.0156" in title(untrained("scores", ENCODER))  # a quarter of 1 / 16
+    assert "p &gt; sigma = 0.0312" in title(untrained("scores", ENCODER))  # half of 1 / 16
 
 
 def test_an_explanation_reads_in_a_terminal_a_notebook_and_a_log() -> None:
