@@ -8,7 +8,7 @@ The paper names four and says nothing of their training. Here they are one `Cont
     query-context   BERT (query + context) + MLP           that, and the mean vector of all demonstrations dealt
 
 Output: sigma = exp(o(x)) / n, so that o = 0 stands for the probability of a blind guess. The network has one hidden
-layer of 16 tanh units; its last layer starts at o = log(1/2), which keeps the pools of an untrained policy nearly whole.
+layer of 16 tanh units and starts at o = log(1/2) for every x: the pools of an untrained policy are kept nearly whole.
 
 Target: what the paper's rule says of this episode alone. `Threshold` started at 0 would move to some `low` (the
 probability of the retain that broke the answer; 0 if none did); `high` is the least probable retain among those tried
