@@ -79,7 +79,8 @@ def test_after_changes_nothing_in_the_old_one(kind: str, probs: list[float], ear
         controller.weights.clone(), controller.moments.clone(), controller.sigma_for(probs, candidates),
     )  # fmt: skip
     one = controller.after(probs, earned[: len(probs)], candidates)
-    two = controller.after(probs, earned[: len(probs)], candidates)
+    with torch.no_grad():  # as in a rollout that is not to train
+        two = controller.after(probs, earned[: len(probs)], candidates)
     assert torch.equal(controller.weights, weights) and torch.equal(controller.moments, moments)
     assert controller.steps == 0 and controller.sigma_for(probs, candidates) == sigma
     assert torch.equal(one.weights, two.weights) and one.steps == two.steps

@@ -231,7 +231,7 @@ class Controller:
         weights = self.weights.clone().requires_grad_()
         with torch.enable_grad():
             log_sigma = _log_sigma(weights, self._read(probs, candidates), len(probs))
-        [gradient] = torch.autograd.grad(slope * log_sigma, weights)
+            [gradient] = torch.autograd.grad(slope * log_sigma, weights)
         steps = self.steps + 1
         mean = _BETA1 * self.moments[0] + (1 - _BETA1) * gradient
         square = _BETA2 * self.moments[1] + (1 - _BETA2) * gradient.square()
