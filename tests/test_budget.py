@@ -48,12 +48,32 @@ def test_a_fraction_keeps_its_share_and_learns_nothing(probs: list[float], share
     assert budget.after(probs, [1, -1]) is budget
 
 
+@given(probabilities, st.floats(0.01, 1), st.integers(1, 20))
+def test_a_fraction_is_capped_by_max_shots(probs: list[float], share: float, most: int) -> None:
+    assert Fraction(share, most).keep(probs) == min(most, Fraction(share).keep(probs))
+
+
+@given(probabilities, st.floats(0, 1), st.integers(1, 20))
+def test_rules_without_a_network_try_what_they_keep(probs: list[float], share: float, most: int) -> None:
+    for budget in (Fraction(max(share, 0.01), most), Threshold(share, most)):
+        assert budget.tries(probs) == budget.keep(probs)
+    assert Threshold(share, most).sigma_for(probs) == share
+    assert Fraction(max(share, 0.01)).sigma_for(probs) is None
+
+
 def test_rank_50_is_8_of_16() -> None:
     assert Fraction(0.5).keep([1 / 16] * 16) == 8
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Fraction(0), lambda: Fraction(1.5), lambda: Threshold(-0.1), lambda: Threshold(max_shots=0)]
+    "make",
+    [
+        lambda: Fraction(0),
+        lambda: Fraction(1.5),
+        lambda: Threshold(-0.1),
+        lambda: Threshold(max_shots=0),
+        lambda: Fraction(1, 0),
+    ],
 )
 def test_senseless_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError):

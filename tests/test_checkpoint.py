@@ -7,6 +7,7 @@ import torch
 from drike import checkpoint
 from drike.budget import Budget, Fraction, Threshold
 from drike.checkpoint import Checkpoint
+from drike.controllers import KINDS, Controller, untrained
 from drike.encoder import HashingEncoder
 from drike.pool import Pool
 from drike.retriever import FORMS, CheckpointError, Retriever
@@ -16,7 +17,7 @@ ENCODER = HashingEncoder()
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5)])
+@pytest.mark.parametrize("budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5), Fraction(1.0, 4)])
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path, form, budget: Budget) -> None:  # type: ignore[no-untyped-def]
     retriever = Retriever(ENCODER, form=form, seed=3)
     checkpoint.save(Checkpoint(retriever, budget, {"model": "m", "seed": 3}), tmp_path / "c")
@@ -103,3 +104,93 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
     checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold(), {}), tmp_path)
     with pytest.raises(CheckpointError, match="trained on features of"):
         checkpoint.load(tmp_path, encoder=HashingEncoder(64))
+
+
+# -- learned budgets -------------------------------------------------------------------------------------------------
+
+POOLS = Pool(CAPITALS[10:], ENCODER).candidates([case.edit for case in CAPITALS[:10]])
+
+
+def learned(kind: str) -> Controller:
+    """A controller that a few episodes have moved, with switches of its own."""
+    budget = untrained(kind, ENCODER, max_shots=9, quantile=0.8, learning_rate=0.3, flip="algorithm1", seed=4)
+    for candidates in POOLS:
+        budget = budget.after(Retriever(ENCODER).rank(candidates).probs, [1, 1, -1, -1, 1, -1], candidates)
+    assert budget.steps > 0
+    return budget
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_learned_budget_keeps_the_same_and_goes_on_learning_the_same(tmp_path: Path, kind: str) -> None:
+    budget, retriever = learned(kind), Retriever(ENCODER)
+    checkpoint.save(Checkpoint(retriever, budget), tmp_path)
+    loaded = checkpoint.load(tmp_path).budget
+    assert isinstance(loaded, Controller)
+    for name in ("steps", "max_shots", "quantile", "learning_rate", "flip"):
+        assert getattr(loaded, name) == getattr(budget, name)
+    for candidates in POOLS:
+        probs = retriever.rank(candidates).probs
+        assert loaded.sigma_for(probs, candidates) == budget.sigma_for(probs, candidates)
+        assert loaded.keep(probs, candidates) == budget.keep(probs, candidates)
+        loaded, budget = (one.after(probs, [1, -1], candidates) for one in (loaded, budget))
+        assert torch.equal(loaded.weights, budget.weights) and torch.equal(loaded.moments, budget.moments)
+
+
+def test_a_budget_without_weights_leaves_none_of_an_earlier_one(tmp_path: Path) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("scores")), tmp_path)
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
+    assert checkpoint.load(tmp_path).budget == Threshold()
+    assert not list(tmp_path.glob("budget.safetensors"))
+
+
+def test_a_learned_budget_may_have_an_encoder_of_its_own(tmp_path: Path) -> None:
+    other = HashingEncoder(64)
+    budget = untrained("query", other)
+    checkpoint.save(Checkpoint(Retriever(ENCODER), budget), tmp_path)
+    loaded = checkpoint.load(tmp_path).budget
+    assert isinstance(loaded, Controller) and loaded.encoder is not None and loaded.encoder.name == other.name
+
+
+def hurt(folder: Path, kind: str) -> None:
+    weights, budget = folder / "budget.safetensors", folder / "budget.json"
+    described = json.loads(budget.read_text())
+    match kind:
+        case "no weights":
+            weights.unlink()
+        case "torn weights":
+            weights.write_bytes(weights.read_bytes()[:-40])
+        case "weights of another moment":
+            other = folder.with_name("other")
+            checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query")), other)
+            (other / "budget.safetensors").replace(weights)
+        case "another edit of a byte":
+            content = bytearray(weights.read_bytes())
+            content[-1] ^= 1
+            weights.write_bytes(content)
+        case _:
+            edits: dict[str, dict[str, object]] = {
+                "reads nothing known": {"reads": ["mood"]},
+                "reads less": {"reads": ["scores"]},
+                "reads no list": {"reads": 3},
+                "quantile": {"quantile": 2.0},
+                "steps": {"steps": "many"},
+                "another size": {"dim": 12},
+                "a word too many": {"mood": 1},
+            }
+            budget.write_text(json.dumps(described | {"budget": described["budget"] | edits[kind]}))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "no weights", "torn weights", "weights of another moment", "another edit of a byte", "reads nothing known",
+        "reads less", "reads no list", "quantile", "steps", "another size", "a word too many",
+    ],
+)  # fmt: skip
+def test_a_damaged_learned_budget_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "c"
+    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query-context")), folder)
+    checkpoint.load(folder)
+    hurt(folder, kind)
+    with pytest.raises(CheckpointError, match=str(folder)):
+        checkpoint.load(folder)

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
+from drike.budget import Fraction
 from drike.checkpoint import load
 from drike.cli import main
 from drike.cli.editing import parse_fact
 from drike.cli.evaluating import make_editor
 from drike.cli.opening import UsageError, open_bench, open_past
+from drike.controllers import Controller
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.encoder import HashingEncoder
@@ -104,6 +106,29 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
 
 
+@pytest.mark.parametrize("budget", ["all", "scores-query", "query-context"])
+def test_a_run_with_another_budget_is_recorded_shown_and_restored(
+    budget: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    asked = ("train", *SMALL, "--edits", "8", "--test", "4", "--epochs", "1", "--max-shots", "12", "--budget", budget)
+    assert run(*asked, "--out", str(folder)) == 0
+    assert json.loads((folder / "run.json").read_text("utf-8"))["settings"]["budget"] == budget
+    [*_, line] = (folder / "episodes.jsonl").read_text("utf-8").splitlines()
+    episode = json.loads(line)
+    assert (episode["share"], episode["sigma"] is None) == ((1.0, True) if budget == "all" else (None, False))
+    restored = open_past(folder).trained.budget
+    assert isinstance(restored, Fraction if budget == "all" else Controller)
+    assert restored.max_shots == 12
+    assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
+    shots = {outcome.shots for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}
+    assert shots == {12} if budget == "all" else max(shots) <= 12
+    capsys.readouterr()
+    assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert ("(share 1.00)" if budget == "all" else "kept where p > sigma = ") in told
+
+
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = datasets.load(tinyfacts.rows_path()).cases[0]
     fact = f"{case.edit.query} -> {case.edit.target_new}"
@@ -186,6 +211,7 @@ REFUSED = {
     "no run": (["evaluate", "--run", "no-run"], "give a folder that drike train wrote", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
     "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross", 2),
+    "budget": (["train", *SMALL, "--budget", "maze"], "--budget must be threshold or all", 2),
     "flip": (["train", *SMALL, "--flip", "maze"], "--flip must be", 2),
     "retain": (["train", *SMALL, "--retain", "maze"], "retain must be headed or bare", 2),
     "template": (["evaluate", *SMALL, "--template", "maze"], "--template must be plain or chat", 2),

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from drike.budget import Threshold
+from drike.budget import Budget, Fraction, Threshold
+from drike.controllers import untrained
 from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
@@ -71,6 +73,17 @@ def test_an_explanation_agrees_with_the_prompt_and_with_the_budget() -> None:
     assert sorted(choice.nearness for choice in told.choices) == list(range(1, 17))
     kept = [choice.probability > 0.062 for choice in told.choices]
     assert [choice.kept for choice in told.choices] == kept or prompt.shots == 1
+
+
+def test_an_explanation_tells_each_budgets_cut() -> None:
+    def title(budget: Budget) -> str:
+        told = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
+        return next(line for line in told._repr_html_().split("<p>") if "policy" in line)
+
+    assert "the first 8 of 16 (share 0.50)" in title(Fraction(0.5))
+    assert "p &gt; sigma = 0.0100 (at most 4)" in title(Threshold(0.01, 4))
+    assert "(none is: the best one is kept)" in title(Threshold(0.9))
+    assert "p &gt; sigma = 0.0312" in title(untrained("scores", ENCODER))  # half of 1 / 16
 
 
 def test_an_explanation_reads_in_a_terminal_a_notebook_and_a_log() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from drike.checkpoint import Checkpoint
     from drike.checkpoint import load as load_checkpoint
     from drike.checkpoint import save as save_checkpoint
+    from drike.controllers import Controller
     from drike.datasets import load as load_dataset
     from drike.datasets.splits import draw as draw_split
     from drike.datasets.splits import parts as parts_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "drike.budget": ("Fraction", "Threshold"),
     "drike.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
+    "drike.controllers": ("Controller",),
     "drike.datasets": ("load_dataset",),
     "drike.datasets.splits": ("draw_split", "parts_of"),
     "drike.demonstrations": ("Demonstration", "Role"),
@@ -70,6 +72,7 @@ __all__ = [
     "Aspect",
     "BayesianReader",
     "Checkpoint",
+    "Controller",
     "Demonstration",
     "Edit",
     "EditCase",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drike.answers import first_line
-from drike.budget import Threshold
+from drike.budget import Fraction
 from drike.demonstrations import Demonstration, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
@@ -41,9 +41,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a query got its prompt: the edit applied, the pool in policy order, sigma's cut, the tokens, the answer.
+    """Why a query got its prompt: the edit applied, the pool in policy order, the budget's cut, the tokens, the answer.
 
-    `fixed` are the copies and updates, which are always shown; `choices` the retains, kept and cut.
+    `fixed` are the copies and updates, which are always shown; `choices` the retains, kept and cut. The cut is told by
+    `sigma` or by `share`; the other is None, and both are where no edit applies.
     """
 
     query: str
@@ -54,6 +55,7 @@ class Explanation:
     fixed: tuple[Demonstration, ...]
     choices: tuple[Choice, ...]
     sigma: float | None
+    share: float | None = None
 
     def __rich__(self) -> RenderableType:
         """For `rich.print` and the command line."""
@@ -105,11 +107,15 @@ class Explanation:
 
     def _title(self) -> str:
         title = "Retains, in the policy's order"
+        kept = sum(choice.kept for choice in self.choices)
+        if self.share is not None:
+            return f"{title}; kept: the first {kept} of {len(self.choices)} (share {self.share:.2f})"
         if self.sigma is None:
             return title
-        none = all(choice.probability <= self.sigma for choice in self.choices)
+        above = sum(choice.probability > self.sigma for choice in self.choices)
+        capped = f" (at most {kept})" if above > kept else ""
         return f"{title}; kept where p > sigma = {self.sigma:.4f}" + (
-            " (none is: the best one is kept)" if none else ""
+            capped if above else " (none is: the best one is kept)"
         )
 
     def _lines(self) -> list[str]:
@@ -178,7 +184,7 @@ class EditedModel:
         """The answer and why its prompt looks as it does."""
         edit = self.edit_for(query)
         choices: tuple[Choice, ...] = ()
-        sigma = None
+        sigma = share = None
         if edit is not None and isinstance(self.editor, IKE):
             selection = self.editor.fit(self.editor.select(edit), [query])
             [prompt] = self.editor.show(selection, [query])
@@ -194,12 +200,14 @@ class EditedModel:
                 )
                 for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
             )
-            sigma = self.editor.budget.sigma if isinstance(self.editor.budget, Threshold) else None
+            budget = self.editor.budget
+            sigma = budget.sigma_for(ranking.probs, pool)
+            share = budget.share if isinstance(budget, Fraction) else None
         else:
             prompt = self.prompt(query)
         [(text, tokens)] = complete(self.model, [prompt])
         fixed = tuple(d for d in prompt.demonstrations if d.role is not Role.RETAIN)
-        return Explanation(query, edit, prompt.text, first_line(text), tokens, fixed, choices, sigma)
+        return Explanation(query, edit, prompt.text, first_line(text), tokens, fixed, choices, sigma, share)
 
 
 def _words(text: str) -> set[str]:

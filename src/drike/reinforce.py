@@ -40,7 +40,9 @@ class Episode:
     """One rollout: an edit's retains in the order tried, what each earned, and the budget it leaves.
 
     order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: +1 or -1 for the first k, [k].
-    loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if nothing were shared; None if unknown.
+    loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if nothing were shared; None if unknown. kept: how
+    many the budget in force keeps; learned ones try one more. sigma: what the budget left asks of this edit's retains;
+    None where it asks no probability.
     """
 
     epoch: int
@@ -52,11 +54,18 @@ class Episode:
     budget: Budget
     prompt_tokens: int | None
     seconds: float
+    kept: int
+    sigma: float | None
 
     @property
     def k(self) -> int:
         """How many prefixes were tried."""
         return len(self.rewards)
+
+    @property
+    def success(self) -> bool:
+        """Whether the answer was right under the prompt that the budget would have given."""
+        return self.rewards[min(self.kept, self.k) - 1] > 0
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,8 @@ def rollout(
         raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
     began = time.perf_counter()
     p = [math.exp(log_p_i) for log_p_i in log_p.tolist()]  # as a ranking has them: sigma is compared with these
-    order, k = _choose(log_p.tolist(), p, budget, rng if switches.selection == "sample" else None)
+    draws = rng if switches.selection == "sample" else None
+    order, kept, k = _choose(log_p.tolist(), p, candidates, budget, draws)
     probs = [p[i] for i in order]
     if limit is not None:
         k = limit.fitting(k, lambda j: _prompts(candidates, order[:j], switches)[-1:])
@@ -148,25 +158,34 @@ def rollout(
     if switches.renormalise:
         steps = _over_what_is_left(log_p, order)[: len(rewards)]
     loss = -(torch.tensor(rewards, dtype=log_p.dtype) * steps).sum()  # L += -r log p_j, over j
-    after = budget.after(probs, rewards)  # sigma rises where r fell from +1 to -1
+    after = budget.after(probs, rewards, candidates)  # sigma rises where r fell from +1 to -1
+    sigma = after.sigma_for(probs, candidates)
     seconds = time.perf_counter() - began
-    return Episode(0, "", tuple(order), tuple(probs), tuple(rewards), loss.item(), after, tokens, seconds), loss
+    episode = Episode(
+        0, "", tuple(order), tuple(probs), tuple(rewards), loss.item(), after, tokens, seconds, kept, sigma
+    )
+    return episode, loss
 
 
 def _choose(
-    log_p: Sequence[float], p: Sequence[float], budget: Budget, rng: random.Random | None
-) -> tuple[list[int], int]:
-    """The order in which retains are tried, and how many: top-j by p, or with `rng` drawn without replacement."""
+    log_p: Sequence[float], p: Sequence[float], candidates: Candidates, budget: Budget, rng: random.Random | None
+) -> tuple[list[int], int, int]:
+    """The order in which retains are tried, how many of it are kept, and how many are tried.
+
+    Top-j by p, or with `rng` drawn without replacement.
+    """
     by_p = best_first(p)
-    most = budget.keep([p[i] for i in by_p])
+    ranked = [p[i] for i in by_p]
+    kept, tried = budget.keep(ranked, candidates), budget.tries(ranked, candidates)
     if rng is None:
-        return by_p, most
+        return by_p, kept, tried
     # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
     keys = [x - math.log(-math.log(max(rng.random(), 1e-300))) for x in log_p]
     order = best_first(keys)
-    sigma = budget.sigma if isinstance(budget, Threshold) else 0.0
+    sigma = budget.sigma_for(ranked, candidates) or 0.0
     admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))
-    return order, max(1, min(most, admitted))  # a draw at or below sigma is the stop action
+    drawn = max(1, min(kept, admitted))  # a draw at or below sigma is the stop action
+    return order, drawn, min(len(order), drawn + tried - kept)
 
 
 def _rewards(

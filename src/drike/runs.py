@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 
-from drike.budget import Threshold
+from drike.budget import Fraction
 from drike.edits import Aspect
 from drike.files import write_text
 from drike.metrics import Outcome
@@ -102,8 +102,5 @@ def read_outcomes(path: Path) -> list[Outcome]:
 
 def episode_record(episode: Episode) -> dict[str, object]:
     """An episode as a JSON line."""
-    record = asdict(episode)
-    record["k"] = episode.k
-    record["sigma"] = episode.budget.sigma if isinstance(episode.budget, Threshold) else None
-    del record["budget"]
-    return record
+    record = {field.name: getattr(episode, field.name) for field in fields(episode) if field.name != "budget"}
+    return record | {"k": episode.k, "share": episode.budget.share if isinstance(episode.budget, Fraction) else None}

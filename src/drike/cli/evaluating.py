@@ -43,7 +43,7 @@ from drike.models import Forgetful, LanguageModel, Measured, Usage
 from drike.pool import Pool
 from drike.reinforce import Switches
 from drike.report import as_markdown, costs, differences, published, table1
-from drike.retriever import CheckpointError, Retriever, Similarity
+from drike.retriever import CheckpointError, Similarity
 from drike.runs import saved, write_record
 
 PLAIN = ("unedited", "factprompt", "editcot", "ike")
@@ -178,8 +178,8 @@ def run_evaluation(
     cases = bench.parts.test
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
-    rankers = {id(editor.ranker): editor.ranker for editor in editors if isinstance(editor, IKE)}
-    warm(bench, cases, [ranker for ranker in rankers.values() if isinstance(ranker, Retriever)])
+    parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
+    warm(bench, cases, {id(part): part for part in parts}.values())
     outcomes: dict[str, list[Outcome]] = {}
     usages: dict[str, Usage] = {}
     for editor in editors:

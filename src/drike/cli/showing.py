@@ -23,7 +23,7 @@ from rich.table import Column
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from drike.budget import Threshold
+from drike.budget import Fraction, Threshold
 from drike.reinforce import Episode
 from drike.report import Table
 
@@ -92,13 +92,22 @@ def watch_training(episodes: Iterable[Episode], total: int, per_epoch: int) -> I
 
 
 def _figures(episodes: list[Episode]) -> tuple[str, ...]:
-    """ESR under the longest prompt tried, mean k, sigma, prompt tokens, model calls: of the episodes of one epoch."""
-    budget = episodes[-1].budget
+    """ESR under the budget's own prompt, mean k kept, sigma, prompt tokens, model calls: of one epoch's episodes."""
     tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
     return (
-        f"ESR {fmean(episode.rewards[-1] > 0 for episode in episodes):.3f}",
-        f"k {fmean(episode.k for episode in episodes):.2f}",
-        f"sigma {budget.sigma:.4f}" if isinstance(budget, Threshold) else "sigma n/a",
+        f"ESR {fmean(episode.success for episode in episodes):.3f}",
+        f"k {fmean(min(episode.kept, episode.k) for episode in episodes):.2f}",
+        _sigma(episodes),
         f"tokens {sum(tokens):,}" if tokens else "tokens n/a",
         f"calls {sum(episode.k for episode in episodes):,}",
     )
+
+
+def _sigma(episodes: list[Episode]) -> str:
+    """Where the budget cuts: the last sigma where edits share one, the mean where each has its own, or the share."""
+    budget = episodes[-1].budget
+    sigmas = [episode.sigma for episode in episodes[-1 if isinstance(budget, Threshold) else 0 :]]
+    known = [sigma for sigma in sigmas if sigma is not None]
+    if isinstance(budget, Fraction):
+        return f"share {budget.share:.0%}"
+    return f"sigma {fmean(known):.4f}" if known else "sigma n/a"

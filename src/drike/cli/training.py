@@ -12,7 +12,7 @@ import typer
 from torch import Tensor
 
 from drike import checkpoint, reinforce
-from drike.budget import Threshold
+from drike.budget import Budget, Flip, Fraction, Threshold
 from drike.checkpoint import Checkpoint
 from drike.cli.opening import (
     EMBEDDED,
@@ -31,16 +31,19 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console, draw, watch_training
+from drike.controllers import KINDS, Controller, untrained
 from drike.datasets.published import PUBLISHED
 from drike.demonstrations import Candidates
 from drike.edits import EditCase
-from drike.encoder import MINILM
+from drike.encoder import MINILM, TextEncoder
 from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Measured, Usage
 from drike.reinforce import Switches
 from drike.report import work
 from drike.retriever import FORMS, Retriever
 from drike.runs import append, episode_record, write_record
+
+BUDGETS = ("threshold", "all", "half", *KINDS)
 
 Data = Annotated[
     list[str],
@@ -82,10 +85,15 @@ def train(
     policy_encoder: Annotated[
         str | None, typer.Option("--policy-encoder", help="Encoder under the head; default --encoder")
     ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget",
+            help=f"How many retains are kept: threshold (the paper's), all or half, or learned: {', '.join(KINDS)}",
+        ),
+    ] = "threshold",
     max_shots: Annotated[int, typer.Option("--max-shots", min=1, help="K: most retains in a prompt")] = 16,
-    flip: Annotated[
-        str, typer.Option("--flip", help="Where sigma goes on a flip: offender or algorithm1")
-    ] = "offender",
+    flip: Annotated[str, typer.Option("--flip", help="Where a flip wants sigma: offender or algorithm1")] = "offender",
     selection: Annotated[str, typer.Option("--selection", help="top (Algorithm 1), or sample")] = "top",
     renormalise: Annotated[bool, typer.Option("--renormalise", help="log p_j over what is left of the pool")] = False,
     stop_on_flip: Annotated[
@@ -101,6 +109,7 @@ def train(
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     _one_of("--form", form, FORMS)
     _one_of("--flip", flip, ("offender", "algorithm1"))
+    _one_of("--budget", budget, BUDGETS)
     settings = {name: value for name, value in locals().items() if name != "out"}
     try:
         switches = Switches(selection, renormalise, stop_on_flip, retain, layout, own_copy)  # type: ignore[arg-type]
@@ -114,9 +123,9 @@ def train(
     described = describe_model(model, asked)
     record_run(folder, bench, described, settings)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
-    budget = Threshold(0.0, max_shots, flip)  # type: ignore[arg-type]
+    learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
     run_training(
-        folder, bench, asked, retriever, budget,
+        folder, bench, asked, retriever, learner,
         epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit_to(prompt_tokens, asked), seed=seed,
         described=described,
     )  # fmt: skip
@@ -128,7 +137,7 @@ def run_training(
     bench: Bench,
     model: LanguageModel,
     retriever: Retriever,
-    budget: Threshold,
+    budget: Budget,
     *,
     epochs: int,
     learning_rate: float,
@@ -146,7 +155,7 @@ def run_training(
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )
-    warm(bench, cases, [retriever])
+    warm(bench, cases, [retriever, budget])
     trained_on: dict[str, object] = {
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
@@ -159,7 +168,7 @@ def run_training(
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases)):
             # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
-            current, done, head = episode.budget, done + 1, _copy(retriever)  # type: ignore[assignment]
+            current, done, head = episode.budget, done + 1, _copy(retriever)
             append(folder / "episodes.jsonl", [episode_record(episode)])
             if done % len(cases) == 0:
                 checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
@@ -191,8 +200,20 @@ def _copy(retriever: Retriever) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in retriever.head.state_dict().items()}
 
 
-def warm(bench: Bench, cases: Sequence[EditCase], retrievers: Iterable[Retriever]) -> None:
-    """Encode all that retrievers will read in one go; say what stands in for probes, and what was passed over.
+def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
+    """An untrained budget by its name on the command line."""
+    match name:
+        case "threshold":
+            return Threshold(0.0, max_shots, flip)
+        case "all":
+            return Fraction(1.0, max_shots)
+        case "half":
+            return Fraction(0.5, max_shots)
+    return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
+
+
+def warm(bench: Bench, cases: Sequence[EditCase], parts: Iterable[object]) -> None:
+    """Encode all that retrievers and learned budgets will read in one go; say what stands in, and what was passed over.
 
     Batches are faster than pool by pool, and seconds per edit are then not the first look-up's.
     """
@@ -200,8 +221,9 @@ def warm(bench: Bench, cases: Sequence[EditCase], retrievers: Iterable[Retriever
         console.print(sentence, style="dim")
     candidates = bench.pool.candidates([case.edit for case in cases])
     _report_passed_over(candidates)
-    for retriever in retrievers:
-        retriever.encoder.encode(sorted({text for one in candidates for text in retriever.texts(one)}))
+    for part in parts:
+        if isinstance(part, Retriever | Controller) and part.encoder is not None:
+            part.encoder.encode(sorted({text for one in candidates for text in part.texts(one)}))
 
 
 def _report_passed_over(candidates: Sequence[Candidates]) -> None:

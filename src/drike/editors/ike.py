@@ -76,7 +76,7 @@ class IKE:
         """Candidates, ranking and cut of an edit; the same for all its queries."""
         [candidates] = self.pool.candidates([edit])
         ranking = self.ranker.rank(candidates)
-        return Selection(candidates, ranking, self.budget.keep(ranking.probs))
+        return Selection(candidates, ranking, self.budget.keep(ranking.probs, candidates))
 
     def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
         """The selection without the retains that would make a prompt longer than the limit."""

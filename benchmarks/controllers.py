@@ -1,0 +1,149 @@
+"""The paper's Table 6 on the embedded model: Threshold against the four learned budget controllers, several seeds.
+
+Each seed draws its own split and trains a fresh head with each budget by Algorithm 1, then evaluates on the test edits.
+Printed as Markdown: the table with the paper's figures (Llama-3.2-3B, 100 edits) beside ours, what each costs in
+training, paired differences to Threshold over all seeds, and the training epoch by epoch.
+
+    python benchmarks/controllers.py [--seeds 3] [--model embedded] [--quantile 0.95] > controllers.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from drike import datasets, tinyfacts
+from drike.budget import Budget, Threshold
+from drike.cli.opening import open_model
+from drike.controllers import KINDS, untrained
+from drike.datasets import splits
+from drike.editors.ike import IKE
+from drike.edits import EditCase
+from drike.encoder import TextEncoder, load_encoder
+from drike.evaluate import evaluate
+from drike.metrics import Outcome, summarise
+from drike.models import Forgetful, LanguageModel
+from drike.pool import Pool
+from drike.reinforce import train
+from drike.report import Table, as_markdown, differences, table1
+from drike.retriever import Retriever
+
+PAPER = {
+    "Threshold": (0.86, 0.71),
+    "scores": (0.81, 0.75),
+    "scores-query": (0.81, 0.69),
+    "query": (0.83, 0.65),
+    "query-context": (0.80, 0.67),
+}  # ESR, PC
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an episode tells the tables; a learned budget itself is too large to be kept 1,500 times."""
+
+    epoch: int
+    success: bool
+    kept: int
+    tried: int
+    sigma: float
+
+
+def trained(
+    model: LanguageModel, cases: Sequence[EditCase], pool: Pool, retriever: Retriever, budget: Budget, *, epochs: int
+) -> tuple[Budget, list[Step]]:
+    """Algorithm 1, and how it went."""
+    steps = []
+    for e in train(model, cases, pool, retriever, budget, epochs=epochs):
+        budget = e.budget
+        steps.append(Step(e.epoch, e.success, e.kept, e.k, e.sigma or 0.0))
+    return budget, steps
+
+
+def budget_of(name: str, encoder: TextEncoder, quantile: float, seed: int) -> Budget:
+    """An untrained budget by its name in `PAPER`."""
+    return untrained(name, encoder, quantile=quantile, seed=seed) if name in KINDS else Threshold()
+
+
+def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[Step]], title: str) -> Table:
+    """Table 6 with ours beside it, and what a prompt and a training episode cost."""
+    rows = []
+    for name, of_editor in outcomes.items():
+        found = summarise(of_editor)
+        ours = [table1([found], "").rows[0][column] for column in (2, 3, 4, 1)]
+        paper = [f"{value:.2f}" for value in PAPER[name]]
+        tried = fmean(step.tried for step in steps[name])
+        rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{tried:.2f}"))
+    header = ("Controller", "paper ESR", "paper PC", "ESR", "PC", "RR", "S", "retains/prompt", "prompts/episode")
+    notes = ("Brackets: 95 % bootstrap interval over cases. prompts/episode: asked in training.",)
+    return Table(title, header, tuple(rows), notes)
+
+
+def minus_threshold(outcomes: dict[str, list[Outcome]]) -> Table:
+    """Every learned controller against Threshold, on the same edits."""
+    found = {name: differences(outcomes[name], outcomes["Threshold"]) for name in outcomes if name in KINDS}
+    header = next(iter(found.values())).header[1:]
+    rows = tuple((name, *table.rows[0][1:]) for name, table in found.items())
+    return Table("Minus Threshold, paired", ("", *header), rows, ("An interval that excludes 0 is a difference.",))
+
+
+def epochs_table(runs: dict[str, list[Step]]) -> str:
+    """ESR under the budget's own cut, mean kept, and sigma in every epoch."""
+    last = max(step.epoch for of_run in runs.values() for step in of_run)
+    lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, last + 1)) + " |", "|---|" + "---|" * last]
+    for name, of_run in runs.items():
+        cells = []
+        for epoch in range(1, last + 1):
+            these = [step for step in of_run if step.epoch == epoch]
+            sigmas = sorted(step.sigma for step in these)
+            spread = f"{sigmas[len(sigmas) // 10]:.3f} to {sigmas[-1 - len(sigmas) // 10]:.3f}"
+            cells.append(
+                f"ESR {fmean(s.success for s in these):.2f}, kept {fmean(s.kept for s in these):.2f}, sigma {spread}"
+            )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the tables as Markdown; progress goes to standard error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--train", type=int, default=splits.TRAIN)
+    parser.add_argument("--test", type=int, default=splits.TEST)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--quantile", type=float, default=0.95)
+    options = parser.parse_args()
+    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    model, encoder = open_model(options.model), load_encoder()
+    outcomes: dict[str, list[Outcome]] = {}
+    steps: dict[str, list[Step]] = {}
+    runs: dict[str, list[Step]] = {}
+    for seed in range(options.seeds):
+        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=options.train, test=options.test, seed=seed)
+        parts = splits.parts(split, dataset)
+        pool = Pool(parts.demonstrations, encoder, seed=seed)
+        for name in PAPER:
+            if isinstance(model, Forgetful):
+                model.forget()
+            retriever = Retriever(encoder, seed=seed)
+            budget = budget_of(name, encoder, options.quantile, seed)
+            began = time.perf_counter()
+            budget, run = trained(model, parts.train, pool, retriever, budget, epochs=options.epochs)
+            seconds = time.perf_counter() - began
+            editor = IKE(name, pool, retriever, budget)
+            outcomes.setdefault(name, []).extend(evaluate(editor, model, parts.test))
+            runs[f"{name}, seed {seed}"] = run
+            steps.setdefault(name, []).extend(run)
+            print(f"  {name}, seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)
+    title = f"{options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
+    print(as_markdown(beside_the_paper(outcomes, steps, title)))
+    print(as_markdown(minus_threshold(outcomes)))
+    print(f"sigma: from the lowest to the highest tenth of the epoch's edits.\n\n{epochs_table(runs)}")
+
+
+if __name__ == "__main__":
+    main()
