@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import CAPITALS
 
 from drike.budget import Fraction, Threshold
 from drike.edited import EditedModel
@@ -20,6 +19,7 @@ from drike.pool import Pool
 from drike.prompts import Prompt
 from drike.reinforce import train
 from drike.retriever import Retriever, Similarity
+from worlds import CAPITALS
 
 
 def words(prompts: Sequence[str]) -> list[int]:

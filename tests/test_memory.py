@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from zoo import TREES, gpt2, llama
 
 from drike.models.memory import bytes_to_keep, free_bytes, kept_bytes, tokens_that_fit
+from zoo import TREES, gpt2, llama
 
 
 @pytest.mark.parametrize("name", ["Llama", "Gemma 2", "GPT-2", "GPT-J", "OPT"])
