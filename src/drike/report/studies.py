@@ -1,0 +1,95 @@
+"""Case studies as tables and prompts as labelled blocks, for the terminal and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drike.casestudy import CaseStudy, Effect, Reply, Retain, Side
+from drike.edits import Aspect
+from drike.prompts import Prompt
+from drike.report.tables import Table
+
+RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
+_EFFECT = (
+    "effect: what having the retain changes in the target's log-probability (nats, mean over the probes): for kept "
+    "ones measured by leaving it out, for cut ones by putting it in. flips: probes right only with it (+), or only "
+    "without it (-)."
+)
+
+
+def title(study: CaseStudy) -> str:
+    """The edit a study is about."""
+    edit = study.case.edit
+    was = "" if edit.target_true is None else f" (was {edit.target_true})"
+    return f"Case {study.case.case_id}: {edit.query} -> {edit.target_new}{was}"
+
+
+def tables(study: CaseStudy) -> Iterator[Table]:
+    """The answers, then every editor's retains."""
+    yield _answers(study)
+    for side in study.sides:
+        yield _retains(study, side)
+
+
+def prompt_blocks(prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    """A prompt's text in its blocks, each with its role; the edit's own lines at the end have the role "edit"."""
+    texts = prompt.text.split("\n\n")
+    roles = [demonstration.role.value for demonstration in prompt.demonstrations]
+    return tuple((roles[i] if i < len(roles) else "edit", text) for i, text in enumerate(texts))
+
+
+def _answers(study: CaseStudy) -> Table:
+    rows = tuple(
+        (
+            probe.query,
+            probe.aspect.value,
+            probe.target,
+            _said(study.before[i]),
+            *(_said(side.replies[i]) for side in study.sides),
+        )
+        for i, probe in enumerate(study.case.probes)
+    )
+    header = ("query", "aspect", "right answer", "before", *(side.editor for side in study.sides))
+    note = f"{RIGHT} right, {WRONG} wrong; in brackets the log-probability of the right answer, in nats."
+    return Table(f"Answers of {study.model}", header, rows, (note,), wide=True)
+
+
+def _said(reply: Reply) -> str:
+    sure = "" if reply.logprob is None else f" [{reply.logprob:.2f}]"
+    return f"{RIGHT if reply.correct else WRONG} {reply.text or '(nothing)'}{sure}"
+
+
+def _retains(study: CaseStudy, side: Side) -> Table:
+    present = [aspect for aspect in Aspect if any(study.of(aspect))]
+    rows = tuple(
+        (
+            f"{one.demonstration.query} {one.demonstration.answer}",
+            str(one.rank), str(one.nearness), f"{one.similarity:.3f}", f"{one.probability:.4f}",
+            "kept" if one.kept else "cut",
+            *(_mean(one.effect, study.of(aspect)) for aspect in present),
+            _flips(study, one),
+        )
+        for one in side.retains
+    )  # fmt: skip
+    rule = "" if side.sigma is None else f", kept where p > sigma = {side.sigma:.4f}"
+    if side.sigma is not None and all(one.probability <= side.sigma for one in side.retains):
+        rule += " (none is: the best one is kept)"
+    kept = sum(one.kept for one in side.retains)
+    header = ("retain", "rank", "nearness", "cosine", "p", "", *(f"effect on {a.value}" for a in present), "flips")
+    return Table(f"{side.editor}: {kept} of {len(side.retains)} retains{rule}", header, rows, (_EFFECT,))
+
+
+def _mean(effect: Effect, which: tuple[bool, ...]) -> str:
+    mean = effect.mean(which)
+    return "n/a" if mean is None else f"{mean:+.2f}"
+
+
+def _flips(study: CaseStudy, retain: Retain) -> str:
+    """Which aspects' probes a retain turns right or wrong."""
+    told = []
+    for sign, flipped in (("+", retain.effect.gained), ("-", retain.effect.lost)):
+        for aspect in Aspect:
+            count = sum(yes and of for yes, of in zip(flipped, study.of(aspect), strict=True))
+            if count:
+                told.append(f"{sign}{count} {aspect.value}")
+    return ", ".join(told) or "none"
