@@ -48,8 +48,8 @@ def as_script(data: object) -> str:
 def _cases(group: int, run: Run, editors: dict[str, int], strings: dict[str, int]) -> list[list[object]]:
     """A run's cases, in the order they were tested."""
     by_case: dict[str, list[list[Outcome]]] = {}
-    for outcomes in run.outcomes.values():
-        for case_id, of_case in groupby(outcomes, key=lambda outcome: outcome.case_id):
+    for editor in sorted(run.outcomes, key=editors.__getitem__):
+        for case_id, of_case in groupby(run.outcomes[editor], key=lambda outcome: outcome.case_id):
             by_case.setdefault(case_id, []).append(list(of_case))
 
     def at(text: str | None) -> int:

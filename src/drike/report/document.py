@@ -24,7 +24,6 @@ from drike.report.tables import (
     costs,
     difference_row,
     shown,
-    table1,
 )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from statistics import fmean, stdev
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -27,7 +29,7 @@ _INK, _MUTED, _LINE = "#0a0b01", "#0a0b02", "#0a0b03"
 _SERIES = tuple(f"#0a0b1{i}" for i in range(8))
 _VARIABLES = {_INK: "ink", _MUTED: "muted", _LINE: "line"} | {colour: f"c{i}" for i, colour in enumerate(_SERIES)}
 _MARKERS = "osD^vPX*"
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "font.size": 10, "axes.edgecolor": _LINE, "axes.labelcolor": _INK, "text.color": _INK,
     "xtick.color": _MUTED, "ytick.color": _MUTED, "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": _LINE, "grid.linewidth": 0.6,
@@ -59,17 +61,17 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure:
                     continue
                 y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
                 axes.plot([one.low, one.high], [y, y], color=_SERIES[i % 8], linewidth=2.2, solid_capstyle="round")
-                label = group.label if editor == next(iter(group.summaries)) else None
+                label = _plain(group.label) if editor == next(iter(group.summaries)) else None
                 axes.plot(one.value, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=6, label=label)
                 told.append(f"{_named(group, groups)}{editor} {one.value:.2f} from {one.low:.2f} to {one.high:.2f}")
-        axes.set_yticks(range(len(editors)), editors)
+        axes.set_yticks(range(len(editors)), [_plain(editor) for editor in editors])
         axes.set_ylim(len(editors) - 0.5, -0.5)
         axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="y", visible=False)
         _legend(axes, groups)
 
     height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups)) + (0.2 * len(groups) if len(groups) > 1 else 0)
-    svg = _svg(draw, f"{metric}", (4.0, height))
+    svg = _svg(draw, metric, (3.2, height))
     return Figure(svg, f"{metric} with 95 % intervals", f"{metric} by editor, with 95 % intervals: {'; '.join(told)}.")
 
 
@@ -89,21 +91,15 @@ def pareto(group: Group) -> Figure:
 
     def draw(axes: Axes) -> None:
         axes.plot([x for x, _, _ in front], [y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
-        taken: list[tuple[float, float]] = []
-        widest = max((x for x, _, _ in points), default=1.0)
-        for i, (tokens, s, editor) in enumerate(points):
-            y, low, high = s.value or 0.0, s.low or 0.0, s.high or 0.0
-            axes.plot([tokens, tokens], [low, high], color=_SERIES[i % 8], linewidth=1.6)
-            axes.plot(tokens, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=7)
-            at = y
-            while any(abs(at - other) < 0.055 and abs(tokens - x) < 0.3 * widest for x, other in taken):
-                at -= 0.055
-            taken.append((tokens, at))
-            right = tokens > 0.7 * widest
-            axes.annotate(editor, (tokens, at), (-7 if right else 7, 0), textcoords="offset points", va="center",
-                          ha="right" if right else "left", fontsize=9)  # fmt: skip
-        axes.set_xlim(0, 1.08 * widest)
-        axes.set_ylim(0, 1.02)
+        widest = 1.08 * max((x for x, _, _ in points), default=1.0)
+        bars = [(x / widest - 0.02, s.low or 0.0, x / widest + 0.02, s.high or 0.0) for x, s, _ in points]
+        labels = _places([(x / widest, s.value or 0.0, editor) for x, s, editor in points], bars)
+        for i, ((tokens, s, editor), (at, y)) in enumerate(zip(points, labels, strict=True)):
+            axes.plot([tokens, tokens], [s.low or 0.0, s.high or 0.0], color=_SERIES[i % 8], linewidth=1.6)
+            axes.plot(tokens, s.value or 0.0, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=7)
+            axes.text(at * widest, y, _plain(editor), va="center", fontsize=9, color=_SERIES[i % 8])
+        axes.set_xlim(0, widest)
+        axes.set_ylim(0, 1)
         axes.set_xlabel("prompt tokens")
         axes.set_ylabel("S")
 
@@ -111,6 +107,31 @@ def pareto(group: Group) -> Figure:
     unbeaten = ", ".join(editor for *_, editor in front)
     alt = f"S against mean prompt tokens: {told}. Not beaten in both: {unbeaten}."
     return Figure(_svg(draw, group.label, (5.2, 3.5)), f"S against prompt tokens, {group.label}", alt)
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _places(points: Sequence[tuple[float, float, str]], bars: Sequence[_Box]) -> list[tuple[float, float]]:
+    """Where labels begin, in shares of the axes: beside their point, where they cover no bar and no other label."""
+    taken, places = list(bars), []
+    for x, y, label in points:
+        width, height = 0.0175 * len(label), 0.06
+        tries = [
+            (at, y + step * height)
+            for step in (0, -1, 1, -2, 2, -3, 3, -4, 4)
+            for at in (x + 0.025, x - 0.025 - width, x - width / 2)
+        ]
+        boxes = [(at, up - height / 2, at + width, up + height / 2) for at, up in tries]
+        free = [box for box in boxes if box[0] >= 0 and box[2] <= 1.02 and not any(_overlap(box, o) for o in taken)]
+        box = (free or boxes)[0]
+        taken.append(box)
+        places.append((box[0], (box[1] + box[3]) / 2))
+    return places
+
+
+def _overlap(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
@@ -139,13 +160,14 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
     def draw(axes: Axes) -> None:
         seen: set[int] = set()
         for i, _, points in lines:
-            label = None if i in seen else groups[i].label
+            label = None if i in seen else _plain(groups[i].label)
             seen.add(i)
             axes.plot(*zip(*points, strict=True), f"{_MARKERS[i % 8]}-", color=_SERIES[i % 8], markersize=4,
                       label=label)  # fmt: skip
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(low, 0 if low >= 0 else low), 1.03 if curve == "ESR" else high * 1.05 if high > 0 else high)
+        ys = [y for *_, points in lines for _, y in points]
+        low, high = min(0.0, *ys) * 1.05, max(*ys, 0.0) * 1.05 or 1.0
+        axes.set_ylim(low, 1.03 if curve == "ESR" else high)
         axes.set_xlabel("epoch")
         axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.6g}")
         _legend(axes, groups)
@@ -155,7 +177,7 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
         for i, seed, points in lines
     )
     title = f"{curve} by epoch"
-    return Figure(_svg(draw, title, (4.0, 2.5)), f"{title}: {what}", f"{title}: {what}. {told}.")
+    return Figure(_svg(draw, title, (3.2, 2.2)), what.capitalize(), f"{title}: {what}. {told}.")
 
 
 def budget(group: Group, editor: str) -> Figure:
@@ -165,12 +187,10 @@ def budget(group: Group, editor: str) -> Figure:
 
     def draw(axes: Axes) -> None:
         axes.bar(range(most + 1), [counts.count(k) for k in range(most + 1)], color=_SERIES[0], width=0.8)
-        top = axes.get_ylim()[1]
         for i, paper in enumerate(RETAIN_BUDGETS):
             axes.axvline(paper.mean, color=_MUTED, linestyle=":", linewidth=1.4)
-            axes.annotate(f"{paper.model}: {paper.mean:.2f}", (paper.mean, top), (5, -8 - 14 * i),
-                          textcoords="offset points", fontsize=9, va="top")  # fmt: skip
-        axes.set_ylim(0, top * 1.05)
+            axes.text(0.99, 0.97 - 0.09 * i, f"{paper.model}: {paper.mean:.2f}", transform=axes.transAxes, fontsize=9,
+                      ha="right", va="top")  # fmt: skip
         axes.set_xlim(0.3, most + 0.7)
         axes.set_xlabel("retains kept")
         axes.set_ylabel("test edits")
@@ -214,14 +234,22 @@ def _legend(axes: Axes, groups: Sequence[Group]) -> None:
 
 def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) -> str:
     """An SVG element of what `draw` draws, `size` in inches; its ids are unlike those of other figures on the page."""
-    with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, "svg.hashsalt": title}):
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # letters are the page's to draw, not matplotlib's
+        mpl.rcdefaults()  # a user's own style would change the bytes
+        mpl.rcParams.update({**_STYLE, "svg.hashsalt": _plain(title)})
         canvas = Canvas(figsize=size, facecolor="none")
         axes = canvas.add_subplot(facecolor="none")
         draw(axes)
-        axes.set_title(title)
+        axes.set_title(_plain(title))
         stream = StringIO()
         canvas.savefig(stream, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
     return _themed(stream.getvalue())
+
+
+def _plain(text: str) -> str:
+    """Text that a drawing can hold: names come from files, and may hold anything."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _themed(svg: str) -> str:
@@ -229,9 +257,14 @@ def _themed(svg: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     prefix = f"f{hashlib.sha256(svg.encode()).hexdigest()[:8]}-"
     svg = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\1{prefix}", svg)
-    svg = re.sub(r'<svg\b[^>]*?(viewBox="[^"]*")[^>]*>', r"<svg \1>", svg, count=1)
+    svg = re.sub(r'<svg\b[^>]*?(viewBox="[\d.]+ [\d.]+ ([\d.]+) [^"]*")[^>]*>', _sized, svg, count=1)
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
     for colour, name in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{name})")
     return svg.replace("xlink:href", "href").strip()
+
+
+def _sized(root: re.Match[str]) -> str:
+    """The root element in the size it was drawn for, a little larger since screens are not print."""
+    return f'<svg {root[1]} width="{float(root[2]) * 1.25:.0f}">'

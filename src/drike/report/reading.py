@@ -27,7 +27,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
     Raises RunError, one sentence with folder and remedy.
     """
-    evaluated = {_trained_by(folder, _record(folder)) for folder in folders}
+    evaluated = {_trained_by(folder, _record(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
     runs = []
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         if not any((folder / "outcomes").glob("*.jsonl")) and folder in evaluated:
@@ -80,13 +80,14 @@ def _record(folder: Path) -> dict[str, Any]:
         ) from problem
     except ValueError as problem:
         raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
-    parts = {"settings": dict, "model": dict, "data_fingerprint": str}
-    missing = [name for name, kind in parts.items() if not isinstance(record, dict) or type(record.get(name)) != kind]
-    settings = {} if missing else record["settings"]
-    missing += [name for name, kind in {"model": str, "seed": int}.items() if type(settings.get(name)) != kind]
+    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
+    found: dict[str, Any] = record if isinstance(record, dict) else {}
+    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
+    settings = {} if missing else found["settings"]
+    missing += [name for name, kind in {"model": str, "seed": int}.items() if not isinstance(settings.get(name), kind)]
     if missing:
         raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
-    return record
+    return found
 
 
 def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:

@@ -10,11 +10,12 @@ from drike.prompts import Prompt
 from drike.report.tables import Table
 
 RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
-_EFFECT = (
-    "effect: what having the retain changes in the target's log-probability (nats, mean over the probes): for kept "
-    "ones measured by leaving it out, for cut ones by putting it in. flips: probes right only with it (+), or only "
-    "without it (-)."
+_NOTES = (
+    "near: rank by similarity. rewrite, paraphr., neighb.: what having the retain changes in the log-probability of "
+    "the right answer (nats, mean over probes); measured by leaving out what was kept and putting in what was cut.",
+    "flips: rewrite, paraphrase and neighbour probes that are right only with it (+) or only without it (-).",
 )
+_SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
 
 
 def title(study: CaseStudy) -> str:
@@ -64,19 +65,21 @@ def _retains(study: CaseStudy, side: Side) -> Table:
     rows = tuple(
         (
             f"{one.demonstration.query} {one.demonstration.answer}",
-            str(one.rank), str(one.nearness), f"{one.similarity:.3f}", f"{one.probability:.4f}",
             "kept" if one.kept else "cut",
+            str(one.rank),
+            str(one.nearness),
+            f"{one.probability:.4f}",
             *(_mean(one.effect, study.of(aspect)) for aspect in present),
             _flips(study, one),
         )
         for one in side.retains
-    )  # fmt: skip
+    )
     rule = "" if side.sigma is None else f", kept where p > sigma = {side.sigma:.4f}"
     if side.sigma is not None and all(one.probability <= side.sigma for one in side.retains):
         rule += " (none is: the best one is kept)"
     kept = sum(one.kept for one in side.retains)
-    header = ("retain", "rank", "nearness", "cosine", "p", "", *(f"effect on {a.value}" for a in present), "flips")
-    return Table(f"{side.editor}: {kept} of {len(side.retains)} retains{rule}", header, rows, (_EFFECT,))
+    header = ("retain", "", "rank", "near", "p", *(_SHORT[aspect] for aspect in present), "flips")
+    return Table(f"{side.editor}: {kept} of {len(side.retains)} retains{rule}", header, rows, _NOTES)
 
 
 def _mean(effect: Effect, which: tuple[bool, ...]) -> str:
@@ -91,5 +94,5 @@ def _flips(study: CaseStudy, retain: Retain) -> str:
         for aspect in Aspect:
             count = sum(yes and of for yes, of in zip(flipped, study.of(aspect), strict=True))
             if count:
-                told.append(f"{sign}{count} {aspect.value}")
-    return ", ".join(told) or "none"
+                told.append(f"{sign}{count}{aspect.value[0]}")
+    return " ".join(told) or "-"
