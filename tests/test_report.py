@@ -285,17 +285,14 @@ def test_a_report_is_the_same_bytes_twice(demo: Path, tmp_path: Path) -> None:
 
 
 def test_a_report_has_all_its_parts(copy: Path) -> None:
-    demo = copy
-    assert cli("report", str(demo)) == 0
-    page = Page((demo / "report.html").read_text("utf-8"))
+    assert cli("report", str(copy)) == 0
+    page = Page((copy / "report.html").read_text("utf-8"))
     sections = [section["id"] for section in page.all("section")]
-    assert sections == ["summary", "paper", "differences", "training", "budget", "runs", "cases"], (
-        "no tokens, no Pareto"
-    )
-    text = (demo / "report.md").read_text("utf-8")
+    assert sections == ["summary", "paper", "differences", "cost", "training", "budget", "runs", "cases"]
+    text = (copy / "report.md").read_text("utf-8")
     for expected in ("Table 1 of the paper", "Table 2 of the paper", "DR-IKE minus IKE", "| 2 |", "0.775", "3.02"):
         assert expected in text
-    assert (demo / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table"))
+    assert (copy / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table"))
 
 
 def test_the_page_holds_every_outcome(demo: Path) -> None:

@@ -70,8 +70,8 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure:
         axes.grid(axis="y", visible=False)
         _legend(axes, groups)
 
-    height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups)) + (0.2 * len(groups) if len(groups) > 1 else 0)
-    svg = _svg(draw, metric, (3.2, height))
+    height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups))
+    svg = _svg(draw, metric, (2.6, height))
     return Figure(svg, f"{metric} with 95 % intervals", f"{metric} by editor, with 95 % intervals: {'; '.join(told)}.")
 
 
@@ -89,15 +89,22 @@ def pareto(group: Group) -> Figure:
             best = s.value
             front.append((tokens, s.value, editor))
 
+    names = [editor for *_, editor in points]
+    families = list(dict.fromkeys(_family(name) for name in names))
+
     def draw(axes: Axes) -> None:
         axes.plot([x for x, _, _ in front], [y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
         widest = 1.08 * max((x for x, _, _ in points), default=1.0)
-        bars = [(x / widest - 0.02, s.low or 0.0, x / widest + 0.02, s.high or 0.0) for x, s, _ in points]
-        labels = _places([(x / widest, s.value or 0.0, editor) for x, s, editor in points], bars)
-        for i, ((tokens, s, editor), (at, y)) in enumerate(zip(points, labels, strict=True)):
-            axes.plot([tokens, tokens], [s.low or 0.0, s.high or 0.0], color=_SERIES[i % 8], linewidth=1.6)
-            axes.plot(tokens, s.value or 0.0, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=7)
-            axes.text(at * widest, y, _plain(editor), va="center", fontsize=9, color=_SERIES[i % 8])
+        bars = [(x / widest - 0.015, s.low or 0.0, x / widest + 0.015, s.high or 0.0) for x, s, _ in points]
+        places = _places([(x / widest, s.value or 0.0, _label(name, names)) for x, s, name in points], bars)
+        for (tokens, s, name), (at, y) in zip(points, places, strict=True):
+            i = families.index(_family(name)) % 8
+            axes.plot([tokens, tokens], [s.low or 0.0, s.high or 0.0], color=_SERIES[i], linewidth=1.6)
+            axes.plot(tokens, s.value or 0.0, _MARKERS[i], color=_SERIES[i], markersize=7)
+            axes.text(at * widest, y, _plain(_label(name, names)), va="center", fontsize=9, color=_SERIES[i])
+        for i, family in enumerate(families):
+            swept = [(x, s.value or 0.0) for x, s, name in points if _family(name) == family]
+            axes.plot(*zip(*swept, strict=True), color=_SERIES[i % 8], linewidth=0.8)
         axes.set_xlim(0, widest)
         axes.set_ylim(0, 1)
         axes.set_xlabel("prompt tokens")
@@ -107,6 +114,17 @@ def pareto(group: Group) -> Figure:
     unbeaten = ", ".join(editor for *_, editor in front)
     alt = f"S against mean prompt tokens: {told}. Not beaten in both: {unbeaten}."
     return Figure(_svg(draw, group.label, (5.2, 3.5)), f"S against prompt tokens, {group.label}", alt)
+
+
+def _family(editor: str) -> str:
+    """Editors of one family ("DR-IKE sigma 0.05") share a colour and are joined."""
+    return editor.partition(" ")[0]
+
+
+def _label(editor: str, editors: Sequence[str]) -> str:
+    """What tells an editor from its family; its whole name where it stands for the family or alone."""
+    family, _, rest = editor.partition(" ")
+    return rest if rest and any(_family(other) == family for other in editors if other != editor) else editor
 
 
 _Box = tuple[float, float, float, float]
@@ -119,11 +137,12 @@ def _places(points: Sequence[tuple[float, float, str]], bars: Sequence[_Box]) ->
         width, height = 0.0175 * len(label), 0.06
         tries = [
             (at, y + step * height)
-            for step in (0, -1, 1, -2, 2, -3, 3, -4, 4)
+            for step in (0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7)
             for at in (x + 0.025, x - 0.025 - width, x - width / 2)
         ]
         boxes = [(at, up - height / 2, at + width, up + height / 2) for at, up in tries]
-        free = [box for box in boxes if box[0] >= 0 and box[2] <= 1.02 and not any(_overlap(box, o) for o in taken)]
+        inside = [box for box in boxes if min(box) >= 0 and max(box) <= 1.02]
+        free = [box for box in inside if not any(_overlap(box, other) for other in taken)]
         box = (free or boxes)[0]
         taken.append(box)
         places.append((box[0], (box[1] + box[3]) / 2))
@@ -168,7 +187,6 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
         ys = [y for *_, points in lines for _, y in points]
         low, high = min(0.0, *ys) * 1.05, max(*ys, 0.0) * 1.05 or 1.0
         axes.set_ylim(low, 1.03 if curve == "ESR" else high)
-        axes.set_xlabel("epoch")
         axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.6g}")
         _legend(axes, groups)
 
@@ -229,7 +247,7 @@ def _named(group: Group, groups: Sequence[Group]) -> str:
 
 def _legend(axes: Axes, groups: Sequence[Group]) -> None:
     if len(groups) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), borderaxespad=0)
+        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, 0.0))
 
 
 def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) -> str:

@@ -88,7 +88,7 @@ class Block:
 def beside(paper: PaperTable, ours: Iterable[Block], what: str = "Editor") -> Table:
     """Our rows in the columns of one of the paper's tables, and the published rows below them."""
     rows: list[tuple[str, ...]] = []
-    for block in ours:
+    for block in (block for block in ours if block.rows):
         rows.append((f"Measured: {block.heading}",))
         for name, summary, seconds in block.rows:
             cells = (f"{seconds:.3f}" if c == "s/query" else shown(_of(summary, c)) for c in paper.columns)
