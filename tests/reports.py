@@ -50,6 +50,7 @@ def run_of(
     cases: int = 12,
     hostile: str = "",
     scores: bool = True,
+    neighbours: int = 3,
     **settings: str,
 ) -> Run:
     """A run on cases of its seed; seeds share some cases."""
@@ -63,7 +64,7 @@ def run_of(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},
         identity={"dtype": "float32"},
-        test=ids, outcomes={name: outcomes_of(name, ids, hostile=hostile, scores=scores) for name in editors},
+        test=ids, outcomes={name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors},
         steps=steps, training_edits=6, started="today", versions={"drike": "0.1.0"},
     )  # fmt: skip
 
