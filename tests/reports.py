@@ -34,7 +34,7 @@ def outcomes_of(
                         answer=f"said {n}{hostile}" if n % 3 == 0 or not scores else None, matched=None, exact=None,
                         prefers=correct if scores else None, magnitude=(0.5 if correct else -0.5) if scores else None,
                         nats=(1.25 if correct else -2.5) if scores else None, margin=1.0 if scores else None,
-                        shots=(n % 4) + 1 if editor == "DR-IKE" else 16 if editor == "IKE" else 0,
+                        pruned=0, shots=(n % 4) + 1 if editor == "DR-IKE" else 16 if editor == "IKE" else 0,
                         prompt_tokens=TOKENS.get(editor, 400) + n % 7, calls=1, seconds=0.25,
                     )
                 )  # fmt: skip
@@ -64,7 +64,10 @@ def run_of(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},
         identity={"dtype": "float32"},
-        test=ids, outcomes={name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors},
+        test=ids,
+        outcomes={
+            name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors
+        },
         steps=steps, training_edits=6, started="today", versions={"drike": "0.1.0"},
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from drike.cli import main
 from drike.editors.ike import IKE, arrange
 from drike.edits import Aspect
 from drike.encoder import HashingEncoder
+from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Question, judge
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.pool import Pool
@@ -130,3 +131,16 @@ def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pyt
     run("report", folder, "--case", "62")
     page = (tmp_path / "demo" / "report.html").read_text("utf-8")
     assert '<section id="studies"' in page and "Prompts side by side" in page and '<pre class="update">' in page
+
+
+def test_what_does_not_fit_is_neither_shown_nor_asked() -> None:
+    limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
+    editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
+    writer = ScriptedWriter(confused_by_many)
+    [side] = study(writer, CASE, [editor]).sides
+    kept = sum(one.kept for one in side.retains)
+    assert 0 < kept < len(side.retains) == kept + side.prompt.pruned
+    assert all((one.effect is not None) == one.kept for one in side.retains), "one more does not fit"
+    assert max(len(prompt.split()) for prompt in writer.prompts) <= 330
+    [table] = [t for t in shown.tables(study(writer, CASE, [editor])) if t.title.startswith("IKE")]
+    assert [row[1] for row in table.rows] == ["kept"] * kept + ["pruned"] * side.prompt.pruned

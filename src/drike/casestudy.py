@@ -49,7 +49,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Retain:
-    """A retain of the pool: `rank` is the editor's, `nearness` the rank by similarity, both from 1."""
+    """A retain of the pool: `rank` is the editor's, `nearness` the rank by similarity, both from 1.
+
+    effect: None where the prompts with it would be longer than the editor's limit.
+    """
 
     rank: int
     nearness: int
@@ -57,12 +60,15 @@ class Retain:
     similarity: float
     kept: bool
     demonstration: Demonstration
-    effect: Effect
+    effect: Effect | None
 
 
 @dataclass(frozen=True)
 class Side:
-    """One editor's part. prompt: of the edit's own query. sigma: its threshold; None if it has none."""
+    """One editor's part.
+
+    prompt: of the edit's own query; it says how many retains were pruned to fit. sigma: None where there is none.
+    """
 
     editor: str
     prompt: Prompt
@@ -91,37 +97,40 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
     (1 + editors x (1 + n)) x probes prompts, n being the pool's size, in one call; a model that scores writes the
     answers under the unchanged prompts in a second one.
     """
-    chosen = [(editor, editor.select(case.edit)) for editor in editors]
-    versions: list[list[Prompt]] = [[bare(probe.query) for probe in case.probes]]
-    for editor, selection in chosen:
-        versions += _versions(editor, selection, [probe.query for probe in case.probes])
+    queries = [probe.query for probe in case.probes]
+    chosen = [(editor, editor.fit(editor.select(case.edit), queries)) for editor in editors]
+    tried = [list(_versions(editor, selection, queries)) for editor, selection in chosen]
+    versions = [[bare(query) for query in queries], *(prompts for of_editor in tried for prompts in of_editor)]
     questions = [
         Question(prompt, probe.target)
         for prompts in versions
-        for prompt, probe in zip(prompts, case.probes, strict=True)
+        for prompt, probe in zip(prompts, case.probes if prompts else (), strict=True)
     ]
     verdicts = iter(judge(model, questions))
     judged = [[next(verdicts) for _ in prompts] for prompts in versions]
-    at, bases = 1, [0]
-    for _, selection in chosen:
-        bases.append(at)
-        at += 1 + len(selection.ranking.retains)
-    replies = _replies(model, [versions[base] for base in bases], [judged[base] for base in bases])
+    at = [1 + sum(map(len, tried[:i])) for i in range(len(tried))]
+    replies = _replies(model, [versions[i] for i in (0, *at)], [judged[i] for i in (0, *at)])
     sides = tuple(
-        _side(editor, selection, versions[base][0], reply, judged[base : base + 1 + len(selection.ranking.retains)])
-        for (editor, selection), base, reply in zip(chosen, bases[1:], replies[1:], strict=True)
+        _side(editor, selection, versions[i][0], reply, judged[i : i + len(of_editor)])
+        for (editor, selection), of_editor, i, reply in zip(chosen, tried, at, replies[1:], strict=True)
     )
     return CaseStudy(model.name, case, replies[0], sides)
 
 
 def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
-    """The prompts as they are, then with the j-th retain the other way round, for every j."""
-    ranked = selection.ranking.retains
-    for other in (None, *range(len(ranked))):
+    """The prompts as they are, then with the j-th retain the other way round, for every j; none where none fits."""
+    yield editor.show(selection, queries)
+    ranked, edit = selection.ranking.retains, selection.candidates.edit
+    for other in range(len(ranked)):
         kept = [retain for j, retain in enumerate(ranked) if (j < selection.k) != (j == other)]
         shown = arrange(selection.candidates, kept, editor.layout)
-        edit = selection.candidates.edit
-        yield [in_context(shown, edit, query, own_copy=editor.own_copy, retain=editor.retain) for query in queries]
+        made = [in_context(shown, edit, query, own_copy=editor.own_copy, retain=editor.retain) for query in queries]
+        yield made if other < selection.k or _fits(editor, made) else []
+
+
+def _fits(editor: IKE, prompts: Sequence[Prompt]) -> bool:
+    limit = editor.limit
+    return limit is None or max(limit.count([prompt.text for prompt in prompts])) <= limit.tokens
 
 
 def _replies(
@@ -159,7 +168,9 @@ def _side(
     return Side(editor.name, prompt, replies, retains, sigma)
 
 
-def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect:
+def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | None:
+    if not having:
+        return None
     pairs = list(zip(having, lacking, strict=True))
     nats = []
     for one, other in pairs:

@@ -11,16 +11,18 @@ from rich.columns import Columns
 from rich.panel import Panel
 from rich.text import Text
 
+from drike import checkpoint
 from drike.casestudy import CaseStudy, study
 from drike.cli.evaluating import TRAINED, make_editor
-from drike.cli.opening import UsageError, open_bench, open_model, open_past
+from drike.cli.opening import UsageError, limit_to, open_bench, open_model
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device
+from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.files import write_text
 from drike.report import studies as shown
 from drike.report.measured import grouped
-from drike.report.reading import read_runs, trained_run
+from drike.report.reading import read_runs, settings_of, trained_run
 
 _SHOWING = ("ike", *TRAINED)
 
@@ -97,20 +99,21 @@ def _studies(
     for name in names:
         if name not in _SHOWING:
             raise UsageError(f"{name!r} shows no retains: choose of {', '.join(_SHOWING)}")
-    trained = trained_run(run)
+    told, trained = settings_of(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
-    past = open_past(trained)
-    bench = open_bench(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
+    learned, split = checkpoint.load(trained / "checkpoint"), Split.load(run / "split.json")
+    bench = open_bench(
+        told["data"], encoder=told["encoder"], seed=told["seed"], split=split, target=told.get("zsre_target", "alt")
+    )
     known = {one.case_id: one for one in bench.dataset.cases}
     for case_id in cases:
-        if case_id not in past.split.editable:
-            some = ", ".join(past.split.test[:5])
-            raise UsageError(
-                f"{case_id!r} is no editable case of {bench.dataset.name}: try one of its test edits, {some}"
-            )
-    model = open_model(past.model, template=past.template, device=device)
-    made = [make_editor(name, bench.pool, model, past.trained) for name in names]
+        if case_id not in split.editable:
+            some = ", ".join(split.test[:5])
+            raise UsageError(f"{case_id!r} is no editable case of {bench.title}: try one of its test edits, {some}")
+    model = open_model(told["model"], template=told["template"], device=device)
+    limit = limit_to(told.get("prompt_tokens"), model)
+    made = [make_editor(name, bench.pool, model, learned, limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]
     with progress("asking"):
         return [study(model, known[case_id], chosen) for case_id in cases]

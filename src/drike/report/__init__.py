@@ -6,6 +6,6 @@ together and `page` writes it as HTML. Only `figures` loads matplotlib and only 
 """
 
 from drike.report.paper import PAPER_TABLE1, Published
-from drike.report.tables import Table, as_markdown, costs, differences, published, table1
+from drike.report.tables import Table, as_markdown, costs, differences, published, table1, work
 
-__all__ = ["PAPER_TABLE1", "Published", "Table", "as_markdown", "costs", "differences", "published", "table1"]
+__all__ = ["PAPER_TABLE1", "Published", "Table", "as_markdown", "costs", "differences", "published", "table1", "work"]

@@ -24,6 +24,7 @@ from drike.report.tables import (
     costs,
     difference_row,
     shown,
+    work,
 )
 
 
@@ -125,7 +126,8 @@ def _rows(heading: str, named: Sequence[tuple[str, Group]]) -> Block:
 
 
 def _named(group: Group, *words: str) -> bool:
-    return any(word in group.data.casefold() for word in words)
+    told = f"{group.data} {group.runs[0].form}".casefold()
+    return any(word in told for word in words)
 
 
 def _summary(groups: Sequence[Group]) -> Section:
@@ -177,6 +179,9 @@ def _cost(groups: Sequence[Group]) -> Section:
     for group in groups:
         table = costs(list(group.summaries.values()))
         tables.append(Table(f"{table.title}, {group.label}", table.header, table.rows, table.notes))
+        for run in (run for run in group.runs if run.usage):
+            done = work(run.usage)
+            tables.append(Table(f"{done.title}, {group.label}, seed {run.seed}", done.header, done.rows, done.notes))
     return Section("cost", "Quality against cost", (), drawn, tuple(tables))
 
 

@@ -13,6 +13,7 @@ from itertools import combinations
 from statistics import fmean
 
 from drike.metrics import Outcome, Summary, summarise
+from drike.models import Usage
 
 UNEDITED, BASELINE, METHOD = "Unedited", "IKE", "DR-IKE"
 # The order of rows; editors that are not named here follow in the order they were measured.
@@ -57,7 +58,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Run:
-    """One run's folder. settings: what rows of a table must share, as shown. identity: of the model's weights."""
+    """One run's folder.
+
+    form: of the data's files. settings: what rows of a table must share, as shown. identity: of the model's weights.
+    usage: what the model did for training and for each editor.
+    """
 
     folder: str
     model: str
@@ -69,6 +74,8 @@ class Run:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     steps: tuple[Step, ...] = ()
     training_edits: int = 0
+    form: str = ""
+    usage: Mapping[str, Usage] = field(default_factory=dict)
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
+from drike.models import Usage
 from drike.report.measured import Run, Step
 from drike.runs import RunError, read_outcomes
 
@@ -43,14 +44,19 @@ def read_run(folder: Path) -> Run:
     settings = record["settings"]
     trained = _trained_by(folder, record)
     origin = folder if (folder / "episodes.jsonl").exists() else trained
-    methods = dict(_record(trained)["settings"]) if trained is not None and trained != folder.resolve() else {}
-    training = Split.load(trained / "split.json") if methods and trained is not None else split
+    methods: dict[str, Any] = {}
+    training, usage = split, _usage(folder)
+    if trained is not None and trained != folder.resolve():
+        methods = dict(_record(trained)["settings"])
+        training = Split.load(trained / "split.json")
+        usage = {name: used for name, used in _usage(trained).items() if name == "training"} | usage
+    told = methods | {name: value for name, value in settings.items() if value is not None or name not in methods}
     run = Run(
         folder=str(folder),
         model=_shown(settings["model"]),
-        data=split.dataset,
+        data=split.dataset if split.name == "default" else f"{split.dataset} ({split.name})",
         seed=settings["seed"],
-        settings=_comparable(methods | {k: v for k, v in settings.items() if v is not None}, split, training, record),
+        settings=_comparable(told, split, training, record),
         identity={
             name: _shown(record["model"][name]) for name in ("weights_sha256", "dtype") if name in record["model"]
         },
@@ -58,6 +64,8 @@ def read_run(folder: Path) -> Run:
         outcomes={},
         steps=() if origin is None else _steps(origin / "episodes.jsonl"),
         training_edits=len(training.train),
+        form="; ".join(_shown(source.get("form", "")) for source in record.get("data", [])),
+        usage=usage,
         started=_shown(record.get("started", "")),
         versions={name: _shown(value) for name, value in record.get("versions", {}).items()},
     )
@@ -67,6 +75,11 @@ def read_run(folder: Path) -> Run:
 def trained_run(folder: Path) -> Path | None:
     """The training run behind a run: itself, the one it evaluated, or None where that is not to be found."""
     return folder if (folder / "checkpoint").exists() else _trained_by(folder, _record(folder))
+
+
+def settings_of(folder: Path) -> Mapping[str, Any]:
+    """What a run was asked for; data, model, template, encoder and seed are there. Raises RunError."""
+    return dict(_record(folder)["settings"])
 
 
 def _record(folder: Path) -> dict[str, Any]:
@@ -84,7 +97,8 @@ def _record(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = record if isinstance(record, dict) else {}
     missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
     settings = {} if missing else found["settings"]
-    missing += [name for name, kind in {"model": str, "seed": int}.items() if not isinstance(settings.get(name), kind)]
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
     if missing:
         raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
     return found
@@ -105,7 +119,7 @@ def _comparable(
     settings: Mapping[str, Any], split: Split, training: Split, record: Mapping[str, Any]
 ) -> dict[str, str]:
     """What rows of a table must share, by the name --across knows it by."""
-    told = {name: _shown(value) for name, value in settings.items() if name not in _OURS and value is not None}
+    told = {name: _shown(value) for name, value in settings.items() if name not in _OURS}
     told["data"] = f"{split.dataset} {record['data_fingerprint'][:8]}"
     told["test"] = f"{len(split.test)} edits"
     if training.train:
@@ -174,5 +188,18 @@ def _step(told: Mapping[str, Any]) -> Step:
     )
 
 
+def _usage(folder: Path) -> dict[str, Usage]:
+    """What the model did, where the run kept it. Raises RunError."""
+    path = folder / "usage.json"
+    names = [one.name for one in fields(Usage)]
+    try:
+        told = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return {part: Usage(**{name: used[name] for name in names}) for part, used in told.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise RunError(f"{path} is damaged or of another version: remove it, or run again") from problem
+
+
 def _shown(value: object) -> str:
+    if value is None:
+        return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

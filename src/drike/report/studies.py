@@ -13,7 +13,8 @@ RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
 _NOTES = (
     "near: rank by similarity. rewrite, paraphr., neighb.: what having the retain changes in the log-probability of "
     "the right answer (nats, mean over probes); measured by leaving out what was kept and putting in what was cut.",
-    "flips: rewrite, paraphrase and neighbour probes that are right only with it (+) or only without it (-).",
+    "pruned: wanted, but too long for --prompt-tokens. flips: rewrite, paraphrase and neighbour probes that are right "
+    "only with it (+) or only without it (-).",
 )
 _SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
 
@@ -61,11 +62,13 @@ def _said(reply: Reply) -> str:
 
 
 def _retains(study: CaseStudy, side: Side) -> Table:
+    kept = sum(one.kept for one in side.retains)
+    shown = kept + side.prompt.pruned
     present = [aspect for aspect in Aspect if any(study.of(aspect))]
     rows = tuple(
         (
             f"{one.demonstration.query} {one.demonstration.answer}",
-            "kept" if one.kept else "cut",
+            "kept" if one.kept else "pruned" if one.rank <= shown else "cut",
             str(one.rank),
             str(one.nearness),
             f"{one.probability:.4f}",
@@ -77,18 +80,19 @@ def _retains(study: CaseStudy, side: Side) -> Table:
     rule = "" if side.sigma is None else f", kept where p > sigma = {side.sigma:.4f}"
     if side.sigma is not None and all(one.probability <= side.sigma for one in side.retains):
         rule += " (none is: the best one is kept)"
-    kept = sum(one.kept for one in side.retains)
     header = ("retain", "", "rank", "near", "p", *(_SHORT[aspect] for aspect in present), "flips")
     return Table(f"{side.editor}: {kept} of {len(side.retains)} retains{rule}", header, rows, _NOTES)
 
 
-def _mean(effect: Effect, which: tuple[bool, ...]) -> str:
-    mean = effect.mean(which)
+def _mean(effect: Effect | None, which: tuple[bool, ...]) -> str:
+    mean = None if effect is None else effect.mean(which)
     return "n/a" if mean is None else f"{mean:+.2f}"
 
 
 def _flips(study: CaseStudy, retain: Retain) -> str:
     """Which aspects' probes a retain turns right or wrong."""
+    if retain.effect is None:
+        return "n/a"
     told = []
     for sign, flipped in (("+", retain.effect.gained), ("-", retain.effect.lost)):
         for aspect in Aspect:

@@ -7,10 +7,11 @@ one cell is a heading over the rows that follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_differences
+from drike.models import Usage
 from drike.report.paper import PAPER_TABLE1, PaperTable, Published
 
 
@@ -51,6 +52,26 @@ def costs(summaries: Sequence[Summary]) -> Table:
     header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
     note = "RR known: on neighbours the unedited model answers right. tokens: of the prompt that is answered."
     return Table("Retention of what was known, and cost", header, rows, (note,))
+
+
+def work(usages: Mapping[str, Usage]) -> Table:
+    """What the model did for each piece of a run: requests, forwards, tokens computed and spared, seconds."""
+    rows = tuple(
+        (
+            name,
+            f"{one.prompts:,}",
+            f"{one.forwards:,}",
+            f"{one.tokens_read:,}",
+            f"{one.tokens_computed:,}",
+            f"{one.tokens_shared:,}",
+            f"{one.tokens_remembered:,}",
+            f"{one.seconds:.1f}",
+        )
+        for name, one in usages.items()
+    )
+    header = ("", "requests", "forwards", "tokens read", "computed", "shared", "remembered", "seconds")
+    note = "shared: beginnings that were read once for several prompts, checks taken off; remembered: asked before."
+    return Table("What the model did", header, rows, (note,))
 
 
 def published(model: str | None = None) -> Table:
