@@ -56,7 +56,7 @@ def run_of(
     """A run on cases of its seed; seeds share some cases."""
     ids = tuple(f"{seed * 5 + n}" for n in range(cases))
     steps = tuple(
-        Step(epoch, 1 + i % 3, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), 500 + i, 0.5)
+        Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), 500 + i, 0.5)
         for epoch in (1, 2)
         for i in range(6)
     )

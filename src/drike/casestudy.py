@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drike.answers import first_line
-from drike.budget import Threshold
 from drike.demonstrations import Demonstration
 from drike.editors.ike import IKE, Selection, arrange
 from drike.edits import Aspect, EditCase
@@ -164,7 +163,7 @@ def _side(
         )
         for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
     )
-    sigma = editor.budget.sigma if isinstance(editor.budget, Threshold) else None
+    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
     return Side(editor.name, prompt, replies, retains, sigma)
 
 

@@ -213,7 +213,10 @@ def _epochs(run: Run, label: str) -> Table:
         )
         for e in run.epochs
     )  # fmt: skip
-    notes = ["ESR: under the longest prompt tried. reward: mean over all prefixes tried. sigma: at the epoch's end."]
+    notes = [
+        "ESR: under the budget's own prompt. reward: mean over all prefixes tried. k: retains kept. sigma: at the "
+        "epoch's end, or the mean where every edit has its own."
+    ]
     last = run.epochs[-1]
     if last.edits < run.training_edits:
         notes.append(f"Epoch {last.number} was stopped after {last.edits} of {run.training_edits} edits.")

@@ -154,10 +154,10 @@ def _overlap(one: _Box, other: _Box) -> bool:
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
-    "ESR": ("share of training edits right under the longest prompt tried", lambda epoch: epoch.esr),
+    "ESR": ("share of training edits right under the budget's own prompt", lambda epoch: epoch.esr),
     "reward": ("mean over all prefixes tried", lambda epoch: epoch.reward),
-    "k": ("mean retains tried per edit", lambda epoch: epoch.k),
-    "sigma": ("threshold at the end of the epoch", lambda epoch: epoch.sigma),
+    "k": ("mean retains kept per edit", lambda epoch: epoch.k),
+    "sigma": ("threshold at the end of the epoch; the mean where every edit has its own", lambda epoch: epoch.sigma),
     "calls": ("prompts the model was asked", lambda epoch: epoch.calls),
     "prompt tokens": ("read by the model, as if nothing were shared", lambda epoch: epoch.prompt_tokens),
     "seconds": ("wall time", lambda epoch: epoch.seconds),

@@ -26,10 +26,15 @@ class ReportError(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """A training episode, as far as curves need it. sigma: the threshold it left; None for other budgets."""
+    """A training episode, as far as curves need it.
+
+    tried: prefixes the model was asked about. kept: of these, what the budget keeps. right: under the prompt that the
+    budget would have given. sigma: what the budget it left asks of a retain's p; None where it asks none.
+    """
 
     epoch: int
-    k: int
+    tried: int
+    kept: int
     right: bool
     reward: float
     sigma: float | None
@@ -41,8 +46,9 @@ class Step:
 class Epoch:
     """An epoch of training.
 
-    esr: share of edits right under the longest prompt tried. reward: mean over all prefixes tried. k: mean retains
-    tried. sigma: at its end. calls: prompts asked. prompt_tokens: as if nothing were shared.
+    esr: share of edits right under the budget's own prompt. reward: mean over all prefixes tried. k: mean retains
+    kept. sigma: at its end, or the mean where every edit has its own. calls: prompts asked. prompt_tokens: as if
+    nothing were shared.
     """
 
     number: int
@@ -60,8 +66,9 @@ class Epoch:
 class Run:
     """One run's folder.
 
-    form: of the data's files. settings: what rows of a table must share, as shown. identity: of the model's weights.
-    usage: what the model did for training and for each editor.
+    own_sigma: whether its budget gives every edit a sigma of its own. form: of the data's files. settings: what rows of
+    a table must share, as shown. identity: of the model's weights. usage: what the model did for training and for each
+    editor.
     """
 
     folder: str
@@ -74,6 +81,7 @@ class Run:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     steps: tuple[Step, ...] = ()
     training_edits: int = 0
+    own_sigma: bool = False
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)
     started: str = ""
@@ -83,7 +91,8 @@ class Run:
     def epochs(self) -> tuple[Epoch, ...]:
         """Training, epoch by epoch; the last may be unfinished."""
         numbers = sorted({step.epoch for step in self.steps})
-        return tuple(_epoch(number, [s for s in self.steps if s.epoch == number]) for number in numbers)
+        steps = ([step for step in self.steps if step.epoch == number] for number in numbers)
+        return tuple(_epoch(of_epoch, self.own_sigma) for of_epoch in steps)
 
 
 @dataclass(frozen=True)
@@ -189,16 +198,17 @@ def _check(one: Run, other: Run, named: Sequence[str]) -> None:
         )
 
 
-def _epoch(number: int, steps: Sequence[Step]) -> Epoch:
+def _epoch(steps: Sequence[Step], own_sigma: bool) -> Epoch:
+    sigmas = [step.sigma for step in (steps if own_sigma else steps[-1:]) if step.sigma is not None]
     tokens = [step.prompt_tokens for step in steps if step.prompt_tokens is not None]
     return Epoch(
-        number=number,
+        number=steps[0].epoch,
         edits=len(steps),
         esr=fmean(step.right for step in steps),
         reward=fmean(step.reward for step in steps),
-        k=fmean(step.k for step in steps),
-        sigma=steps[-1].sigma,
-        calls=sum(step.k for step in steps),
+        k=fmean(step.kept for step in steps),
+        sigma=fmean(sigmas) if sigmas else None,
+        calls=sum(step.tried for step in steps),
         prompt_tokens=sum(tokens) if len(tokens) == len(steps) else None,
         seconds=sum(step.seconds for step in steps),
     )

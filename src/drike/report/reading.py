@@ -64,6 +64,7 @@ def read_run(folder: Path) -> Run:
         outcomes={},
         steps=() if origin is None else _steps(origin / "episodes.jsonl"),
         training_edits=len(training.train),
+        own_sigma=told.get("budget", "threshold") != "threshold",
         form="; ".join(_shown(source.get("form", "")) for source in record.get("data", [])),
         usage=usage,
         started=_shown(record.get("started", "")),
@@ -176,11 +177,13 @@ def _steps(path: Path) -> tuple[Step, ...]:
 
 def _step(told: Mapping[str, Any]) -> Step:
     rewards = told["rewards"]
+    kept = min(int(told["kept"]), len(rewards))
     sigma, tokens = told.get("sigma"), told.get("prompt_tokens")
     return Step(
         epoch=int(told["epoch"]),
-        k=len(rewards),
-        right=rewards[-1] > 0,
+        tried=len(rewards),
+        kept=kept,
+        right=rewards[kept - 1] > 0,
         reward=fmean(rewards),
         sigma=None if sigma is None else float(sigma),
         prompt_tokens=None if tokens is None else int(tokens),

@@ -78,8 +78,9 @@ def _retains(study: CaseStudy, side: Side) -> Table:
         for one in side.retains
     )
     rule = "" if side.sigma is None else f", kept where p > sigma = {side.sigma:.4f}"
-    if side.sigma is not None and all(one.probability <= side.sigma for one in side.retains):
-        rule += " (none is: the best one is kept)"
+    if side.sigma is not None:
+        above = sum(one.probability > side.sigma for one in side.retains)
+        rule += " (none is: the best one is kept)" if not above else f" (at most {shown})" if above > shown else ""
     header = ("retain", "", "rank", "near", "p", *(_SHORT[aspect] for aspect in present), "flips")
     return Table(f"{side.editor}: {kept} of {len(side.retains)} retains{rule}", header, rows, _NOTES)
 
