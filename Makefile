@@ -5,16 +5,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test slow check bench bench-gpu clean
+.PHONY: demo test slow browser check bench bench-gpu clean
 
 demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not browser"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+browser: $(READY)
+	$(BIN)/python -m pytest -m browser
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drike.budget import Fraction, Threshold
+    from drike.casestudy import CaseStudy, study
     from drike.checkpoint import Checkpoint
     from drike.checkpoint import load as load_checkpoint
     from drike.checkpoint import save as save_checkpoint
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "drike.budget": ("Fraction", "Threshold"),
+    "drike.casestudy": ("CaseStudy", "study"),
     "drike.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
     "drike.controllers": ("Controller",),
     "drike.datasets": ("load_dataset",),
@@ -71,6 +73,7 @@ __all__ = [
     "IKE",
     "Aspect",
     "BayesianReader",
+    "CaseStudy",
     "Checkpoint",
     "Controller",
     "Demonstration",
@@ -105,6 +108,7 @@ __all__ = [
     "paired_difference",
     "parts_of",
     "save_checkpoint",
+    "study",
     "summarise",
     "train",
 ]

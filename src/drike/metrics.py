@@ -9,7 +9,7 @@ Intervals are percentile bootstraps over *cases*: the probes of one case are not
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drike.edits import Aspect
@@ -145,11 +145,20 @@ def _count(row: list[float], at: int, value: float) -> None:
 
 def estimate(by_case: Sequence[Tally], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """A metric over cases with its interval; the same seed and number of cases draw the same resamples."""
-    value = metric(_total(by_case))
-    if value is None:
-        return Estimate(None)
-    low, high = _interval(metric(total) for total in _resampled(by_case, resamples, seed))
-    return Estimate(value, low, high)
+    return estimates(by_case, {"": metric}, resamples=resamples, seed=seed)[""]
+
+
+def estimates(
+    by_case: Sequence[Tally], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Estimate]:
+    """Several metrics over the same cases, each as `estimate` gives it: the resamples are drawn once for all."""
+    whole = _total(by_case)
+    values = {name: metric(whole) for name, metric in metrics.items()}
+    drawn = list(_resampled(by_case, resamples, seed)) if any(value is not None for value in values.values()) else []
+    return {
+        name: Estimate(None) if value is None else Estimate(value, *_interval(metrics[name](one) for one in drawn))
+        for name, value in values.items()
+    }
 
 
 def paired_difference(
@@ -159,17 +168,35 @@ def paired_difference(
 
     Raises ValueError if the two were not measured on the same cases.
     """
+    return paired_differences(ours, theirs, {"": metric}, resamples=resamples, seed=seed)[""]
+
+
+def paired_differences(
+    ours: Sequence[Outcome],
+    theirs: Sequence[Outcome],
+    metrics: Mapping[str, Metric],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Several paired differences from the same resamples; see `paired_difference`."""
     mine, other = tallies(ours), tallies(theirs)
     if mine.keys() != other.keys():
         missing = len(mine.keys() ^ other.keys())
         raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} stand on one side only")
     pairs = [Tally(mine[case_id].counts + other[case_id].counts) for case_id in mine]
+    compared = {name: _minus(metric) for name, metric in metrics.items()}
+    return estimates(pairs, compared, resamples=resamples, seed=seed)
+
+
+def _minus(metric: Metric) -> Metric:
+    """The metric of the first half of paired counts minus that of the second."""
 
     def difference(counts: Sequence[float]) -> float | None:
         a, b = metric(counts[:_FIELDS]), metric(counts[_FIELDS:])
         return None if a is None or b is None else a - b
 
-    return estimate(pairs, difference, resamples=resamples, seed=seed)
+    return difference
 
 
 def summarise(
@@ -180,7 +207,7 @@ def summarise(
     if len(editors) != 1:
         raise ValueError(f"a summary is of one editor's outcomes, not of {sorted(editors) or 'none'}")
     by_case = list(tallies(outcomes, unedited).values())
-    by_name = {name: estimate(by_case, metric, resamples=resamples, seed=seed) for name, metric in METRICS.items()}
+    by_name = estimates(by_case, METRICS, resamples=resamples, seed=seed)
     # A case that several seeds tested was edited as often; every edit has one rewrite probe.
     edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(by_case)
     tokens = [outcome.prompt_tokens for outcome in outcomes if outcome.prompt_tokens is not None]
@@ -206,8 +233,11 @@ def _total(by_case: Sequence[Tally]) -> list[float]:
 
 
 def _resampled(by_case: Sequence[Tally], resamples: int, seed: int) -> Iterable[list[float]]:
-    rng = random.Random(seed)
-    return (_total(rng.choices(by_case, k=len(by_case))) for _ in range(resamples))
+    rng, cases = random.Random(seed), range(len(by_case))
+    columns = list(zip(*(tally.counts for tally in by_case), strict=True))
+    for _ in range(resamples):
+        drawn = rng.choices(cases, k=len(cases))
+        yield [sum(map(column.__getitem__, drawn)) for column in columns]  # some 15 times as fast as adding up rows
 
 
 def _interval(values: Iterable[float | None]) -> tuple[float | None, float | None]:

@@ -1,7 +1,7 @@
 """The `drike` command: the one place that prints, saves and turns errors into sentences.
 
-A file per command: `demo`, `data`, `training`, `evaluating`, `editing`, `doctor`, `embedded`; what they share:
-`opening` (data, models, encoders, run folders) and `showing` (tables, progress).
+A file per command: `demo`, `data`, `training`, `evaluating`, `editing`, `reporting`, `doctor`, `embedded`; what they
+share: `opening` (data, models, encoders, run folders) and `showing` (tables, progress).
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from drike.cli import data, demo, doctor, editing, embedded, evaluating, training
+from drike.cli import data, demo, doctor, editing, embedded, evaluating, reporting, training
 from drike.cli.opening import UsageError
 from drike.cli.showing import errors as console
 from drike.datasets import DataError
 from drike.encoder import EncoderError
 from drike.models import ModelError
 from drike.pool import PoolError
+from drike.report.measured import ReportError
 from drike.retriever import CheckpointError
 from drike.runs import RunError
 
-PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, RunError)
+PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReportError, RunError)
 STOPPED = 130
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
@@ -43,6 +44,8 @@ app.command("demo")(demo.demo)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("edit")(editing.edit)
+app.command("report")(reporting.report)
+app.command("case")(reporting.case)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(embedded.app, name="tinyfacts")

@@ -1,0 +1,63 @@
+"""Tables for a paper: LaTeX with booktabs, every cell as plain text whatever it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drike.report.tables import Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "*": "{*}", "`": r"\textasciigrave{}",
+}  # fmt: skip
+HEAD = "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.\n"
+
+
+def as_latex(table: Table, label: str) -> str:
+    r"""A table environment; `label` is what \ref names it by, of letters, digits, colons and hyphens."""
+    width = len(table.header)
+    columns = "l" + ("l" if table.wide else "r") * (width - 1)
+    lines: list[str] = []
+    for row in table.rows:
+        if len(row) == 1:
+            lines += [r"\midrule"] if lines else []
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{escaped(row[0])}}}}} \\")
+        else:
+            lines.append(_line((escaped(row[0]), *map(_small_interval, row[1:]))))
+    return "\n".join(
+        (
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{escaped(' '.join((_sentence(table.title), *table.notes)))}}}",
+            rf"\label{{{label}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            _line(map(escaped, table.header)),
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        )
+    )
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it is, in one line; a bracket or star never reads as an argument of the line break."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return "".join(_SPECIAL.get(c, c) for c in " ".join(printable.split()))
+
+
+def _sentence(title: str) -> str:
+    return title if title.endswith(".") else f"{title}."
+
+
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _small_interval(cell: str) -> str:
+    value, bracket, interval = cell.partition(" [")
+    return f"{escaped(value)} {{\\scriptsize {escaped('[' + interval)}}}" if bracket else escaped(cell)

@@ -1,0 +1,208 @@
+"""Reading runs' folders for a report (see `runs`): settings, test edits, outcomes, episodes.
+
+An evaluation of a training run (`drike evaluate --run`) brings that run's episodes and settings along where its folder
+is still there. What is damaged or half done is refused in one sentence with the remedy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from drike.datasets.splits import Split
+from drike.metrics import Outcome
+from drike.models import Usage
+from drike.report.measured import Run, Step
+from drike.runs import RunError, read_outcomes
+
+# What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
+_OURS = {"run", "data", "model", "seed", "editors", "write", "device", "test", "edits", "editable", "out", "resume"}
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs of a report. A training run without outcomes is left out where one of the others evaluated it.
+
+    Raises RunError, one sentence with folder and remedy.
+    """
+    evaluated = {_trained_by(folder, _record(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
+    runs = []
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        if not any((folder / "outcomes").glob("*.jsonl")) and folder in evaluated:
+            continue
+        runs.append(read_run(next(given for given in folders if given.resolve() == folder)))
+    return runs
+
+
+def read_run(folder: Path) -> Run:
+    """One run with outcomes. Raises RunError."""
+    record = _record(folder)
+    split = Split.load(folder / "split.json")
+    settings = record["settings"]
+    trained = _trained_by(folder, record)
+    origin = folder if (folder / "episodes.jsonl").exists() else trained
+    methods: dict[str, Any] = {}
+    training, usage = split, _usage(folder)
+    if trained is not None and trained != folder.resolve():
+        methods = dict(_record(trained)["settings"])
+        training = Split.load(trained / "split.json")
+        usage = {name: used for name, used in _usage(trained).items() if name == "training"} | usage
+    told = methods | {name: value for name, value in settings.items() if value is not None or name not in methods}
+    run = Run(
+        folder=str(folder),
+        model=_shown(settings["model"]),
+        data=split.dataset if split.name == "default" else f"{split.dataset} ({split.name})",
+        seed=settings["seed"],
+        settings=_comparable(told, split, training, record),
+        identity={
+            name: _shown(record["model"][name]) for name in ("weights_sha256", "dtype") if name in record["model"]
+        },
+        test=split.test,
+        outcomes={},
+        steps=() if origin is None else _steps(origin / "episodes.jsonl"),
+        training_edits=len(training.train),
+        own_sigma=told.get("budget", "threshold") != "threshold",
+        form="; ".join(_shown(source.get("form", "")) for source in record.get("data", [])),
+        usage=usage,
+        started=_shown(record.get("started", "")),
+        versions={name: _shown(value) for name, value in record.get("versions", {}).items()},
+    )
+    return replace(run, outcomes=_outcomes(folder, split))
+
+
+def trained_run(folder: Path) -> Path | None:
+    """The training run behind a run: itself, the one it evaluated, or None where that is not to be found."""
+    return folder if (folder / "checkpoint").exists() else _trained_by(folder, _record(folder))
+
+
+def settings_of(folder: Path) -> Mapping[str, Any]:
+    """What a run was asked for; data, model, template, encoder and seed are there. Raises RunError."""
+    return dict(_record(folder)["settings"])
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """run.json with the fields that are needed. Raises RunError."""
+    path = folder / "run.json"
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except OSError as problem:
+        raise RunError(
+            f"{folder} is not a run ({type(problem).__name__}): give a folder that drike demo, train or evaluate wrote"
+        ) from problem
+    except ValueError as problem:
+        raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
+    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
+    found: dict[str, Any] = record if isinstance(record, dict) else {}
+    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
+    settings = {} if missing else found["settings"]
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
+    if missing:
+        raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
+    return found
+
+
+def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
+    """The folder of the training run that a run evaluated, as given or beside it; itself for a training run."""
+    given = record["settings"].get("run")
+    if given is None:
+        return folder.resolve() if (folder / "episodes.jsonl").exists() else None
+    for place in (Path(given), folder.resolve().parent / Path(given).name):
+        if (place / "run.json").exists():
+            return place.resolve()
+    return None
+
+
+def _comparable(
+    settings: Mapping[str, Any], split: Split, training: Split, record: Mapping[str, Any]
+) -> dict[str, str]:
+    """What rows of a table must share, by the name --across knows it by."""
+    told = {name: _shown(value) for name, value in settings.items() if name not in _OURS}
+    told["data"] = f"{split.dataset} {record['data_fingerprint'][:8]}"
+    told["test"] = f"{len(split.test)} edits"
+    if training.train:
+        told["edits"] = f"{len(training.train)} edits"
+    return told
+
+
+def _outcomes(folder: Path, split: Split) -> dict[str, tuple[Outcome, ...]]:
+    """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
+    by_editor: dict[str, tuple[Outcome, ...]] = {}
+    paths = sorted((folder / "outcomes").glob("*.jsonl"))
+    if not paths:
+        raise RunError(
+            f"{folder} has no outcomes: evaluate it with `drike evaluate --run {folder}` and report the folder it names"
+        )
+    probes: dict[tuple[str, str, str], str] = {}
+    for path in paths:
+        outcomes = tuple(read_outcomes(path))
+        done = {outcome.case_id for outcome in outcomes}
+        if not set(split.test) <= done:
+            raise RunError(
+                f"{path} holds {len(done)} of {len(split.test)} test edits: evaluate again, or remove the file to "
+                "report the other editors"
+            )
+        asked = {(o.case_id, o.aspect.value, o.query): o.target for o in outcomes}
+        probes = probes or asked
+        if asked != probes or len({outcome.editor for outcome in outcomes}) != 1:
+            raise RunError(
+                f"{path} is not about the same probes as {paths[0].name}: evaluate again, or remove one of the two"
+            )
+        if outcomes[0].editor in by_editor:
+            raise RunError(f"{folder} holds the outcomes of {outcomes[0].editor} twice: remove {path}")
+        by_editor[outcomes[0].editor] = outcomes
+    return by_editor
+
+
+def _steps(path: Path) -> tuple[Step, ...]:
+    """The episodes of a training run; a last line that a crash cut off is left out. Raises RunError."""
+    if not path.exists():
+        return ()
+    lines = path.read_text("utf-8").split("\n")
+    steps = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            steps.append(_step(json.loads(line)))
+        except (ValueError, KeyError, TypeError, IndexError) as problem:
+            if number == len(lines):  # no line break behind it: the write was cut off
+                break
+            raise RunError(f"{path}, line {number} is not an episode of this version: train again") from problem
+    return tuple(steps)
+
+
+def _step(told: Mapping[str, Any]) -> Step:
+    rewards = told["rewards"]
+    kept = min(int(told["kept"]), len(rewards))
+    sigma, tokens = told.get("sigma"), told.get("prompt_tokens")
+    return Step(
+        epoch=int(told["epoch"]),
+        tried=len(rewards),
+        kept=kept,
+        right=rewards[kept - 1] > 0,
+        reward=fmean(rewards),
+        sigma=None if sigma is None else float(sigma),
+        prompt_tokens=None if tokens is None else int(tokens),
+        seconds=float(told["seconds"]),
+    )
+
+
+def _usage(folder: Path) -> dict[str, Usage]:
+    """What the model did, where the run kept it. Raises RunError."""
+    path = folder / "usage.json"
+    names = [one.name for one in fields(Usage)]
+    try:
+        told = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return {part: Usage(**{name: used[name] for name in names}) for part, used in told.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise RunError(f"{path} is damaged or of another version: remove it, or run again") from problem
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

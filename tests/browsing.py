@@ -1,0 +1,104 @@
+"""A browser for tests: chromium through chromedriver's own protocol, with nothing but the standard library."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+KEYS = {"tab": "\ue004", "enter": "\ue007", "space": " ", "down": "\ue015"}
+
+
+class Browser:
+    """One window. `logs` and `requests` are what happened since they were last read."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+
+    def call(self, method: str, path: str, **body: Any) -> Any:
+        data = json.dumps(body).encode() if method == "POST" else None
+        request = urllib.request.Request(self._base + path, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            return json.loads(reply.read())["value"]
+
+    def open(self, page: Path) -> None:
+        self.call("POST", "/url", url=page.as_uri())
+
+    def run(self, script: str) -> Any:
+        return self.call("POST", "/execute/sync", script=f"return ({script})", args=[])
+
+    def wait(self, condition: str, seconds: float = 30) -> float:
+        """Seconds until a script is true."""
+        began = time.monotonic()
+        while not self.run(condition):
+            assert time.monotonic() - began < seconds, f"never came true: {condition}"
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def press(self, *keys: str) -> None:
+        """Keys into whatever has the focus."""
+        strokes = [KEYS.get(key, key) for key in keys]
+        actions = [{"type": kind, "value": key} for key in strokes for kind in ("keyDown", "keyUp")]
+        self.call("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
+
+    def logs(self) -> list[str]:
+        return [entry["message"] for entry in self.call("POST", "/se/log", type="browser")]
+
+    def requests(self) -> list[str]:
+        events = [json.loads(entry["message"])["message"] for entry in self.call("POST", "/se/log", type="performance")]
+        sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        return [one["request"]["url"] for one in sent if one["documentURL"].startswith("file:")]
+
+    def picture(self, path: Path) -> None:
+        import base64
+
+        path.write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
+
+
+@contextmanager
+def browser(profile: Path, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator[Browser]:
+    """A headless window of a fresh profile; everything it started ends with it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    driver = subprocess.Popen([str(DRIVER), f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    base = f"http://127.0.0.1:{port}/session"
+    arguments = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+        "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}",
+        f"--window-size={width},{height}", "about:blank", *(["--force-dark-mode"] if dark else []),
+    ]  # fmt: skip
+    wanted = {
+        "goog:chromeOptions": {"args": arguments, "binary": CHROMIUM},
+        "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+    }
+    window = None
+    try:
+        for attempt in range(100):
+            try:
+                window = Browser(base).call("POST", "", capabilities={"alwaysMatch": wanted})
+                break
+            except urllib.error.URLError as problem:
+                if isinstance(problem, urllib.error.HTTPError) or attempt == 99:
+                    raise
+                time.sleep(0.1)
+        assert window is not None
+        made = Browser(f"{base}/{window['sessionId']}")
+        made.call("POST", "/chromium/send_command", cmd="Emulation.setDeviceMetricsOverride",
+                  params={"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})  # fmt: skip
+        yield made
+    finally:
+        if window is not None:
+            Browser(f"{base}/{window['sessionId']}").call("DELETE", "")
+        driver.terminate()
+        driver.wait(10)

@@ -1,0 +1,146 @@
+"""Case studies: one call, and effects that are what asking both prompts by hand would give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drike.budget import Fraction, Threshold
+from drike.casestudy import CaseStudy, study
+from drike.cli import main
+from drike.editors.ike import IKE, arrange
+from drike.edits import Aspect
+from drike.encoder import HashingEncoder
+from drike.fitting import TokenLimit
+from drike.models import LanguageModel, Question, judge
+from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.pool import Pool
+from drike.prompts import in_context
+from drike.report import studies as shown
+from drike.retriever import Retriever, Similarity
+from worlds import CAPITALS, follows_the_fact, old_object
+
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[10:], ENCODER)
+EDITORS = (
+    IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike"),
+    IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
+)
+CASE = CAPITALS[3]
+
+
+def confused_by_many(prompt: str) -> str:
+    """Follows the fact unless the prompt holds an even number of lines that keep an old object."""
+    kept = sum(line.rpartition(" ")[2].startswith("Old") for line in prompt.splitlines())
+    return follows_the_fact(prompt) if kept % 2 else old_object(prompt.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def made() -> CaseStudy:
+    return study(ScriptedModel(confused_by_many), CASE, EDITORS)
+
+
+def test_everything_is_asked_in_one_call() -> None:
+    model = ScriptedModel(confused_by_many)
+    study(model, CASE, EDITORS)
+    assert model.calls == 2, "one to score, one to write the answers under the unchanged prompts"
+    writer = ScriptedWriter(confused_by_many)
+    study(writer, CASE, EDITORS)
+    assert writer.calls == 1
+    versions = 1 + sum(1 + len(editor.select(CASE.edit).ranking.retains) for editor in EDITORS)
+    assert len(writer.prompts) == versions * len(CASE.probes)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStudy, at: int) -> None:
+    editor, side = EDITORS[at], made.sides[at]
+    selection = editor.select(CASE.edit)
+    ranked = selection.ranking.retains
+    assert [one.demonstration for one in side.retains] == list(ranked)
+    for j, one in enumerate(side.retains):
+        having = [r for i, r in enumerate(ranked) if i < selection.k or i == j]
+        verdicts = []
+        for kept in (having, [r for r in having if r != ranked[j]]):
+            shows = arrange(selection.candidates, kept, editor.layout)
+            prompts = [in_context(shows, CASE.edit, probe.query) for probe in CASE.probes]
+            questions = [Question(p, probe.target) for p, probe in zip(prompts, CASE.probes, strict=True)]
+            verdicts.append(judge(ScriptedModel(confused_by_many), questions))
+        for n, (yes, no) in enumerate(zip(*verdicts, strict=True)):
+            assert yes.score is not None and no.score is not None
+            assert one.effect.nats[n] == yes.score.logprob - no.score.logprob
+            assert (one.effect.gained[n], one.effect.lost[n]) == (
+                yes.correct and not no.correct,
+                no.correct and not yes.correct,
+            )
+    assert any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
+
+
+def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> None:
+    side = made.sides[1]
+    assert side.sigma == 0.0625 and 0 < sum(one.kept for one in side.retains) < len(side.retains)
+    assert all(one.kept == (one.probability > side.sigma) for one in side.retains)
+    assert sorted(one.nearness for one in side.retains) == sorted(one.rank for one in side.retains)
+    assert side.prompt.shots == sum(one.kept for one in side.retains)
+
+
+def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
+    found = study(ScriptedWriter(confused_by_many), CASE, EDITORS)
+    scored = study(ScriptedModel(confused_by_many), CASE, EDITORS)
+    for mine, other in zip(found.sides, scored.sides, strict=True):
+        assert [reply.correct for reply in mine.replies] == [reply.correct for reply in other.replies]
+        assert [reply.text for reply in mine.replies] == [reply.text for reply in other.replies]
+        assert all(reply.logprob is None for reply in mine.replies)
+        assert [one.effect.gained for one in mine.retains] == [one.effect.gained for one in other.retains]
+    rows = list(shown.tables(found))[-1].rows
+    assert all(row[5:-1] == ("n/a",) * len(row[5:-1]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    "model", [ScriptedModel(follows_the_fact), ScriptedWriter(follows_the_fact)], ids=["scores", "text"]
+)
+def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> None:
+    found = study(model, CASE, EDITORS)
+    for side in found.sides:
+        assert not any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
+        assert all(one.effect.mean(found.of(Aspect.REWRITE)) in (None, 0.0) for one in side.retains)
+    assert [reply.text for reply in found.before] == [old_object(probe.query) for probe in CASE.probes]
+
+
+def test_blocks_are_the_prompt_in_its_roles(made: CaseStudy) -> None:
+    for side in made.sides:
+        blocks = shown.prompt_blocks(side.prompt)
+        assert "\n\n".join(text for _, text in blocks) == side.prompt.text
+        roles = [demonstration.role.value for demonstration in side.prompt.demonstrations]
+        assert [role for role, _ in blocks] == [*roles, "edit", "edit"]
+
+
+def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "demo")
+    small = ("--model", "reader", "--encoder", "hashing", "--edits", "5", "--test", "3", "--epochs", "1")
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert not stop.value.code
+        return " ".join(capsys.readouterr().out.split())
+
+    run("demo", *small, "--out", folder)
+    told = run("case", "--run", folder, "--case", "62", "--show-prompt")
+    assert "IKE: 16 of 16 retains" in told and "kept where p > sigma" in told and "New Fact: " in told
+    run("report", folder, "--case", "62")
+    page = (tmp_path / "demo" / "report.html").read_text("utf-8")
+    assert '<section id="studies"' in page and "Prompts side by side" in page and '<pre class="update">' in page
+
+
+def test_what_does_not_fit_is_neither_shown_nor_asked() -> None:
+    limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
+    editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
+    writer = ScriptedWriter(confused_by_many)
+    [side] = study(writer, CASE, [editor]).sides
+    kept = sum(one.kept for one in side.retains)
+    assert 0 < kept < len(side.retains) == kept + side.prompt.pruned
+    assert all((one.effect is not None) == one.kept for one in side.retains), "one more does not fit"
+    assert max(len(prompt.split()) for prompt in writer.prompts) <= 330
+    [table] = [t for t in shown.tables(study(writer, CASE, [editor])) if t.title.startswith("IKE")]
+    assert [row[1] for row in table.rows] == ["kept"] * kept + ["pruned"] * side.prompt.pruned
