@@ -135,9 +135,8 @@ def train(
                 optimizer.zero_grad()
                 loss_of(lesson.rewards, lesson.log_p).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()  # theta <- theta - alpha grad L
-                budget = budget.after(
-                    lesson.probs, lesson.rewards, lesson.candidates
-                )  # sigma rises where r fell from +1 to -1
+                # sigma rises where r fell from +1 to -1
+                budget = budget.after(lesson.probs, lesson.rewards, lesson.candidates)
             waiting = [lesson for lesson in waiting if lesson.due > now]
             sigma = budget.sigma_for(episode.probs, candidates)
             yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
