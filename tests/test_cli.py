@@ -8,17 +8,21 @@ from pathlib import Path
 import pytest
 
 from drike import datasets, tinyfacts
-from drike.budget import Fraction
+from drike.budget import Fraction, Threshold
 from drike.checkpoint import load
 from drike.cli import main
 from drike.cli.editing import parse_fact
 from drike.cli.evaluating import make_editor
 from drike.cli.opening import UsageError, open_bench, open_past
+from drike.cli.variants import swept
 from drike.controllers import Controller
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.encoder import HashingEncoder
 from drike.models.scripted import ScriptedWriter
+from drike.paper import STUDIES
+from drike.pool import Pool
+from drike.retriever import Retriever
 from drike.runs import append, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
@@ -104,6 +108,73 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     editor = make_editor("dr-ike", bench.pool, ScriptedWriter(str), past.trained)
     assert isinstance(editor, IKE)
     assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
+
+
+def test_orders_and_sigmas_are_editors_of_their_own(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "variants"
+    asked = ("--editors", "rank-50,dr-ike", "--order", "policy,Shuffled", "--sigmas", "0,.06,1")
+    assert run("evaluate", "--run", str(demo), *asked, "--out", str(folder)) == 0
+    shown = json.loads((folder / "summary.json").read_text("utf-8"))
+    own = ["Rank-50%", "DR-IKE"]
+    moved = [f"{name} ({order})" for name in own for order in ("policy", "shuffled")]
+    assert list(shown) == own + moved + ["DR-IKE (sigma .0)", "DR-IKE (sigma .06)", "DR-IKE (sigma 1.0)"]
+    assert {name: shown[name]["shots"] for name in moved} == {
+        name: shown[name.rpartition(" (")[0]]["shots"] for name in moved
+    }
+    assert shown["DR-IKE (sigma .0)"]["shots"] == 16 and shown["DR-IKE (sigma 1.0)"]["shots"] == 1
+    assert len(list((folder / "outcomes").iterdir())) == len(shown), "no two editors share a file"
+    table = (folder / "table.md").read_text("utf-8")
+    for title in ("Retains per edit, DR-IKE", "What the order changes", "S against prompt length"):
+        assert title in table and title in capsys.readouterr().out + table
+
+
+def test_a_swept_sigma_is_the_threshold_with_the_runs_other_settings() -> None:
+    encoder = HashingEncoder()
+    pool = Pool(datasets.load(tinyfacts.rows_path()).cases[459:], encoder)
+    learned = IKE("DR-IKE", pool, Retriever(encoder), Threshold(0.2, 7, "algorithm1"))
+    sigmas = [0.0, 0.06, 1.0]
+    assert [one.budget for one in swept(learned, sigmas)] == [Threshold(s, 7, "algorithm1") for s in sigmas]
+    fixed = swept(IKE("DR-IKE", pool, Retriever(encoder), Fraction(0.5)), sigmas)
+    assert [one.budget for one in fixed] == [Threshold(s) for s in sigmas]
+    assert all(one.ranker is learned.ranker for one in swept(learned, sigmas))
+
+
+def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
+    told = {}
+    for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
+        folder = tmp_path / name
+        assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
+        settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
+        trained_on = load(folder / "checkpoint", encoder=HashingEncoder()).trained_on
+        assert trained_on["feedback"] == {"delay": settings["delay"], "noise": settings["noise"]}
+        told[name] = (folder / "checkpoint" / "head.safetensors").read_bytes()
+    assert len(set(told.values())) == 3
+
+
+def test_models_go_on_past_one_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "models"
+    asked = ("--model", "./no/such", "--model", "reader", "--encoder", "hashing", "--edits", "20", "--test", "10")
+    assert run("models", *asked, "--epochs", "1", "--out", str(folder)) == 1
+    said = capsys.readouterr()
+    assert "1 of 2 models failed" in said.err and "./no/such" in said.err and "Traceback" not in said.err
+    assert "DR-IKE by model" in said.out and "SmolLM2" in said.out
+    assert Split.load(folder / "split.json") == Split.load(folder / "reader" / "split.json")
+    again = tmp_path / "again"
+    assert run("evaluate", "--run", str(folder / "reader"), "--editors", "dr-ike", "--out", str(again)) == 0
+    first, second = (read_outcomes(one / "outcomes" / "dr-ike.jsonl") for one in (folder / "reader", again))
+    assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
+    assert run("evaluate", "--run", str(folder), "--out", str(tmp_path / "none")) == 1
+
+
+def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("paper") == 0
+    shown = capsys.readouterr().out
+    assert all(one.name in shown for one in STUDIES) and "estimates" in shown
+    assert run("paper", "table7") == 0
+    shown = capsys.readouterr().out
+    assert ".7533" in shown and "recipes/table7.sh" in shown and "Llama-3.1-8B-Instruct" in shown
 
 
 @pytest.mark.parametrize("budget", ["all", "scores-query", "query-context"])
@@ -208,6 +279,11 @@ REFUSED = {
     "no such model": (["evaluate", "--model", "./no/such/model", "--encoder", "hashing"], "no/such/model", 1),
     "no such editor": (["evaluate", *SMALL, "--editors", "magic"], "there is no editor 'magic'", 2),
     "untrained": (["evaluate", *SMALL, "--editors", "dr-ike"], "needs a trained retriever", 2),
+    "no such order": (["evaluate", *SMALL, "--editors", "ike", "--order", "sideways"], "--order knows policy", 2),
+    "order of nothing": (["evaluate", *SMALL, "--editors", "ike", "--order", "reversed"], "for trained editors", 2),
+    "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
+    "the same model twice": (["models", "--model", "reader", "--model", "Reader"], "different models", 2),
+    "no such study": (["paper", "table99"], "there is no 'table99' in the paper", 2),
     "no run": (["evaluate", "--run", "no-run"], "give a folder that drike train wrote", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
     "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross", 2),

@@ -17,7 +17,7 @@ from drike.encoder import HashingEncoder
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.pool import Pool
 from drike.prompts import demonstration_block
-from drike.reinforce import Episode, Switches, rollout, train
+from drike.reinforce import Episode, Switches, loss_of, rollout, train
 from drike.retriever import Retriever
 
 EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
@@ -78,13 +78,14 @@ def test_rollout_agrees_with_the_literal_algorithm_over_thousands_of_episodes(fl
 
         model = (ScriptedWriter if write_only else ScriptedModel)(rule)
         budget = Threshold(sigma, most, flip)
-        episode, loss = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
+        episode, tried = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
+        loss, after = loss_of(episode.rewards, tried), budget.after(episode.probs, episode.rewards)
         [gradient] = torch.autograd.grad(loss, z)
         assert episode.k == expected_k
         assert list(episode.rewards) == expected_rewards
-        assert isinstance(episode.budget, Threshold)
-        assert episode.budget.sigma == pytest.approx(expected_sigma, abs=1e-12)
+        assert after.sigma == pytest.approx(expected_sigma, abs=1e-12)
         assert loss.item() == pytest.approx(expected_loss.item(), abs=1e-9)
+        assert episode.loss == loss.item()
         assert torch.allclose(gradient, expected_gradient, atol=1e-9)
 
 
@@ -152,7 +153,9 @@ def test_stopping_on_a_flip_asks_nothing_behind_it() -> None:
     )
     assert stopped.rewards == (1, 1, -1)
     assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
-    assert stopped.budget == went_on.budget
+    assert all(
+        Threshold().after(episode.probs, episode.rewards).sigma == episode.probs[2] for episode in (stopped, went_on)
+    )
 
 
 def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
@@ -180,10 +183,10 @@ def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
 def test_renormalised_log_probabilities_are_those_of_the_draws() -> None:
     log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
     model = ScriptedWriter(lambda prompt: " Oslo")
-    _, loss = rollout(model, candidates_of(3), log_p, Threshold(), switches=Switches(renormalise=True))
+    episode, _ = rollout(model, candidates_of(3), log_p, Threshold(), switches=Switches(renormalise=True))
     p = log_p.exp()
     expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)
-    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
+    assert episode.loss == pytest.approx(expected.item(), abs=1e-9)
 
 
 # -- laws of training ------------------------------------------------------------------------------------------------

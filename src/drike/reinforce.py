@@ -5,9 +5,9 @@ edit's query under each of the k nested prompts; every answer is a reward of +1 
 last. The loss is -sum_j r_j log p_j, and the budget learns from the same rewards.
 
 Where the paper leaves a choice, the default stands first: `selection` "top" (the appendix) or "sample" (section 4.2:
-drawn
-without replacement, until a retain does not exceed sigma); `renormalise` takes log p_j over what is left of the pool;
-`stop_on_flip` ends an episode where an added retain breaks the answer. Left out: baselines and reward mixtures.
+drawn without replacement, until a retain does not exceed sigma); `renormalise` takes log p_j over what is left of the
+pool; `stop_on_flip` ends an episode where an added retain breaks the answer. `Feedback` can delay or falsify what the
+learner is told. Left out: baselines and reward mixtures.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from drike.budget import Budget, Threshold
 from drike.demonstrations import Candidates
 from drike.editors.ike import Layout, arrange
 from drike.edits import EditCase, rewrite_probe
+from drike.feedback import AT_ONCE, Feedback, Lesson
 from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Question, judge
 from drike.pool import Pool
@@ -39,10 +40,10 @@ Selection = Literal["top", "sample"]
 class Episode:
     """One rollout: an edit's retains in the order tried, what each earned, and the budget it leaves.
 
-    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: +1 or -1 for the first k, [k].
-    loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if nothing were shared; None if unknown. kept: how
-    many the budget in force keeps; learned ones try one more. sigma: what the budget left asks of this edit's retains;
-    None where it asks no probability.
+    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: +1 or -1 for the first k, as the
+    model earned them, [k]. loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if nothing were shared; None
+    if unknown. kept: how many the budget in force keeps; learned ones try one more. sigma: what the budget left asks of
+    this edit's retains; None where it asks no probability. A `Feedback` may tell the learner later, or otherwise.
     """
 
     epoch: int
@@ -101,6 +102,7 @@ def train(
     learning_rate: float = 1e-4,
     switches: Switches = Switches(),
     limit: TokenLimit | None = None,
+    feedback: Feedback = AT_ONCE,
     seed: int = 0,
 ) -> Iterator[Episode]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, `retriever.head` learning in place.
@@ -110,24 +112,39 @@ def train(
         pool: where copies, updates and the retain candidates C come from.
         limit: prefixes of the ranking whose prompts are longer are not tried.
         budget: sigma and K; Threshold(0, 16) unless given.
-        seed: of the draws of `selection="sample"`; nothing else is random.
+        feedback: how rewards reach the learner; at once and true unless given.
+        seed: of the draws of `selection="sample"` and, apart from these, of `feedback`; nothing else is random.
 
     The last episode's `budget` is the trained one.
     """
     budget = Threshold() if budget is None else budget  # sigma <- 0, once: not again in later epochs
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
-    rng = random.Random(seed)
+    rng, chance = random.Random(seed), random.Random(f"{seed}|feedback")
     pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta,
     features = [retriever.features(candidates) for candidates in pools]  # nor does what the frozen encoder reads
+    waiting: list[Lesson] = []
+    now, last = 0, epochs * len(cases)
     for epoch in range(1, epochs + 1):
         for case, candidates, read in zip(cases, pools, features, strict=True):
             log_p = retriever.log_probs(read)  # z <- S_theta(x, C); p <- softmax(z)
-            episode, loss = rollout(model, candidates, log_p, budget, switches=switches, limit=limit, rng=rng)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()  # theta <- theta - alpha grad L
-            budget = episode.budget
-            yield replace(episode, epoch=epoch, case_id=case.case_id)
+            episode, tried = rollout(model, candidates, log_p, budget, switches=switches, limit=limit, rng=rng)
+            now += 1
+            sent = feedback.send(candidates, episode.probs, episode.rewards, tried, now=now, last=last, rng=chance)
+            waiting.append(sent)
+            for lesson in [lesson for lesson in waiting if lesson.due <= now]:  # this episode's, unless delayed
+                optimizer.zero_grad()
+                loss_of(lesson.rewards, lesson.log_p).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()  # theta <- theta - alpha grad L
+                # sigma rises where r fell from +1 to -1
+                budget = budget.after(lesson.probs, lesson.rewards, lesson.candidates)
+            waiting = [lesson for lesson in waiting if lesson.due > now]
+            sigma = budget.sigma_for(episode.probs, candidates)
+            yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
+
+
+def loss_of(rewards: Sequence[int], log_p: Tensor) -> Tensor:
+    """REINFORCE's -sum_j r_j log p_j over the prefixes that were tried, both [k] (Algorithm 1, line 22)."""
+    return -(torch.tensor(rewards, dtype=log_p.dtype) * log_p).sum()
 
 
 def rollout(
@@ -140,9 +157,10 @@ def rollout(
     limit: TokenLimit | None = None,
     rng: random.Random | None = None,
 ) -> tuple[Episode, Tensor]:
-    """One episode of an edit and its loss, differentiable in `log_p` [n] (Algorithm 1, lines 8-22).
+    """One episode of an edit under `log_p` [n], and log p_j of the k prefixes tried, [k] (Algorithm 1, lines 8-22).
 
-    `rng` is needed for `selection="sample"` only. Raises ValueError if it is missing there.
+    Nothing is learned here: the episode's `budget` is the one it was cut by. `rng` is needed for `selection="sample"`
+    only. Raises ValueError if it is missing there.
     """
     if switches.selection == "sample" and rng is None:
         raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
@@ -154,17 +172,13 @@ def rollout(
     if limit is not None:
         k = limit.fitting(k, lambda j: _prompts(candidates, order[:j], switches)[-1:])
     rewards, tokens = _rewards(model, candidates, order[:k], switches)
-    steps = log_p[order[: len(rewards)]]
+    tried = log_p[order[: len(rewards)]]
     if switches.renormalise:
-        steps = _over_what_is_left(log_p, order)[: len(rewards)]
-    loss = -(torch.tensor(rewards, dtype=log_p.dtype) * steps).sum()  # L += -r log p_j, over j
-    after = budget.after(probs, rewards, candidates)  # sigma rises where r fell from +1 to -1
-    sigma = after.sigma_for(probs, candidates)
+        tried = _over_what_is_left(log_p, order)[: len(rewards)]
+    loss, sigma = loss_of(rewards, tried).item(), budget.sigma_for(probs, candidates)
     seconds = time.perf_counter() - began
-    episode = Episode(
-        0, "", tuple(order), tuple(probs), tuple(rewards), loss.item(), after, tokens, seconds, kept, sigma
-    )
-    return episode, loss
+    episode = Episode(0, "", tuple(order), tuple(probs), tuple(rewards), loss, budget, tokens, seconds, kept, sigma)
+    return episode, tried
 
 
 def _choose(

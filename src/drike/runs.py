@@ -61,9 +61,14 @@ def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
         os.fsync(stream.fileno())
 
 
+def slug(name: str) -> str:
+    """A name as a file's: lower case, and a dash for whatever is no letter or digit."""
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+
+
 def outcomes_path(folder: Path, editor: str) -> Path:
     """Where an editor's outcomes are kept."""
-    return folder / "outcomes" / (re.sub(r"[^a-z0-9]+", "-", editor.casefold()).strip("-") + ".jsonl")
+    return folder / "outcomes" / f"{slug(editor)}.jsonl"
 
 
 def saved(folder: Path, editor: str, outcomes: Iterable[Outcome]) -> Iterator[tuple[Outcome, ...]]:

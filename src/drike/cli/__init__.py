@@ -1,7 +1,8 @@
 """The `drike` command: the one place that prints, saves and turns errors into sentences.
 
-A file per command: `demo`, `data`, `training`, `evaluating`, `editing`, `reporting`, `doctor`, `embedded`; what they
-share: `opening` (data, models, encoders, run folders) and `showing` (tables, progress).
+A file per command: `demo`, `data`, `training`, `evaluating`, `models`, `editing`, `reporting`, `paper`, `doctor`,
+`embedded`; what they share: `opening` (data, models, encoders, run folders), `variants` (of trained editors), `showing`
+(tables, progress).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from drike.cli import data, demo, doctor, editing, embedded, evaluating, reporting, training
+from drike.cli import data, demo, doctor, editing, embedded, evaluating, models, paper, reporting, training
 from drike.cli.opening import UsageError
 from drike.cli.showing import errors as console
 from drike.datasets import DataError
@@ -43,9 +44,11 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
+app.command("models")(models.models)
 app.command("edit")(editing.edit)
 app.command("report")(reporting.report)
 app.command("case")(reporting.case)
+app.command("paper")(paper.paper)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(embedded.app, name="tinyfacts")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +28,7 @@ from drike.cli.opening import (
 )
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device, Editable, Out, show_work, usage_of, warm
+from drike.cli.variants import ORDERS, further_tables, parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
@@ -42,13 +43,15 @@ from drike.metrics import Outcome, Summary, summarise
 from drike.models import Forgetful, LanguageModel, Measured, Usage
 from drike.pool import Pool
 from drike.reinforce import Switches
-from drike.report import as_markdown, costs, differences, published, table1
+from drike.report import Table, as_markdown, costs, differences, published, table1
 from drike.retriever import CheckpointError, Similarity
 from drike.runs import saved, write_record
 
 PLAIN = ("unedited", "factprompt", "editcot", "ike")
 FULL = "editcot-full"
 TRAINED = ("rank-all", "rank-50", "dr-ike")
+
+Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequence[Table]]
 
 
 def evaluate(
@@ -62,6 +65,13 @@ def evaluate(
     model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
     editors: Annotated[
         str | None, typer.Option("--editors", help=f"Comma-separated, of {', '.join((*PLAIN, FULL, *TRAINED))}")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option("--order", help=f"Trained editors also with retains in these orders, of {', '.join(ORDERS)}"),
+    ] = None,
+    sigmas: Annotated[
+        str | None, typer.Option("--sigmas", help="DR-IKE also with these thresholds, as .03,.06: S against length")
     ] = None,
     test: Annotated[int | None, typer.Option("--test", min=1, help="Edits to test; default the run's, or 100")] = None,
     editable: Editable = None,
@@ -99,9 +109,11 @@ def evaluate(
         "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
         "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
         "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
+        "order": order, "sigmas": sigmas,
     }  # fmt: skip
     names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
-    _check(names, past is not None)
+    _check([*names, *(["dr-ike"] if sigmas else [])], past is not None)
+    orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
     folder = new_run(out, "evaluate")
     bench = open_bench(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
@@ -109,9 +121,13 @@ def evaluate(
     )  # fmt: skip
     asked = open_model(name, template=template, device=device)
     limit = limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
-    made = [make_editor(one, bench.pool, asked, past.trained if past else None, limit) for one in names]
+    trained = past.trained if past else None
+    made = [make_editor(one, bench.pool, asked, trained, limit) for one in names]
+    made += reordered(made, orders, bench.pool.seed)
+    dr_ike = make_editor("dr-ike", bench.pool, asked, trained, limit) if thresholds else None
+    made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
     record_run(folder, bench, describe_model(name, asked), settings | {"editors": names})
-    run_evaluation(folder, bench, asked, made, write=write)
+    run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
 
 
@@ -172,9 +188,18 @@ def switches_of(trained: Checkpoint) -> Switches:
 
 
 def run_evaluation(
-    folder: Path, bench: Bench, model: LanguageModel, editors: Sequence[Editor], *, write: bool = False
+    folder: Path,
+    bench: Bench,
+    model: LanguageModel,
+    editors: Sequence[Editor],
+    *,
+    write: bool = False,
+    further: Further = lambda outcomes, summaries: [],
 ) -> dict[str, list[Outcome]]:
-    """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come."""
+    """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
+
+    `further` makes tables that are shown and saved behind the usual ones.
+    """
     cases = bench.parts.test
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
@@ -193,20 +218,20 @@ def run_evaluation(
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
         usages[editor.name] = usage_of(model) - before
-    show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}")
+    show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}", further)
     if isinstance(model, Measured):
         show_work(folder, usages)
     return outcomes
 
 
-def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str) -> list[Summary]:
+def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str, further: Further) -> list[Summary]:
     """Draw and save Table 1 with the paper's beside it, and DR-IKE against IKE where both were run."""
     unedited = outcomes.get(Unedited().name, [])
     summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
     tables = [table1(summaries, title), costs(summaries)]
     if "IKE" in outcomes and "DR-IKE" in outcomes:
         tables.append(differences(outcomes["DR-IKE"], outcomes["IKE"]))
-    tables.append(published())
+    tables += [*further(outcomes, summaries), published()]
     for table in tables:
         draw(table)
     write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from statistics import fmean
 
 from rich import box
 from rich.console import Console
@@ -23,9 +22,9 @@ from rich.table import Column
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from drike.budget import Fraction, Threshold
 from drike.reinforce import Episode
 from drike.report import Table
+from drike.studies import by_epoch, cut_of
 
 console = Console(highlight=False)
 errors = Console(stderr=True)
@@ -93,21 +92,11 @@ def watch_training(episodes: Iterable[Episode], total: int, per_epoch: int) -> I
 
 def _figures(episodes: list[Episode]) -> tuple[str, ...]:
     """ESR under the budget's own prompt, mean k kept, sigma, prompt tokens, model calls: of one epoch's episodes."""
-    tokens = [episode.prompt_tokens for episode in episodes if episode.prompt_tokens is not None]
+    [one] = by_epoch(episodes)
     return (
-        f"ESR {fmean(episode.success for episode in episodes):.3f}",
-        f"k {fmean(min(episode.kept, episode.k) for episode in episodes):.2f}",
-        _sigma(episodes),
-        f"tokens {sum(tokens):,}" if tokens else "tokens n/a",
-        f"calls {sum(episode.k for episode in episodes):,}",
+        f"ESR {one.esr:.3f}",
+        f"k {one.mean_k:.2f}",
+        cut_of(one),
+        "tokens n/a" if one.prompt_tokens is None else f"tokens {one.prompt_tokens:,}",
+        f"calls {one.calls:,}",
     )
-
-
-def _sigma(episodes: list[Episode]) -> str:
-    """Where the budget cuts: the last sigma where edits share one, the mean where each has its own, or the share."""
-    budget = episodes[-1].budget
-    sigmas = [episode.sigma for episode in episodes[-1 if isinstance(budget, Threshold) else 0 :]]
-    known = [sigma for sigma in sigmas if sigma is not None]
-    if isinstance(budget, Fraction):
-        return f"share {budget.share:.0%}"
-    return f"sigma {fmean(known):.4f}" if known else "sigma n/a"

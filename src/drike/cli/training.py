@@ -36,6 +36,7 @@ from drike.datasets.published import PUBLISHED
 from drike.demonstrations import Candidates
 from drike.edits import EditCase
 from drike.encoder import MINILM, TextEncoder
+from drike.feedback import AT_ONCE, Feedback
 from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Measured, Usage
 from drike.reinforce import Switches
@@ -102,6 +103,12 @@ def train(
     retain: Annotated[str, typer.Option("--retain", help="headed (with its New Fact line), or bare")] = "headed",
     layout: Annotated[str, typer.Option("--layout", help="append (nested prompts), or ike (all shuffled)")] = "append",
     own_copy: Annotated[bool, typer.Option("--own-copy/--no-own-copy", help="The edit as a copy of its own")] = True,
+    delay: Annotated[
+        int, typer.Option("--delay", min=0, help="Rewards teach up to this many episodes later (a robustness study)")
+    ] = 0,
+    noise: Annotated[
+        float, typer.Option("--noise", min=0.0, max=1.0, help="Share of rewards that are told falsely (likewise)")
+    ] = 0.0,
     prompt_tokens: PromptTokens = None,
     template: Template = "plain",
     device: Device = None,
@@ -127,7 +134,7 @@ def train(
     run_training(
         folder, bench, asked, retriever, learner,
         epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit_to(prompt_tokens, asked), seed=seed,
-        described=described,
+        described=described, feedback=Feedback(delay, noise),
     )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
 
@@ -145,6 +152,7 @@ def run_training(
     seed: int,
     described: Mapping[str, object],
     limit: TokenLimit | None = None,
+    feedback: Feedback = AT_ONCE,
 ) -> Checkpoint:
     """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C."""
     cases = bench.parts.train
@@ -159,11 +167,12 @@ def run_training(
     trained_on: dict[str, object] = {
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
+        "feedback": asdict(feedback),
     }  # fmt: skip
     current, done, head, before = budget, 0, _copy(retriever), usage_of(model)
     episodes = reinforce.train(
         model, cases, bench.pool, retriever, budget,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed,
+        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, feedback=feedback, seed=seed,
     )  # fmt: skip
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases)):

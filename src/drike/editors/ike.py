@@ -6,9 +6,9 @@
     DR-IKE         Retriever    Threshold(sigma)
 
 A ranker orders the retain pool, a budget cuts it, a layout arranges what is left. "append" (DR-IKE's default) puts
-copies
-and updates first and then the retains, best first, so that nested prompts share their beginning; "ike" is the published
-one: all 32 shuffled over their roles, farthest record first, nearest last.
+copies and updates first and then the retains, best first, so that nested prompts share their beginning; "ike" is the
+published one: all 32 shuffled over their roles, farthest record first, nearest last. An `order` shows the kept retains
+in another order, at the places the layout has for them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from drike.budget import Budget
 from drike.demonstrations import Candidates, Demonstration, Role
 from drike.edits import Edit
 from drike.fitting import TokenLimit
+from drike.order import Order
 from drike.pool import Pool
 from drike.prompts import Prompt, RetainForm, in_context
 from drike.retriever import Ranker, Ranking
@@ -47,13 +48,16 @@ class Selection:
 
 
 def arrange(
-    candidates: Candidates, kept: Sequence[Demonstration], layout: Layout = "append"
+    candidates: Candidates, kept: Sequence[Demonstration], layout: Layout = "append", order: Order | None = None
 ) -> tuple[Demonstration, ...]:
     """Demonstrations in the order they are shown; the retains that were not kept are left out."""
     if layout == "append":
-        return (*candidates.fixed, *kept)
-    shown = [d for d in candidates.dealt if d.role is not Role.RETAIN or d in kept]
-    return tuple(reversed(shown))
+        return (*candidates.fixed, *(kept if order is None else order(candidates, kept)))
+    shown = tuple(reversed([d for d in candidates.dealt if d.role is not Role.RETAIN or d in kept]))
+    if order is None:
+        return shown
+    retains = iter(order(candidates, kept))
+    return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class IKE:
     own_copy: bool = True
     retain: RetainForm = "headed"
     limit: TokenLimit | None = None
+    order: Order | None = None
 
     def select(self, edit: Edit) -> Selection:
         """Candidates, ranking and cut of an edit; the same for all its queries."""
@@ -87,7 +92,7 @@ class IKE:
 
     def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
         """Prompts for queries about the edit of a selection."""
-        shown = arrange(selection.candidates, selection.kept, self.layout)
+        shown = arrange(selection.candidates, selection.kept, self.layout, self.order)
         edit = selection.candidates.edit
         prompts = [in_context(shown, edit, query, own_copy=self.own_copy, retain=self.retain) for query in queries]
         return [replace(prompt, pruned=selection.pruned) for prompt in prompts] if selection.pruned else prompts

@@ -20,7 +20,10 @@ from drike.report.measured import Run, Step
 from drike.runs import RunError, read_outcomes
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
-_OURS = {"run", "data", "model", "seed", "editors", "write", "device", "test", "edits", "editable", "out", "resume"}
+_OURS = {
+    "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test", "edits", "editable", "out",
+    "resume",
+}  # fmt: skip
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:

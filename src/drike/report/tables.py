@@ -85,6 +85,20 @@ def published(model: str | None = None) -> Table:
     return Table("For reference: the paper's Table 1 (other models, other data)", ("Editor", *columns), rows)
 
 
+def as_published(table: PaperTable) -> Table:
+    """One of the paper's tables as it prints it; a row is named by what it is about."""
+    rows = tuple(
+        (", ".join(filter(None, (p.editor, p.variant, p.model, p.data))), *(_published(p, c) for c in table.columns))
+        for p in table.rows
+    )
+    return Table(f"For reference: the paper's Table {table.number}, {table.about}", ("", *table.columns), rows)
+
+
+def _published(row: Published, column: str) -> str:
+    value = row.value(column)
+    return "n/a" if value is None else f"{value:g}"
+
+
 def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
     """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
     title = f"{ours[0].editor} minus {theirs[0].editor}, paired"

@@ -1,0 +1,96 @@
+# What the recipes share. Sourced by them, not run.
+#
+# A recipe repeats one table or figure of the paper: its models, data and settings are the defaults. They can be set:
+#
+#   MODEL      another model for all of it; MODEL=embedded runs on TinyFacts, with small sizes, in minutes and offline
+#   DATA       other data: a name that drike knows, a path or an address
+#   EDITS TEST EPOCHS SEED    sizes and seed; 300, 100, 5 and 0, as the paper has them (the paper names no seed)
+#   POLICY_ENCODER            the encoder under the head; the paper's 4-layer BERT
+#   RUNS       where runs are kept; runs/ beside recipes/
+#   DRIKE      the drike to call; .venv/bin/drike beside recipes/, or the one on the PATH
+#
+# A step that was finished before, with the same settings, is not done again: recipes share their trainings. Folders are
+# named after model, data, options, sizes and seed; set RUNS, too, for another POLICY_ENCODER.
+# shellcheck shell=sh disable=SC2034
+
+set -eu
+
+if [ $# -gt 0 ]; then
+    echo "a recipe takes no arguments; what can be set stands in recipes/common.sh, as in: MODEL=embedded sh $0" >&2
+    exit 2
+fi
+ROOT=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+RUNS=${RUNS:-$ROOT/runs}
+if [ -z "${DRIKE:-}" ]; then
+    DRIKE=$ROOT/.venv/bin/drike
+    [ -x "$DRIKE" ] || DRIKE=$(command -v drike) || {
+        echo "drike is neither in $ROOT/.venv/bin nor on the PATH: run make demo, or pip install -e '.[offline]'" >&2
+        exit 1
+    }
+fi
+
+LLAMA=meta-llama/Llama-3.1-8B-Instruct
+LLAMA_3B=meta-llama/Llama-3.2-3B-Instruct
+MISTRAL=mistralai/Mistral-7B-Instruct-v0.2
+QWEN=Qwen/Qwen2.5-7B-Instruct
+QWEN_1B=Qwen/Qwen2.5-1.5B
+SMOL=HuggingFaceTB/SmolLM2-1.7B
+
+SEED=${SEED:-0}
+if [ "${MODEL:-}" = embedded ]; then
+    EDITS=${EDITS:-40} TEST=${TEST:-20} EPOCHS=${EPOCHS:-2}
+else
+    EDITS=${EDITS:-300} TEST=${TEST:-100} EPOCHS=${EPOCHS:-5}
+    POLICY_ENCODER=${POLICY_ENCODER:-google/bert_uncased_L-4_H-512_A-8}
+fi
+
+# data NAMES: what is read where the paper has NAMES. The embedded model knows the facts of TinyFacts only.
+data() {
+    if [ "${MODEL:-}" = embedded ]; then echo "${DATA:-tinyfacts}"; else echo "${DATA:-$1}"; fi
+}
+
+# name_of MODEL: a model as part of a folder's name.
+name_of() {
+    printf '%s' "$1" | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9' '-' | sed 's/^-//; s/-$//'
+}
+
+# once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER, unless that was finished before.
+once() {
+    folder=$1
+    shift
+    if [ -e "$folder/.finished" ]; then
+        echo "$folder is there, so this is not done again: drike $*"
+        return
+    fi
+    if [ -e "$folder/run.json" ]; then
+        echo "$folder holds a run that was not finished: remove it, or set RUNS to another folder" >&2
+        exit 1
+    fi
+    echo "drike $* --out $folder"
+    "$DRIKE" "$@" --out "$folder"
+    : >"$folder/.finished"
+}
+
+# train MODEL DATA [OPTION...]: train on DATA with these options; the run's folder is then $RUN.
+train() {
+    model=$1 rows=$2
+    shift 2
+    RUN=$RUNS/$(name_of "$model $rows $* ${EDITS:-all}x$EPOCHS test${TEST:-} seed$SEED")
+    once "$RUN" train --model "$model" --data "$rows" ${EDITS:+--edits "$EDITS"} ${TEST:+--test "$TEST"} \
+        --epochs "$EPOCHS" --seed "$SEED" ${POLICY_ENCODER:+--policy-encoder "$POLICY_ENCODER"} "$@"
+}
+
+# evaluate LABEL [OPTION...]: evaluate the run in $RUN with these options; the outcomes are then in $OUTCOMES.
+evaluate() {
+    OUTCOMES=$RUN-$1
+    shift
+    once "$OUTCOMES" evaluate --run "$RUN" "$@"
+}
+
+# report NAME EVALUATION... [--across SETTING]: put evaluations and their trainings side by side, with the paper's
+# figures, in $RUNS/NAME.html, .md and .tex. SETTING is what they are meant to differ in.
+report() {
+    page=$RUNS/$1.html
+    shift
+    "$DRIKE" report "$@" --out "$page"
+}

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Table 5: zsRE and WikiData-counterfact.
+# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table5.sh
+. "$(dirname -- "$0")/common.sh"
+
+for rows in $(data "zsre wiki-counterfact"); do
+    train "${MODEL:-$LLAMA}" "$rows"
+    evaluate table5 --editors ike,dr-ike
+    set -- "$@" "$OUTCOMES"
+done
+report table5 "$@" --across data

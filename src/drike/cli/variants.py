@@ -1,0 +1,82 @@
+"""Trained editors once more with one part exchanged: another order of the retains, another sigma."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from drike.budget import Threshold
+from drike.cli.opening import UsageError
+from drike.editors import Editor
+from drike.editors.ike import IKE
+from drike.metrics import Outcome, Summary
+from drike.order import Order, Shuffled, by_policy, by_policy_reversed, by_similarity
+from drike.report import Table
+from drike.retriever import Retriever
+from drike.studies import agreement_table, distribution_table, frontier_table
+
+ORDERS = ("policy", "similarity", "reversed", "shuffled")
+
+
+def parse_orders(given: str | None) -> list[str]:
+    """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
+    names = _parts(given)
+    unknown = [name for name in names if name not in ORDERS]
+    if unknown:
+        raise UsageError(f"--order knows {', '.join(ORDERS)}, not {unknown[0]!r}")
+    return list(dict.fromkeys(names))
+
+
+def parse_sigmas(given: str | None) -> list[float]:
+    """Thresholds from a comma-separated option. Raises UsageError for what is no probability."""
+    sigmas = []
+    for part in _parts(given):
+        try:
+            sigmas.append(Threshold(float(part)).sigma)
+        except ValueError:
+            raise UsageError(f"--sigmas takes probabilities such as .03,.06, not {part!r}") from None
+    return list(dict.fromkeys(sigmas))
+
+
+def _parts(given: str | None) -> list[str]:
+    return [part.strip().casefold() for part in (given or "").split(",") if part.strip()]
+
+
+def reordered(editors: Sequence[Editor], names: Sequence[str], seed: int) -> list[IKE]:
+    """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
+
+    Raises UsageError where orders are wanted and no editor has a learned ranking.
+    """
+    learned = [one for one in editors if isinstance(one, IKE) and isinstance(one.ranker, Retriever)]
+    if names and not learned:
+        raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
+    orders: dict[str, Order] = {
+        "policy": by_policy,
+        "similarity": by_similarity,
+        "reversed": by_policy_reversed,
+        "shuffled": Shuffled(seed),
+    }
+    return [replace(one, name=f"{one.name} ({name})", order=orders[name]) for one in learned for name in names]
+
+
+def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:
+    """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
+    own = dr_ike.budget if isinstance(dr_ike.budget, Threshold) else Threshold()
+    return [
+        replace(dr_ike, name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})", budget=replace(own, sigma=sigma))
+        for sigma in sigmas
+    ]
+
+
+def further_tables(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
+    """What the variants are for: retains per edit of DR-IKE, answers that an order changes, S against prompt length."""
+    tables = []
+    if "DR-IKE" in outcomes:
+        tables.append(distribution_table(outcomes["DR-IKE"]))
+    bases = {name: name.rpartition(" (")[0] for name in outcomes if name.endswith(tuple(f" ({one})" for one in ORDERS))}
+    pairs = [(name, base) for name, base in bases.items() if base in outcomes]
+    if pairs:
+        tables.append(agreement_table(outcomes, pairs))
+    if any(" (sigma " in name for name in outcomes):
+        tables.append(frontier_table(summaries))
+    return tables

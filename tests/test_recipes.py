@@ -1,0 +1,134 @@
+"""The list of the paper's studies and the recipes keep step; recipes parse, find drike, and do nothing twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from drike.cli import main
+from drike.paper import LARGE, SMALL, STUDIES, WEIGHTS, Work, study
+
+ROOT = Path(__file__).parents[1]
+RECIPES = ROOT / "recipes"
+SHELL = shutil.which("sh")
+
+pytestmark = pytest.mark.skipif(SHELL is None, reason="no POSIX shell here")
+
+
+def sh(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "TMPDIR")}
+    return subprocess.run(
+        ["sh", *arguments], env=clean | environment, capture_output=True, text=True, check=False, cwd="/"
+    )
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    """A drike that writes its arguments down, and the run.json and split.json a run has."""
+    path = tmp_path / "drike"
+    path.write_text(
+        '#!/bin/sh\necho "$@" >>"$LOG"\nwhile [ $# -gt 0 ]; do case $1 in --out) out=$2 ;; esac; shift; done\n'
+        'case ${out:-} in ""|*.html) exit 0 ;; esac\nmkdir -p "$out/one"\n: >"$out/run.json"\n'
+        'echo \'{"train": ["5"], "test": ["77", "8"]}\' >"$out/split.json"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_every_study_has_its_recipe_and_every_recipe_its_study() -> None:
+    listed = {ROOT / one.recipe for one in STUDIES}
+    assert listed == set(RECIPES.glob("*.sh")) - {RECIPES / "common.sh"}
+    assert len({one.name for one in STUDIES}) == len(STUDIES)
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
+def test_recipes_parse_and_their_lines_are_short(path: Path) -> None:
+    told = sh("-n", str(path))
+    assert told.returncode == 0, told.stderr
+    assert all(len(line) <= 120 for line in path.read_text("utf-8").splitlines())
+
+
+@pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
+def test_a_recipe_asks_for_the_models_and_data_that_are_listed(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    log = tmp_path / "log"
+    told = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
+    assert told.returncode == 0, told.stderr
+    calls = log.read_text("utf-8").splitlines()
+    asked = " ".join(call for call in calls if call.startswith(("train", "models")))
+    assert set(re.findall(r"--model (\S+)", asked)) == set(one.models)
+    assert set(re.findall(r"--data (\S+)", asked)) == set(one.data)
+    for paper in ("--edits 300", "--test 100", "--epochs 5", "--policy-encoder google/bert_uncased_L-4_H-512_A-8"):
+        full = [call for call in calls if call.startswith(("train", "models")) and "--subset" not in call]
+        assert sum(paper in call for call in full) == len(full)
+    trainings = sum(call.startswith("train") for call in calls)
+    assert trainings in (0, one.work.trainings * len(one.models))
+    evaluated = [
+        len(re.findall(r"[^ ,]+", " ".join(re.findall(r"--(?:editors|sigmas) (\S+)", call)))) for call in calls
+        if call.startswith("evaluate") and "--order" not in call
+    ]  # fmt: skip
+    if evaluated and one.name != "table7":
+        assert sum(evaluated) == one.work.editors * len(one.models)
+
+
+@pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
+def test_a_recipe_runs_on_the_embedded_model_alone_when_asked(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    log = tmp_path / "log"
+    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
+    assert sh(str(ROOT / one.recipe), **where).returncode == 0
+    first = log.read_text("utf-8").splitlines()
+    asked = " ".join(call for call in first if call.startswith(("train", "models")))
+    assert set(re.findall(r"--(?:model|data) (\S+)", asked)) == {"embedded", "tinyfacts"}
+    assert "--edits 40" in asked and "bert" not in asked
+    log.unlink()
+    assert sh(str(ROOT / one.recipe), **where).returncode == 0
+    again = log.read_text("utf-8").splitlines()
+    assert {call.split()[0] for call in again} <= {"report", "case"}, "what was finished is not done again"
+
+
+def test_the_case_study_shows_the_first_test_edit_or_the_one_that_is_named(echo: Path, tmp_path: Path) -> None:
+    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
+    assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
+    assert sh(str(RECIPES / "figure3.sh"), **where, CASE="12").returncode == 0
+    cases = re.findall(r"--case (\S+)", (tmp_path / "log").read_text("utf-8"))
+    assert cases == ["77", "12"]
+
+
+def test_a_recipe_stops_where_a_step_fails_or_was_not_finished(tmp_path: Path) -> None:
+    failing = tmp_path / "drike"
+    failing.write_text('#!/bin/sh\necho "$1" >>"$LOG"\nexit 3\n')
+    failing.chmod(0o755)
+    where = {"DRIKE": str(failing), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
+    assert sh(str(RECIPES / "table2.sh"), **where).returncode == 3
+    assert (tmp_path / "log").read_text("utf-8") == "train\n"
+    torn = tmp_path / "runs" / "embedded-tinyfacts-40x2-test20-seed0"
+    torn.mkdir(parents=True)
+    (torn / "run.json").touch()
+    told = sh(str(RECIPES / "table2.sh"), **where)
+    assert told.returncode == 1 and "was not finished" in told.stderr
+    assert (tmp_path / "log").read_text("utf-8") == "train\n"
+
+
+def test_a_study_is_found_by_its_name_and_its_estimates_grow_with_the_work() -> None:
+    assert study("Table 2") is study("table2") is study("table2.sh") is not None
+    assert study("table99") is None
+    one = Work(trainings=1, editors=2)
+    for model in WEIGHTS:
+        assert 0 < one.hours(model, LARGE) < one.hours(model, SMALL)
+        assert one.hours(model, SMALL) < Work(trainings=2, editors=2).hours(model, SMALL)
+        assert one.hours(model, SMALL) < Work(trainings=1, editors=2, reasons=1).hours(model, SMALL)
+    table4 = study("table4")
+    assert table4 is not None and table4.memory is None and table4.hours(SMALL) is None
+    assert all(one.memory is None or one.memory < 24 for one in STUDIES), "the paper used 24 GB"
+
+
+def test_every_study_with_published_figures_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {"table1": ".775", "table4": "0.46", "table8": "n/a", "figure4": "3.72", "efficiency": "29.8%"}
+    for name, figure in shown.items():
+        with pytest.raises(SystemExit, match="0"):
+            main(["paper", name])
+        assert figure in capsys.readouterr().out

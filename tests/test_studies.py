@@ -1,0 +1,138 @@
+"""Counting and judging: figures that follow from episodes and outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.budget import Fraction, Threshold
+from drike.edits import Aspect
+from drike.metrics import Estimate, Outcome, summarise
+from drike.reinforce import Episode
+from drike.studies import (
+    agreement,
+    agreement_table,
+    by_epoch,
+    distribution_of,
+    distribution_table,
+    efficiency_table,
+    epochs_table,
+    frontier_table,
+    verdict,
+)
+
+
+def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
+    return Episode(
+        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards, loss=0.0,
+        budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
+    )  # fmt: skip
+
+
+def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
+    return Outcome(
+        editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
+        correct=correct, answer=None, matched=None, exact=None, prefers=None, magnitude=None, nats=None, margin=None,
+        shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
+    )  # fmt: skip
+
+
+REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
+def test_epochs_part_the_episodes_and_their_sums_are_the_runs(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
+    episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda one: one[0])]
+    epochs = by_epoch(episodes)
+    assert [one.epoch for one in epochs] == sorted({epoch for epoch, _ in drawn})
+    assert sum(one.episodes for one in epochs) == len(episodes)
+    assert sum(one.calls for one in epochs) == sum(one.mean_k * one.episodes for one in epochs)
+    assert sum(one.calls for one in epochs) == sum(len(rewards) for _, rewards in drawn)
+    assert sum(one.prompt_tokens or 0 for one in epochs) == 100 * len(episodes)
+    assert sum(one.seconds for one in epochs) == pytest.approx(2.0 * len(episodes))
+    assert all(0 <= one.esr <= 1 and -1 <= one.reward <= 1 for one in epochs)
+
+
+def test_an_epochs_sigma_is_that_of_its_last_episode_and_unknown_tokens_are_not_nought() -> None:
+    [one] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
+    assert one.sigma == 0.7 and one.prompt_tokens is None and one.esr == 0.5
+    half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
+    [fixed] = by_epoch([half])
+    assert fixed.sigma is None and fixed.share == 0.5
+    assert epochs_table({"run": [half]}).rows == (("run", "1", "1.000", "+1.000", "1.00", "share 50%"),)
+
+
+def test_efficiency_tells_what_is_saved_against_the_first_run() -> None:
+    full = [episode(e, (1, 1, 1), tokens=300, seconds=2080.1) for e in (1, 2)]
+    cut = [episode(e, (1,), tokens=100, seconds=1459.6) for e in (1, 2)]
+    table = efficiency_table({"without": full, "with": cut})
+    first, second = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    assert first["tokens saved"] == first["s saved"] == "0.0 %"
+    assert (second["tokens saved"], second["s saved"]) == ("66.7 %", "29.8 %"), "the paper's own arithmetic"
+    assert second["mean k"] == "1.00"
+    unknown = efficiency_table({"a": [episode(1, (1,), tokens=None)], "b": cut})
+    assert unknown.rows[0][3] == unknown.rows[0][5] == unknown.rows[1][5] == "n/a"
+
+
+@given(st.lists(st.integers(1, 16), min_size=1, max_size=50))
+def test_a_distribution_counts_every_edit_once(shots: list[int]) -> None:
+    outcomes = [outcome(str(i), k) for i, k in enumerate(shots)]
+    paraphrases = [replace(one, aspect=Aspect.PARAPHRASE) for one in outcomes]
+    found = distribution_of([*outcomes, *paraphrases])
+    assert sum(found.counts.values()) == len(shots)
+    assert sum(k * n for k, n in found.counts.items()) / len(shots) == pytest.approx(found.mean)
+    spread = sum(n * (k - found.mean) ** 2 for k, n in found.counts.items()) / len(shots)
+    assert found.std == pytest.approx(spread**0.5)
+    rows = distribution_table(outcomes).rows
+    assert [int(row[0]) for row in rows] == list(range(min(shots), max(shots) + 1))
+    assert max(len(row[2]) for row in rows) == 30
+    with pytest.raises(ValueError, match="no outcome of a rewrite"):
+        distribution_of(paraphrases)
+
+
+def test_agreement_is_of_verdicts_on_the_same_probes() -> None:
+    ours = [outcome(str(i), 2, correct=i % 2 == 0) for i in range(20)]
+    assert agreement(ours, ours).value == 1
+    assert agreement(ours, [replace(one, correct=not one.correct) for one in ours]).value == 0
+    half = agreement(ours, [replace(one, correct=True) for one in ours])
+    assert half.value == 0.5 and half.low is not None and half.low < 0.5 < (half.high or 0)
+    with pytest.raises(ValueError, match="same probes"):
+        agreement(ours, ours[1:])
+    moved = [replace(one, editor="DR-IKE (reversed)") for one in ours]
+    table = agreement_table({"DR-IKE": ours, "DR-IKE (reversed)": moved}, [("DR-IKE (reversed)", "DR-IKE")])
+    [row] = table.rows
+    assert row[:2] == ("DR-IKE (reversed)", "1.000 [1.00,1.00]") and row[3].startswith("+0.000")
+
+
+def test_the_frontier_is_who_is_beaten_by_nobody() -> None:
+    def probes(name: str, shots: int, right: int) -> list[Outcome]:
+        return [
+            replace(outcome(str(i), shots, editor=name, correct=i < right), aspect=aspect, query=aspect)
+            for i in range(10) for aspect in Aspect
+        ]  # fmt: skip
+
+    points = {"none": (0, 0), "short": (1, 6), "worse": (2, 5), "long": (8, 9), "longest": (16, 9)}
+    table = frontier_table([summarise(probes(name, *point)) for name, point in points.items()])
+    assert [(row[0], row[4]) for row in table.rows] == [
+        ("none", ""), ("short", "yes"), ("worse", ""), ("long", "yes"), ("longest", ""),
+    ]  # fmt: skip
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5))
+def test_verdicts_turn_with_the_sign_and_need_an_interval(value: float, half: float) -> None:
+    measured = Estimate(value, value - half, value + half)
+    mirrored = Estimate(-value, -value - half, -value + half)
+    assert verdict(measured, "up") == verdict(mirrored, "down")
+    assert verdict(measured, "same") == verdict(mirrored, "same")
+    assert {verdict(measured, "up"), verdict(measured, "down")} in ({"agrees", "does not"}, {"within noise"})
+    assert verdict(Estimate(value), "up") == "n/a"
+
+
+def test_the_same_means_within_the_margin() -> None:
+    assert verdict(Estimate(0.0, -0.04, 0.04), "same") == "agrees"
+    assert verdict(Estimate(0.03, 0.02, 0.04), "same") == "agrees", "a difference, but an immaterial one"
+    assert verdict(Estimate(0.0, -0.2, 0.2), "same") == "within noise"
+    assert verdict(Estimate(0.1, 0.02, 0.2), "same") == "does not"
