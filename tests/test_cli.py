@@ -385,3 +385,4 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
 def test_a_limit_needs_a_model_that_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
     assert "does not count tokens" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

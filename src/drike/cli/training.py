@@ -127,14 +127,14 @@ def train(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
     asked = open_model(model, template=template, device=device)
-    described = describe_model(model, asked)
+    limit, described = limit_to(prompt_tokens, asked), describe_model(model, asked)
     record_run(folder, bench, described, settings)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
     learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
     run_training(
         folder, bench, asked, retriever, learner,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit_to(prompt_tokens, asked), seed=seed,
-        described=described, feedback=Feedback(delay, noise),
+        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
+        feedback=Feedback(delay, noise),
     )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
 
