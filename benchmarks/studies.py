@@ -20,6 +20,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from drike import datasets, tinyfacts
 from drike.budget import Budget, Fraction, Threshold
@@ -33,6 +34,7 @@ from drike.edits import EditCase
 from drike.encoder import load_encoder
 from drike.evaluate import evaluate
 from drike.feedback import AT_ONCE, Feedback
+from drike.files import write_text
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
 from drike.models import Forgetful, LanguageModel
 from drike.order import Order, Shuffled, by_policy_reversed, by_similarity
@@ -264,24 +266,9 @@ def sweep(found: Found, title: str) -> list[Table]:
     return [frontier_table(rows), table1(rows, title)]
 
 
-def main() -> None:
-    """Print the studies as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--edits", type=int, default=300)
-    parser.add_argument("--test", type=int, default=200)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--model", default="embedded")
-    options = parser.parse_args()
-    edits, test, note = sizes(options.edits, options.test)
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    model, encoder, found = open_model(options.model), load_encoder(), Found()
-    for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=edits, test=test, seed=seed)
-        parts = splits.parts(split, dataset)
-        one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
-    title = f"{options.seeds} seed(s) x {test} test edits of TinyFacts, model {options.model}"
-    print(f"{title}; {edits} training edits, {options.epochs} epochs." + (f"\n\n{note}" if note else ""))
+def as_report(found: Found, seeds: int, test: int, edits: int, note: str, options: argparse.Namespace) -> str:
+    """All studies of the seeds done so far, as Markdown."""
+    title = f"{seeds} seed(s) x {test} test edits of TinyFacts, model {options.model}"
     studies = {
         "Ablation (Table 2)": ablation(found, title),
         "Order of the context (appendix)": orders(found),
@@ -290,10 +277,32 @@ def main() -> None:
         "How many retains an edit gets (figures 4 and 5)": budget(found),
         "Fixed sigmas": sweep(found, title),
     }
+    lines = [f"{title}; {edits} training edits, {options.epochs} epochs." + (f"\n\n{note}" if note else "")]
     for heading, drawn in studies.items():
-        print(f"\n### {heading}\n")
-        for table in drawn:
-            print(as_markdown(table))
+        lines += [f"\n### {heading}\n", *(as_markdown(table) for table in drawn)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print the studies as Markdown, and with --out keep them in a file that grows seed by seed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--edits", type=int, default=300)
+    parser.add_argument("--test", type=int, default=200)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--model", default="embedded")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    edits, test, note = sizes(options.edits, options.test)
+    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    model, encoder, found = open_model(options.model), load_encoder(), Found()
+    for seed in range(options.seeds):
+        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=edits, test=test, seed=seed)
+        parts = splits.parts(split, dataset)
+        one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
+        if options.out is not None:
+            write_text(options.out, as_report(found, seed + 1, test, edits, note, options))
+    print(as_report(found, options.seeds, test, edits, note, options))
 
 
 if __name__ == "__main__":
