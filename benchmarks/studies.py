@@ -266,8 +266,9 @@ def sweep(found: Found, title: str) -> list[Table]:
     return [frontier_table(rows), table1(rows, title)]
 
 
-def as_report(found: Found, seeds: int, test: int, edits: int, note: str, options: argparse.Namespace) -> str:
-    """All studies of the seeds done so far, as Markdown."""
+def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: argparse.Namespace) -> str:
+    """All studies of the seeds done so far, as Markdown; sizes: training edits, test edits, a note on them."""
+    edits, test, note = sizes
     title = f"{seeds} seed(s) x {test} test edits of TinyFacts, model {options.model}"
     studies = {
         "Ablation (Table 2)": ablation(found, title),
@@ -301,8 +302,8 @@ def main() -> None:
         parts = splits.parts(split, dataset)
         one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
         if options.out is not None:
-            write_text(options.out, as_report(found, seed + 1, test, edits, note, options))
-    print(as_report(found, options.seeds, test, edits, note, options))
+            write_text(options.out, as_report(found, seed + 1, (edits, test, note), options))
+    print(as_report(found, options.seeds, (edits, test, note), options))
 
 
 if __name__ == "__main__":
