@@ -5,19 +5,23 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test slow browser check bench bench-gpu clean
+.PHONY: demo test slow browser ray check bench bench-gpu clean
 
 demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not browser"
+	$(BIN)/python -m pytest -m "not slow and not browser and not ray"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser
+
+ray: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,ray]'
+	$(BIN)/python -m pytest -m ray
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "drike"
 
 FLOORS = {
-    "edits": 0, "answers": 0, "files": 0, "paper": 0,
+    "edits": 0, "answers": 0, "files": 0, "paper": 0, "parallel": 0,
     "demonstrations": 1, "metrics": 1,
     "prompts": 2, "budget": 2, "order": 2, "feedback": 2, "fitting": 2.5,
     "datasets": 3, "models": 3, "encoder": 3, "tinyfacts": 3,

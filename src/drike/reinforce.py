@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -28,7 +30,8 @@ from drike.editors.ike import Layout, arrange
 from drike.edits import EditCase, rewrite_probe
 from drike.feedback import AT_ONCE, Feedback, Lesson
 from drike.fitting import TokenLimit
-from drike.models import LanguageModel, Question, judge
+from drike.models import LanguageModel, Question, calls_at_once, judge
+from drike.parallel import in_order
 from drike.pool import Pool
 from drike.prompts import Prompt, RetainForm, in_context
 from drike.retriever import Retriever, best_first
@@ -103,8 +106,9 @@ def train(
     switches: Switches = Switches(),
     limit: TokenLimit | None = None,
     feedback: Feedback = AT_ONCE,
+    parallel_edits: int = 1,
     seed: int = 0,
-) -> Iterator[Episode]:
+) -> Generator[Episode, None, None]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, `retriever.head` learning in place.
 
     Args:
@@ -113,33 +117,55 @@ def train(
         limit: prefixes of the ranking whose prompts are longer are not tried.
         budget: sigma and K; Threshold(0, 16) unless given.
         feedback: how rewards reach the learner; at once and true unless given.
+        parallel_edits: B, edits rolled out at once, by as many threads as the model takes (`calls_at_once`). The B
+            episodes see theta and sigma as they were before the first of them; then theta makes a step and sigma its
+            update for each in turn, as in Algorithm 1, which B = 1 is. Neither threads nor timing change the result.
         seed: of the draws of `selection="sample"` and, apart from these, of `feedback`; nothing else is random.
 
-    The last episode's `budget` is the trained one.
+    Raises ValueError for parallel_edits below 1. The last episode's `budget` is the trained one.
     """
+    if parallel_edits < 1:
+        raise ValueError(f"parallel_edits must be at least 1, not {parallel_edits}")
     budget = Threshold() if budget is None else budget  # sigma <- 0, once: not again in later epochs
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
     rng, chance = random.Random(seed), random.Random(f"{seed}|feedback")
     pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta,
     features = [retriever.features(candidates) for candidates in pools]  # nor does what the frozen encoder reads
     waiting: list[Lesson] = []
-    now, last = 0, epochs * len(cases)
+    now, last, at_once = 0, epochs * len(cases), min(parallel_edits, calls_at_once(model))
     for epoch in range(1, epochs + 1):
-        for case, candidates, read in zip(cases, pools, features, strict=True):
-            log_p = retriever.log_probs(read)  # z <- S_theta(x, C); p <- softmax(z)
-            episode, tried = rollout(model, candidates, log_p, budget, switches=switches, limit=limit, rng=rng)
-            now += 1
-            sent = feedback.send(candidates, episode.probs, episode.rewards, tried, now=now, last=last, rng=chance)
-            waiting.append(sent)
-            for lesson in [lesson for lesson in waiting if lesson.due <= now]:  # this episode's, unless delayed
-                optimizer.zero_grad()
-                loss_of(lesson.rewards, lesson.log_p).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()  # theta <- theta - alpha grad L
-                # sigma rises where r fell from +1 to -1
-                budget = budget.after(lesson.probs, lesson.rewards, lesson.candidates)
-            waiting = [lesson for lesson in waiting if lesson.due > now]
-            sigma = budget.sigma_for(episode.probs, candidates)
-            yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
+        for start in range(0, len(cases), parallel_edits):
+            block = slice(start, start + parallel_edits)  # a single edit in the paper
+            log_ps = [retriever.log_probs(read) for read in features[block]]  # z <- S_theta(x, C); p <- softmax(z)
+            # Where several draw at once, each has its own generator, seeded by the run's.
+            draws = [rng if parallel_edits == 1 else random.Random(rng.getrandbits(64)) for _ in log_ps]
+            act = partial(_act, model, budget, switches, limit)
+            acted = in_order(act, zip(pools[block], log_ps, draws, strict=True), at_once)
+            for case, candidates, (episode, tried) in zip(cases[block], pools[block], acted, strict=True):
+                now += 1
+                sent = feedback.send(candidates, episode.probs, episode.rewards, tried, now=now, last=last, rng=chance)
+                waiting.append(sent)
+                for lesson in [lesson for lesson in waiting if lesson.due <= now]:  # this episode's, unless delayed
+                    optimizer.zero_grad()
+                    loss_of(lesson.rewards, lesson.log_p).backward()  # type: ignore[no-untyped-call]
+                    optimizer.step()  # theta <- theta - alpha grad L
+                    # sigma rises where r fell from +1 to -1
+                    budget = budget.after(lesson.probs, lesson.rewards, lesson.candidates)
+                waiting = [lesson for lesson in waiting if lesson.due > now]
+                sigma = budget.sigma_for(episode.probs, candidates)
+                yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
+
+
+def _act(
+    model: LanguageModel,
+    budget: Budget,
+    switches: Switches,
+    limit: TokenLimit | None,
+    one: tuple[Candidates, Tensor, random.Random],
+) -> tuple[Episode, Tensor]:
+    """`rollout` of one edit of a block."""
+    candidates, log_p, draws = one
+    return rollout(model, candidates, log_p, budget, switches=switches, limit=limit, rng=draws)
 
 
 def loss_of(rewards: Sequence[int], log_p: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +28,7 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console, draw, progress
-from drike.cli.training import Device, Editable, Out, show_work, usage_of, warm
+from drike.cli.training import Device, Editable, Out, Replicas, show_work, usage_of, warm
 from drike.cli.variants import ORDERS, further_tables, parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import Split
 from drike.editors import Editor
@@ -89,6 +90,7 @@ def evaluate(
     ] = None,
     prompt_tokens: PromptTokens = None,
     device: Device = None,
+    replicas: Replicas = 1,
     out: Out = None,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
@@ -109,7 +111,7 @@ def evaluate(
         "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
         "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
         "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
-        "order": order, "sigmas": sigmas,
+        "order": order, "sigmas": sigmas, "replicas": replicas,
     }  # fmt: skip
     names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
     _check([*names, *(["dr-ike"] if sigmas else [])], past is not None)
@@ -119,7 +121,7 @@ def evaluate(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
-    asked = open_model(name, template=template, device=device)
+    asked = open_model(name, template=template, device=device, replicas=replicas)
     limit = limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make_editor(one, bench.pool, asked, trained, limit) for one in names]
@@ -214,9 +216,10 @@ def run_evaluation(
             outcomes[editor.name] = []
             if isinstance(model, Forgetful):
                 model.forget()  # seconds are an editor's own, not what another has asked before
-            for case in saved(folder, editor.name, outcomes_of(editor, model, cases, write=write)):
-                outcomes[editor.name].extend(case)
-                bar.update(task, advance=1)
+            with closing(outcomes_of(editor, model, cases, write=write)) as found:
+                for case in saved(folder, editor.name, found):
+                    outcomes[editor.name].extend(case)
+                    bar.update(task, advance=1)
         usages[editor.name] = usage_of(model) - before
     show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}", further)
     if isinstance(model, Measured):

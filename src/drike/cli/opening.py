@@ -150,18 +150,27 @@ class _Watched:
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def open_model(name: str, *, template: str = "plain", device: str | None = None) -> LanguageModel:
-    """`embedded`, `reader` (the closed-form observer of TinyFacts), or any causal model by path or hub name."""
+def open_model(name: str, *, template: str = "plain", device: str | None = None, replicas: int = 1) -> LanguageModel:
+    """`embedded`, `reader` (the closed-form observer of TinyFacts), or any causal model by path or hub name.
+
+    More than one of `replicas` are Ray actors with a copy each.
+    """
     if template not in ("plain", "chat"):
         raise UsageError(f"--template must be plain or chat, not {template}")
     if name == READER:
+        if replicas > 1:
+            raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
         from drike.models.reader import BayesianReader
         from drike.tinyfacts.templates import TEMPLATES
 
         return BayesianReader(tinyfacts.facts(), TEMPLATES)
+    where = str(tinyfacts.model_path()) if name == EMBEDDED else name
+    if replicas > 1:
+        from drike.models import ray
+
+        return ray.load(where, replicas=replicas, template=template, device=device, name=name)  # type: ignore[arg-type]
     from drike.models.huggingface import load
 
-    where = str(tinyfacts.model_path()) if name == EMBEDDED else name
     return load(where, template=template, device=device, name=name)  # type: ignore[arg-type]
 
 

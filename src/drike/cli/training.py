@@ -64,6 +64,9 @@ Encoder = Annotated[
 ]
 Template = Annotated[str, typer.Option("--template", help="plain, or chat: the prompt as one user turn")]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, ...; default the best there is")]
+Replicas = Annotated[
+    int, typer.Option("--replicas", min=1, help="Copies of the model as Ray actors, each with a card or a core")
+]
 
 
 def train(
@@ -112,11 +115,20 @@ def train(
     prompt_tokens: PromptTokens = None,
     template: Template = "plain",
     device: Device = None,
+    replicas: Replicas = 1,
+    parallel_edits: Annotated[
+        int, typer.Option("--parallel-edits", min=1, help="B: edits rolled out at once; 1 is Algorithm 1")
+    ] = 1,
 ) -> None:
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     _one_of("--form", form, FORMS)
     _one_of("--flip", flip, ("offender", "algorithm1"))
     _one_of("--budget", budget, BUDGETS)
+    if parallel_edits < replicas:
+        raise UsageError(
+            f"--parallel-edits {parallel_edits} leaves some of {replicas} replicas idle: "
+            f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
+        )
     settings = {name: value for name, value in locals().items() if name != "out"}
     try:
         switches = Switches(selection, renormalise, stop_on_flip, retain, layout, own_copy)  # type: ignore[arg-type]
@@ -126,7 +138,7 @@ def train(
     bench = open_bench(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
-    asked = open_model(model, template=template, device=device)
+    asked = open_model(model, template=template, device=device, replicas=replicas)
     limit, described = limit_to(prompt_tokens, asked), describe_model(model, asked)
     record_run(folder, bench, described, settings)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
@@ -134,7 +146,7 @@ def train(
     run_training(
         folder, bench, asked, retriever, learner,
         epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
-        feedback=Feedback(delay, noise),
+        feedback=Feedback(delay, noise), parallel_edits=parallel_edits,
     )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
 
@@ -153,6 +165,7 @@ def run_training(
     described: Mapping[str, object],
     limit: TokenLimit | None = None,
     feedback: Feedback = AT_ONCE,
+    parallel_edits: int = 1,
 ) -> Checkpoint:
     """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C."""
     cases = bench.parts.train
@@ -167,12 +180,13 @@ def run_training(
     trained_on: dict[str, object] = {
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
-        "feedback": asdict(feedback),
+        "feedback": asdict(feedback), "parallel_edits": parallel_edits,
     }  # fmt: skip
     current, done, head, before = budget, 0, _copy(retriever), usage_of(model)
     episodes = reinforce.train(
         model, cases, bench.pool, retriever, budget,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, feedback=feedback, seed=seed,
+        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, feedback=feedback,
+        parallel_edits=parallel_edits, seed=seed,
     )  # fmt: skip
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases)):
@@ -186,6 +200,7 @@ def run_training(
         saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
         if done:
             checkpoint.save(saved, folder / "checkpoint")
+        episodes.close()  # it waits for edits that are still being asked about
         if isinstance(model, Measured):
             show_work(folder, {"training": usage_of(model) - before})
     return saved

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ _BATCH, _CHUNK = 64, 1024
 class FrozenEncoder:
     """A sentence-transformers model as it pools, or a plain BERT's CLS vector; nothing of it ever learns.
 
+    Safe to share between threads, of which one computes at a time.
+
     Args:
         name: what the encoder is called in checkpoints.
         folder: its files.
@@ -41,6 +44,7 @@ class FrozenEncoder:
         self._device = device
         self._features = features
         self._known: dict[str, FloatArray] = {}
+        self._computing = Lock()  # a tokenizer cannot be borrowed twice
 
     @cached_property
     def dim(self) -> int:
@@ -54,6 +58,12 @@ class FrozenEncoder:
         """
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
+        if not all(text in self._known for text in texts):
+            with self._computing:
+                self._learn(texts, progress)
+        return np.stack([self._known[text] for text in texts])
+
+    def _learn(self, texts: Sequence[str], progress: Progress | None) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing and self._features:
             self._known.update(self._features.read(missing))
@@ -68,7 +78,6 @@ class FrozenEncoder:
             self._known.update(computed)
             if progress:
                 progress(start + len(chunk), len(missing))
-        return np.stack([self._known[text] for text in texts])
 
     def _compute(self, texts: list[str]) -> FloatArray:
         with quiet():

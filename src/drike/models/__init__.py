@@ -5,7 +5,8 @@ and get lists of the same length and order back; sharing prefixes and batching i
 cannot score has no `score`. `judge` is how training and evaluation ask: one definition of a right answer for both.
 
 Siblings: `huggingface` (local weights), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form
-observer of TinyFacts prompts), `token_trie` (shared prefixes, used by `huggingface`).
+observer of TinyFacts prompts), `replicas` (several copies as one model), `ray` (such copies as Ray actors),
+`token_trie` (shared prefixes, used by `huggingface`).
 """
 
 from __future__ import annotations
@@ -148,6 +149,21 @@ class Counting(Protocol):
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """Tokens of each prompt, as the model reads it."""
         ...
+
+
+@runtime_checkable
+class Concurrent(Protocol):
+    """A model that several threads may ask at once; any other is asked by one.
+
+    parallel: how many calls it takes at once, a call being an edit's prompts. More callers would only wait.
+    """
+
+    parallel: int
+
+
+def calls_at_once(model: LanguageModel) -> int:
+    """How many threads may ask a model at once: 1 unless it says `parallel`."""
+    return model.parallel if isinstance(model, Concurrent) else 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,208 @@
+"""Replicas of a local model as Ray actors: on this machine's cores and cards, or on a cluster's.
+
+Each actor is a process that opens the model by its name or path, with a card of its own where there are cards, else
+with one core. Only texts and numbers travel: requests there, scores back. `load` gives them as one model (see
+`replicas`).
+
+RAY_ADDRESS in the environment says which cluster (docs/scaling.md); without it a private one is started on this machine
+and ends with this process. Nothing is reported to Ray's makers, and no dashboard is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
+from drike.models.replicas import Replicas
+
+if TYPE_CHECKING:
+    import torch
+
+    from drike.models.huggingface import Identity
+    from drike.models.tokenise import Template
+
+_STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
+_PATIENCE = 20.0  # seconds in which actors that were just let go give back what they held
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """A ModelError's sentence on its way back: raised in an actor, it would come wrapped in a traceback."""
+
+    sentence: str
+
+
+class _Worker:
+    """What runs in an actor: one model, asked one call at a time."""
+
+    def open(self, name_or_path: str, options: dict[str, Any]) -> Identity | _Refusal:
+        """Load the model, and say which it is."""
+        from drike.models.huggingface import load as load_here
+
+        try:
+            self.model = load_here(name_or_path, **options)
+        except ModelError as error:
+            return _Refusal(str(error))
+        return self.model.describe()
+
+    def ask(self, method: str, *arguments: object) -> Any:
+        """What a method of the model returns."""
+        try:
+            return getattr(self.model, method)(*arguments)
+        except ModelError as error:
+            return _Refusal(str(error))
+
+    def usage(self) -> Usage:
+        """What the model has done so far."""
+        return self.model.usage
+
+
+class RemoteModel:
+    """The model in an actor. It computes one call at a time; a second may wait at its door, so that it never idles.
+
+    Every method raises ModelError if the actor is gone.
+    """
+
+    parallel = 2
+
+    def __init__(self, actor: Any, identity: Identity, who: str) -> None:
+        self.name = identity.name
+        self._actor = actor
+        self._identity = identity
+        self._who = who
+
+    @property
+    def usage(self) -> Usage:
+        """What the model has done since it was loaded."""
+        return _received(self._actor.usage.remote(), self._who)  # type: ignore[no-any-return]
+
+    def forget(self) -> None:
+        """Drop what the model remembers."""
+        self._ask("forget")
+
+    def describe(self) -> Identity:
+        """What a run's folder records of the model."""
+        return self._identity
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """As `HuggingFaceModel.generate`."""
+        return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """As `HuggingFaceModel.score`."""
+        return self._ask("score", list(requests))  # type: ignore[no-any-return]
+
+    def _ask(self, method: str, *arguments: object) -> Any:
+        return _received(self._actor.ask.remote(method, *arguments), self._who)
+
+
+def load(
+    name_or_path: str,
+    *,
+    replicas: int,
+    device: str | None = None,
+    dtype: torch.dtype | None = None,
+    template: Template = "plain",
+    remember: bool = True,
+    name: str | None = None,
+    gpus: float | None = None,
+) -> Replicas:
+    """`replicas` actors that each hold the model, as one model; all else as `huggingface.load`.
+
+    gpus: of a replica; None is one where the cluster has any and `device` does not say "cpu", else none. A share such
+    as 0.5 puts several on a card, whose memory they then divide. Raises ModelError if Ray is not installed or not
+    reached, if there is no room, if the model cannot be opened, or if the nodes hold different weights.
+    """
+    if replicas < 1:
+        raise ValueError(f"a model is loaded at least once, not {replicas} times")
+    ray = _connect()
+    cards = ray.cluster_resources().get("GPU", 0.0)
+    share = float(cards > 0 and device != "cpu") if gpus is None else gpus
+    _require_room(ray, replicas, {"CPU": 1.0, "GPU": share})
+    where = str(Path(name_or_path).resolve()) if Path(name_or_path).is_dir() else name_or_path
+    options = {"device": device, "dtype": dtype, "template": template, "remember": remember}
+    actor = ray.remote(num_cpus=1, num_gpus=share)(_Worker)
+    actors = [actor.remote() for _ in range(replicas)]
+    opening = [one.open.remote(where, options | {"name": name or name_or_path}) for one in actors]
+    called = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
+    identities: list[Identity] = [_received(one, who) for one, who in zip(opening, called, strict=True)]
+    if len({(one.config_sha256, one.weights_sha256, one.dtype) for one in identities}) > 1:
+        raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
+    return Replicas([RemoteModel(*parts) for parts in zip(actors, identities, called, strict=True)])
+
+
+def _connect() -> Any:
+    """Ray, connected to the cluster of RAY_ADDRESS or to one of its own."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
+    try:
+        import ray
+    except ImportError as error:
+        raise ModelError("replicas are Ray actors, and Ray is not installed: pip install 'drike[ray]'") from error
+    if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", "local")
+        own: dict[str, Any] = {"object_store_memory": _STORE, "include_dashboard": False}
+        try:
+            ray.init(
+                address=address, log_to_driver=False, logging_level=logging.ERROR,
+                **own if address == "local" else {},
+            )  # fmt: skip
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            what = (
+                f"the Ray cluster at {address} cannot be reached" if address != "local" else "Ray does not start here"
+            )
+            raise ModelError(
+                f"{what} ({_first_line(error)}): check it with `ray status`, and RAY_ADDRESS, or leave replicas out"
+            ) from error
+    return ray
+
+
+def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
+    """Raise ModelError where actors would wait for ever for cores or cards that are not there."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        total, free = ray.cluster_resources(), ray.available_resources()
+        short = [what for what, share in each.items() if free.get(what, 0.0) < replicas * share]
+        if not short:
+            return
+        what = short[0]
+        if total.get(what, 0.0) < replicas * each[what] or time.monotonic() > deadline:
+            room = int(free.get(what, 0.0) / each[what])
+            raise ModelError(
+                f"{replicas} replicas take {replicas * each[what]:g} {what}s and Ray has {free.get(what, 0.0):g} free: "
+                + (f"ask for {room} or fewer, or add nodes" if room else "add nodes, or leave replicas out")
+            )
+        time.sleep(0.2)
+
+
+def _received(reference: Any, who: str) -> Any:
+    """What an actor returns, or its failure as a ModelError."""
+    import ray
+    from ray import exceptions
+
+    try:
+        answer = ray.get(reference)
+    except exceptions.RayTaskError as error:
+        raise ModelError(
+            f"{who} failed with {type(error.cause).__name__} ({_first_line(error.cause)}): "
+            "run the same without replicas to see where"
+        ) from error
+    except exceptions.RayError as error:
+        raise ModelError(
+            f"{who} is gone ({type(error).__name__}), for want of memory or with its node: "
+            "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
+        ) from error
+    if isinstance(answer, _Refusal):
+        raise ModelError(answer.sentence)
+    return answer
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
