@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from drike.models.tokenise import Template
 
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
+_REACH_SECONDS = 5.0
 _PATIENCE = 20.0  # seconds in which actors that were just let go give back what they held
 
 
@@ -148,20 +150,25 @@ def _connect() -> Any:
         raise ModelError("replicas are Ray actors, and Ray is not installed: pip install 'drike[ray]'") from error
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "local")
-        own: dict[str, Any] = {"object_store_memory": _STORE, "include_dashboard": False}
+        own: dict[str, Any] = {"object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
         try:
-            ray.init(
-                address=address, log_to_driver=False, logging_level=logging.ERROR,
-                **own if address == "local" else {},
-            )  # fmt: skip
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            _knock(address)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        except (OSError, RuntimeError, ValueError) as error:
             what = (
                 f"the Ray cluster at {address} cannot be reached" if address != "local" else "Ray does not start here"
             )
             raise ModelError(
-                f"{what} ({_first_line(error)}): check it with `ray status`, and RAY_ADDRESS, or leave replicas out"
+                f"{what} ({_first_line(error)}): check RAY_ADDRESS and `ray status`, or leave replicas out"
             ) from error
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at HOST:PORT; Ray would try for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
 
 
 def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
@@ -169,16 +176,16 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while True:
         total, free = ray.cluster_resources(), ray.available_resources()
-        short = [what for what, share in each.items() if free.get(what, 0.0) < replicas * share]
-        if not short:
+        for what, share in each.items():
+            has = total.get(what, 0.0) if time.monotonic() < deadline else free.get(what, 0.0)
+            if has < replicas * share:
+                room = int(has / share)
+                raise ModelError(
+                    f"{share:g} {what} for each of {replicas} replicas is more than the {has:g} that Ray has to give: "
+                    + (f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out")
+                )
+        if all(free.get(what, 0.0) >= replicas * share for what, share in each.items()):
             return
-        what = short[0]
-        if total.get(what, 0.0) < replicas * each[what] or time.monotonic() > deadline:
-            room = int(free.get(what, 0.0) / each[what])
-            raise ModelError(
-                f"{replicas} replicas take {replicas * each[what]:g} {what}s and Ray has {free.get(what, 0.0):g} free: "
-                + (f"ask for {room} or fewer, or add nodes" if room else "add nodes, or leave replicas out")
-            )
         time.sleep(0.2)
 
 

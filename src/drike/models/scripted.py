@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from threading import Lock
 
 from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score
 
@@ -21,38 +22,50 @@ LIKELY, RUNNER_UP, UNLIKELY = 0.9, 0.05, 0.001
 
 
 class ScriptedWriter:
-    """A `LanguageModel` that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls."""
+    """A `LanguageModel` that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls.
 
-    def __init__(self, rule: Rule, name: str = "scripted") -> None:
+    parallel: how many threads may ask it at once; they also call the rule at once.
+    """
+
+    def __init__(self, rule: Rule, name: str = "scripted", *, parallel: int = 1) -> None:
         self.name = name
         self.rule = rule
+        self.parallel = parallel
         self.prompts: list[str] = []
         self.calls = 0
+        self._counting = Lock()
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """The rule's answers, at most `max_tokens` words of each, cut before `stop`."""
-        self.calls += 1
-        self.prompts += prompts
+        with self._counting:
+            self.calls += 1
+            self.prompts += prompts
         return [_completion(prompt, self.rule(prompt), max_tokens, stop) for prompt in prompts]
 
 
 class ScriptedModel:
-    """A `ScoringModel` that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls."""
+    """A `ScoringModel` that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls.
 
-    def __init__(self, rule: Rule, name: str = "scripted") -> None:
+    parallel: how many threads may ask it at once; they also call the rule at once.
+    """
+
+    def __init__(self, rule: Rule, name: str = "scripted", *, parallel: int = 1) -> None:
         self.name = name
         self.rule = rule
+        self.parallel = parallel
         self.prompts: list[str] = []
         self.calls = 0
+        self._counting = Lock()
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """The rule's answers, at most `max_tokens` words of each, cut before `stop`."""
-        self.calls += 1
-        self.prompts += prompts
+        with self._counting:
+            self.calls += 1
+            self.prompts += prompts
         return [_completion(prompt, self.rule(prompt), max_tokens, stop) for prompt in prompts]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
@@ -60,8 +73,9 @@ class ScriptedModel:
 
         Raises ModelError for an empty continuation.
         """
-        self.calls += 1
-        self.prompts += [request.prompt for request in requests]
+        with self._counting:
+            self.calls += 1
+            self.prompts += [request.prompt for request in requests]
         return [_score(request, self.rule(request.prompt)) for request in requests]
 
 

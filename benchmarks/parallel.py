@@ -1,0 +1,146 @@
+"""How much faster several edits at once are: against endpoints that take their time, and over replicas of a model.
+
+Endpoints are simulated: a scripted model that sleeps 50 ms a call, N calls at once. Speed-up is the time of one endpoint
+over the time of N; efficiency is that over N. What is lost is ours: prompts, rankings, threads. With --replicas, Ray
+actors hold the embedded model instead, on a core each; "here" is the same model in this process, without Ray.
+Runs of the sizes alternate; the best of each counts, since others may use the machine.
+
+    python benchmarks/parallel.py [--edits 160] [--repeat 3]
+    OMP_NUM_THREADS=1 python benchmarks/parallel.py --replicas 1 2 --edits 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from drike import datasets, tinyfacts
+from drike.budget import Fraction
+from drike.datasets import splits
+from drike.datasets.splits import Parts
+from drike.editors import Editor
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.encoder import load_encoder
+from drike.evaluate import evaluate
+from drike.models import Forgetful, LanguageModel, Request, Score
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool
+from drike.reinforce import train
+from drike.retriever import Retriever, Similarity
+
+ENDPOINTS, LATENCY = (1, 4, 16), 0.05
+
+
+class Endpoints:
+    """`count` endpoints that answer anything, `LATENCY` seconds after they were asked."""
+
+    def __init__(self, count: int) -> None:
+        self.name, self.parallel = "endpoints", count
+        self.model = ScriptedModel(lambda prompt: prompt[-7:], parallel=count)
+        self.generate = self.model.generate
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """One call over the wire."""
+        time.sleep(LATENCY)
+        return self.model.score(requests)
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--edits", type=int, default=160)
+    arguments.add_argument("--repeat", type=int, default=3)
+    arguments.add_argument("--replicas", type=int, nargs="*", default=[])
+    given = arguments.parse_args()
+    dataset = datasets.load(tinyfacts.rows_path())
+    parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
+    encoder = load_encoder()
+    pool = Pool(parts.demonstrations, encoder)
+    ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
+    list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed
+    if given.replicas:
+        measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
+        return
+    for editor in (FactPrompt(), ike):
+        works = {n: partial(answer, editor, Endpoints(n), parts) for n in ENDPOINTS}
+        show(f"evaluate, {editor.name}", works, given.repeat, given.edits, "endpoint")
+    works = {n: partial(learn, Endpoints(n), pool, parts) for n in ENDPOINTS}
+    show("train, --parallel-edits 16", works, given.repeat, given.edits, "endpoint")
+
+
+def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Parts) -> None:
+    """Ray actors against the model in this process; outcomes are compared, too."""
+    from drike.models import huggingface, ray
+
+    where = str(tinyfacts.model_path())
+    expected = {editor.name: correct(editor, huggingface.load(where, device="cpu"), parts) for editor in editors}
+    here = huggingface.load(where, device="cpu")
+    # Actors of the smaller size are let go before the larger one is loaded: there may be no core left otherwise.
+    for editor in editors:
+        took: dict[str, float] = {}
+        for name in ("here", *map(str, sizes)):
+            model: LanguageModel = here if name == "here" else ray.load(where, replicas=int(name), device="cpu")
+            correct(editor, model, replace(parts, test=parts.test[:4]))  # past the first forward's checks
+            took[name] = min(timed(partial(forgetting, editor, model, parts)) for _ in range(repeat))
+            same = correct(editor, model, parts) == expected[editor.name]
+            speed = f"{took[str(sizes[0])] / took[name]:.2f} x" if name != "here" else "  -   "
+            edits = len(parts.test)
+            print(
+                f"{editor.name:12} {name:>5} replicas  {took[name]:6.2f} s  {took[name] / edits * 1e3:6.1f} ms/edit",
+                end="",
+            )
+            print(f"  {speed}  {'same answers' if same else 'OTHER ANSWERS'}")
+            del model
+
+
+def answer(editor: Editor, model: LanguageModel, parts: Parts) -> None:
+    """Evaluate all test edits."""
+    list(evaluate(editor, model, parts.test))
+
+
+def forgetting(editor: Editor, model: LanguageModel, parts: Parts) -> None:
+    """The same, with nothing remembered."""
+    if isinstance(model, Forgetful):
+        model.forget()
+    answer(editor, model, parts)
+
+
+def correct(editor: Editor, model: LanguageModel, parts: Parts) -> list[bool]:
+    """Which probes are answered rightly."""
+    return [outcome.correct for outcome in evaluate(editor, model, parts.test)]
+
+
+def learn(model: LanguageModel, pool: Pool, parts: Parts) -> None:
+    """One epoch in blocks of 16."""
+    retriever = Retriever(pool.encoder)
+    list(train(model, parts.test, pool, retriever, epochs=1, parallel_edits=16))
+
+
+def timed(work: Callable[[], None]) -> float:
+    """Seconds."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def show(what: str, works: dict[int, Callable[[], None]], repeat: int, edits: int, unit: str) -> None:
+    """A line a size: best time, speed-up against the first, efficiency."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(repeat):
+        for n, work in works.items():
+            best[n] = min(best[n], timed(work))
+    first, *_ = works
+    for n, seconds in best.items():
+        gain = best[first] * first / seconds
+        print(
+            f"{what:28} {n:3} {unit}s  {seconds:6.2f} s  {seconds / edits * 1e3:6.1f} ms/edit"
+            f"  {gain:5.2f} x  {gain / n:5.0%}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""Several edits at once: the same results in the same order, whatever the threads and however long a model takes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.budget import Budget, Threshold
+from drike.demonstrations import Candidates
+from drike.editors.editcot import EditCoTFull
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.metrics import Outcome
+from drike.models import ModelError, Request, Score, calls_at_once
+from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.parallel import in_order
+from drike.pool import Pool
+from drike.reinforce import Episode, Switches, rollout, train
+from drike.retriever import Retriever, Similarity
+from worlds import CAPITALS, follows_the_fact
+
+CASES = CAPITALS[:11]
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[11:], ENCODER)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays() -> Iterator[None]:
+    yield
+    assert not ours()
+
+
+def ours() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike")]
+
+
+def press_ctrl_c() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def jitter(rule: Callable[[str], str]) -> Callable[[str], str]:
+    """The rule after a short random sleep, so that no two runs meet in the same order."""
+
+    def slowly(prompt: str) -> str:
+        time.sleep(random.random() / 2000)
+        return rule(prompt)
+
+    return slowly
+
+
+# -- work in order ---------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers()), st.integers(1, 6))
+def test_results_come_in_order(items: list[int], at_once: int) -> None:
+    assert list(in_order(lambda item: item + 1, iter(items), at_once)) == [item + 1 for item in items]
+
+
+@pytest.mark.parametrize("at_once", [2, 4])
+def test_so_many_are_worked_at_together_and_no_more(at_once: int) -> None:
+    together, meet = [0], threading.Barrier(at_once, timeout=10)
+    most, counting = [0], threading.Lock()
+
+    def work(item: int) -> int:
+        with counting:
+            together[0] += 1
+            most[0] = max(most[0], together[0])
+        meet.wait()  # passes only once `at_once` are here
+        with counting:
+            together[0] -= 1
+        return item
+
+    assert list(in_order(work, range(4 * at_once), at_once)) == list(range(4 * at_once))
+    assert most == [at_once]
+
+
+def test_one_at_once_needs_no_thread_and_works_when_asked() -> None:
+    done: list[int] = []
+    results = in_order(done.append, range(3), 1)
+    next(results)
+    assert done == [0] and not ours()
+    with pytest.raises(ValueError, match="at least one"):
+        next(in_order(done.append, range(3), 0))
+
+
+@given(st.integers(1, 5), st.integers(0, 20))
+def test_an_error_surfaces_once_where_its_result_would_have_come(at_once: int, bad: int) -> None:
+    def work(item: int) -> int:
+        if item >= bad:
+            raise ModelError(f"item {item}")
+        return item
+
+    got = []
+    with pytest.raises(ModelError, match=f"item {bad}$"):
+        for result in in_order(work, range(21), at_once):
+            got.append(result)
+    assert got == list(range(bad)) and not ours()
+
+
+def test_whoever_stops_listening_stops_the_work() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        time.sleep(0.005)
+        return item
+
+    results = in_order(work, range(1000), 3)
+    assert [next(results) for _ in range(2)] == [0, 1]
+    results.close()
+    assert len(begun) < 20 and not ours()
+
+
+def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item == 7:
+            press_ctrl_c()
+        time.sleep(0.01)
+        return item
+
+    model = ScriptedModel(follows_the_fact, parallel=3)
+    with pytest.raises(KeyboardInterrupt):
+        list(in_order(work, range(1000), 3))
+    assert len(begun) < 30 and not ours()
+    assert len(list(evaluate(FactPrompt(), model, CASES))) == sum(len(case.probes) for case in CASES)
+
+
+# -- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
+    return [replace(outcome, seconds=0.0) for outcome in outcomes]
+
+
+@pytest.mark.parametrize("kind", [ScriptedModel, ScriptedWriter])
+@pytest.mark.parametrize("at_once", [2, 5])
+def test_outcomes_are_the_same_whatever_goes_on_at_once(kind: type[ScriptedModel], at_once: int) -> None:
+    slow = kind(jitter(follows_the_fact), parallel=at_once)
+    one = kind(follows_the_fact)
+    for make in (
+        lambda model: FactPrompt(),
+        lambda model: IKE("IKE", POOL, Similarity(), Threshold()),
+        lambda model: IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.06)),
+        EditCoTFull,
+    ):
+        expected = timeless(evaluate(make(one), one, CASES))
+        assert timeless(evaluate(make(slow), slow, CASES)) == expected
+        assert timeless(evaluate(make(slow), slow, CASES, parallel=2)) == expected
+
+
+def test_a_model_that_does_not_say_so_is_asked_by_one_thread() -> None:
+    threads = set()
+
+    class Local:
+        name = "local"
+
+        def __init__(self) -> None:
+            self.model = ScriptedModel(follows_the_fact)
+            self.generate = self.model.generate
+
+        def score(self, requests: list[Request]) -> list[Score]:
+            threads.add(threading.get_ident())
+            return self.model.score(requests)
+
+    assert calls_at_once(Local()) == 1
+    list(evaluate(FactPrompt(), Local(), CASES))
+    assert threads == {threading.get_ident()}
+    with pytest.raises(ValueError, match="1 to 1 edits at once, not 2"):
+        next(evaluate(FactPrompt(), Local(), CASES, parallel=2))
+
+
+def test_outcomes_before_a_failing_case_are_given() -> None:
+    def rule(prompt: str) -> str:
+        if "Land6 " in prompt and "Imagine that The capital of Land6 " in prompt:
+            raise ModelError("the sixth land is out of reach")
+        return follows_the_fact(prompt)
+
+    got = []
+    with pytest.raises(ModelError, match="sixth"):
+        for outcome in evaluate(FactPrompt(), ScriptedModel(jitter(rule), parallel=4), CASES):
+            got.append(outcome)
+    assert timeless(iter(got)) == timeless(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:6]))
+
+
+# -- training --------------------------------------------------------------------------------------------------------
+
+
+def moody(prompt: str) -> str:
+    """Right or wrong by the prompt's hash: rewards of both signs, and flips."""
+    fact = next(line for line in reversed(prompt.splitlines()) if line.startswith("New Fact: "))
+    return fact.rpartition(" ")[2] if zlib.crc32(prompt.encode()) % 5 else "nothing"
+
+
+def learned(
+    model: ScriptedModel, edits_at_once: int, switches: Switches, seed: int = 3
+) -> tuple[torch.Tensor, list[Episode]]:
+    retriever = Retriever(ENCODER, seed=1)
+    episodes = train(
+        model, CASES, POOL, retriever, epochs=3, learning_rate=1e-2,
+        switches=switches, parallel_edits=edits_at_once, seed=seed,
+    )  # fmt: skip
+    return weights([replace(episode, seconds=0.0) for episode in episodes], retriever)
+
+
+def weights(episodes: list[Episode], retriever: Retriever) -> tuple[torch.Tensor, list[Episode]]:
+    return torch.cat([tensor.detach().flatten() for tensor in retriever.head.parameters()]), episodes
+
+
+def block_by_block(edits_at_once: int, switches: Switches, seed: int = 3) -> tuple[torch.Tensor, list[Episode]]:
+    """The definition, said twice over: all gradients of a block first, then Adam's steps and sigma's updates."""
+    retriever, budget = Retriever(ENCODER, seed=1), Threshold()
+    parameters = list(retriever.head.parameters())
+    optimizer, rng, episodes = torch.optim.Adam(parameters, lr=1e-2), random.Random(seed), []
+    found = POOL.candidates([case.edit for case in CASES])
+    for epoch in (1, 2, 3):
+        for start in range(0, len(CASES), edits_at_once):
+            block = list(zip(CASES, found, strict=True))[start : start + edits_at_once]
+            seen = []
+            for case, candidates in block:
+                draws = rng if edits_at_once == 1 else random.Random(rng.getrandbits(64))
+                seen.append((case, *seen_by(retriever, candidates, budget, switches, draws)))
+            for case, episode, gradients in seen:
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    parameter.grad = gradient
+                optimizer.step()
+                budget = budget.after(episode.probs, episode.rewards)
+                episodes.append(replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, seconds=0.0))
+    return weights(episodes, retriever)
+
+
+def seen_by(
+    retriever: Retriever, candidates: Candidates, budget: Budget, switches: Switches, draws: random.Random
+) -> tuple[Episode, tuple[torch.Tensor, ...]]:
+    log_p = retriever.log_probs(retriever.features(candidates))
+    episode, _ = rollout(ScriptedModel(moody), candidates, log_p, budget, switches=switches, rng=draws)
+    tried = log_p[list(episode.order[: episode.k])]
+    loss = -(torch.tensor(episode.rewards, dtype=log_p.dtype) * tried).sum()
+    return episode, torch.autograd.grad(loss, list(retriever.head.parameters()))
+
+
+@pytest.mark.parametrize("selection", ["top", "sample"])
+@pytest.mark.parametrize("edits_at_once", [1, 3, 4, 20])
+def test_training_is_its_definition_bit_for_bit(edits_at_once: int, selection: str) -> None:
+    """With 1, this is Algorithm 1 as `test_reinforce` has it; 3 and 4 leave a shorter last block, 20 is an epoch."""
+    switches = Switches(selection=selection)  # type: ignore[arg-type]
+    head, episodes = learned(ScriptedModel(moody), edits_at_once, switches)
+    expected_head, expected = block_by_block(edits_at_once, switches)
+    assert episodes == expected
+    assert torch.equal(head, expected_head)
+    assert len({episode.k for episode in episodes}) > 2, "sigma never cut: this proves little"
+
+
+@pytest.mark.parametrize("selection", ["top", "sample"])
+def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: str) -> None:
+    switches = Switches(selection=selection)  # type: ignore[arg-type]
+    head, episodes = learned(ScriptedModel(moody), 4, switches)
+    for threads in (1, 2, 4, 16):
+        again, other = learned(ScriptedModel(jitter(moody), parallel=threads), 4, switches)
+        assert other == episodes and torch.equal(again, head)
+    assert not torch.equal(learned(ScriptedModel(moody), 1, switches)[0], head)
+
+
+def test_a_block_sees_the_budget_it_began_with() -> None:
+    _, episodes = learned(ScriptedModel(moody), len(CASES), Switches())
+    assert [episode.k for episode in episodes[: len(CASES)]] == [16] * len(CASES)
+    assert min(episode.k for episode in episodes[len(CASES) :]) < 16
+    sigmas = [episode.budget.sigma for episode in episodes if isinstance(episode.budget, Threshold)]
+    assert sigmas == sorted(sigmas)
+
+
+def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
+    episodes = train(ScriptedModel(jitter(moody), parallel=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4)
+    assert next(episodes).case_id == CASES[0].case_id
+    episodes.close()
+    assert not ours()
+
+    asked = count()
+
+    def stops(prompt: str) -> str:
+        if next(asked) == 40:
+            press_ctrl_c()
+        time.sleep(0.001)
+        return moody(prompt)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(train(ScriptedModel(stops, parallel=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4))
+
+
+def test_a_block_has_at_least_one_edit() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        next(train(ScriptedModel(moody), CASES, POOL, Retriever(ENCODER), parallel_edits=0))

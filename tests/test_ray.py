@@ -1,0 +1,109 @@
+"""Ray actors as replicas. Needs Ray and some minutes: `make ray`. What needs no Ray is in test_replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drike import datasets, tinyfacts
+from drike.budget import Fraction
+from drike.cli import main
+from drike.editors.ike import IKE
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.models import ModelError, Request
+from drike.models.huggingface import load as load_here
+from drike.pool import Pool
+from drike.retriever import Similarity
+from drike.runs import read_outcomes
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.ray
+
+WHERE = str(tinyfacts.model_path())
+ASKED = [Request("The capital of France is", " Paris"), Request("The capital of France is", " Rome")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """A private Ray with two cores, whatever the machine has, so that its limits can be met."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(address="local", num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
+    from drike.models.ray import load
+
+    cases = datasets.load(tinyfacts.rows_path()).cases
+    editor = IKE("IKE", Pool(cases[459:], HashingEncoder()), Similarity(), Fraction(1.0))
+    expected = list(evaluate(editor, load_here(WHERE, device="cpu"), cases[:6]))
+    for replicas in (1, 2):
+        model = load(WHERE, replicas=replicas, name="embedded")
+        assert (model.name, len(model.models)) == ("embedded", replicas)
+        for mine, theirs in zip(evaluate(editor, model, cases[:6]), expected, strict=True):
+            assert (mine.case_id, mine.query, mine.correct) == (theirs.case_id, theirs.query, theirs.correct)
+            assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
+        assert model.usage.calls == 6 and model.usage.tokens_computed > 0
+        del model
+
+
+def test_a_replica_is_the_model_it_was_made_from() -> None:
+    from drike.models.ray import load
+
+    model, here = load(WHERE, replicas=1, name="embedded"), load_here(WHERE, device="cpu", name="embedded")
+    assert model.describe() == here.describe()
+    assert model.generate(["The capital of France is"]) == here.generate(["The capital of France is"])
+    for mine, theirs in zip(model.score(ASKED), here.score(ASKED), strict=True):
+        assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4) and mine.greedy == theirs.greedy
+    model.score(ASKED)
+    assert model.usage.remembered == 2
+    model.forget()
+    model.score(ASKED)
+    assert model.usage.remembered == 2
+
+
+def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:
+    from drike.models.ray import load
+
+    with pytest.raises(ModelError, match="no model folder"):
+        load("/nowhere/at/all", replicas=1)
+    with pytest.raises(ModelError, match="ask for 2 at most"):
+        load(WHERE, replicas=3)
+    with pytest.raises(ModelError, match=r"GPU .* leave replicas out"):
+        load(WHERE, replicas=1, gpus=1)
+    model = load(WHERE, replicas=2)
+    with pytest.raises(ModelError, match=r"^the continuation '' is empty"):
+        model.score([Request("x", "")])
+    with pytest.raises(ModelError, match=r"^replica . of 2 failed with .* without replicas"):
+        model.score([Request("x", None)])  # type: ignore[arg-type]
+    ray.kill(model.models[0]._actor)
+    with pytest.raises(ModelError, match=r"^replica 1 of 2 is gone .* fewer replicas"):
+        model.models[0].score(ASKED)
+    assert model.models[1].score(ASKED)
+
+
+def test_the_command_line_trains_and_evaluates_with_replicas(tmp_path: Path) -> None:
+    small = ["--encoder", "hashing", "--replicas", "2"]
+    trained, tested = str(tmp_path / "train"), str(tmp_path / "test")
+    more = ["--edits", "4", "--test", "3", "--epochs", "1", "--parallel-edits", "2", "--out", trained]
+    assert code("train", *small, *more) == 0
+    assert code("evaluate", "--run", trained, "--editors", "dr-ike", "--replicas", "2", "--out", tested) == 0
+    settings = json.loads((tmp_path / "train" / "run.json").read_text("utf-8"))["settings"]
+    assert (settings["replicas"], settings["parallel_edits"]) == (2, 2)
+    assert json.loads((tmp_path / "test" / "run.json").read_text("utf-8"))["settings"]["replicas"] == 2
+    assert len({o.case_id for o in read_outcomes(tmp_path / "test" / "outcomes" / "dr-ike.jsonl")}) == 3
+    assert len((tmp_path / "train" / "episodes.jsonl").read_text("utf-8").splitlines()) == 4
+
+
+def code(*arguments: str) -> int:
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0

@@ -1,0 +1,161 @@
+"""Several equal models as one: every call whole to one of them, at home where that costs nobody time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike import tinyfacts
+from drike.budget import Fraction
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.models import (
+    Completion,
+    Concurrent,
+    Forgetful,
+    LanguageModel,
+    ModelError,
+    Request,
+    Score,
+    ScoringModel,
+    Usage,
+    calls_at_once,
+)
+from drike.models.huggingface import load
+from drike.models.replicas import Replicas, route
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool
+from drike.retriever import Similarity
+from worlds import CAPITALS, follows_the_fact
+
+CASES = CAPITALS[:12]
+
+
+class Copy:
+    """A scripted replica that counts as a local model does, and notes how many threads are in it at once."""
+
+    name = "scripted"
+
+    def __init__(self, room: int | None = None, seconds: float = 0.0) -> None:
+        self.model = ScriptedModel(follows_the_fact)
+        self.usage = Usage()
+        self.forgot = 0
+        self.inside = self.most = 0
+        self.seconds = seconds
+        if room is not None:
+            self.parallel = room
+
+    def forget(self) -> None:
+        self.forgot += 1
+
+    def describe(self) -> str:
+        return self.name
+
+    def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
+        return self.model.generate(prompts, max_tokens, stop)
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(self.seconds)
+        self.usage += Usage(calls=1, prompts=len(requests))
+        try:
+            return self.model.score(requests)
+        finally:
+            self.inside -= 1
+
+
+@given(st.data())
+def test_a_call_goes_where_there_is_room_and_home_unless_that_costs_time(data: st.DataObject) -> None:
+    room = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=5))
+    busy = [data.draw(st.integers(0, most)) for most in room]
+    home = data.draw(st.integers(0, len(room) - 1))
+    if busy == room:
+        return
+    chosen = route(home, busy, room)
+    assert busy[chosen] < room[chosen]
+    if min(busy) == 0:
+        assert busy[chosen] == 0, "one that is idle is not passed over"
+    if busy[home] == 0 or (min(busy) > 0 and busy[home] < room[home]):
+        assert chosen == home
+
+
+def test_replicas_are_a_model_that_many_may_ask() -> None:
+    model = Replicas([Copy(), Copy(2)])
+    assert isinstance(model, LanguageModel) and isinstance(model, ScoringModel)
+    assert isinstance(model, Forgetful) and isinstance(model, Concurrent)
+    assert (model.name, model.parallel, calls_at_once(model), model.describe()) == ("scripted", 3, 3, "scripted")
+    assert not isinstance(load(str(tinyfacts.model_path())), Concurrent)
+    with pytest.raises(ValueError, match="at least one"):
+        Replicas([])
+
+
+@pytest.mark.parametrize("rooms", [(None,), (None, None), (2, 2), (None, 3, 2)])
+def test_outcomes_are_those_of_one_model_and_no_replica_is_asked_by_more_than_it_takes(
+    rooms: tuple[int | None, ...],
+) -> None:
+    copies = [Copy(room, seconds=0.001) for room in rooms]
+    many = evaluate(FactPrompt(), Replicas(copies), CASES)
+    one = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)
+    assert [replace(o, seconds=0.0) for o in many] == [replace(o, seconds=0.0) for o in one]
+    assert all(copy.most <= (copy_room or 1) for copy, copy_room in zip(copies, rooms, strict=True))
+    assert all(copy.model.calls for copy in copies), "every replica has work"
+    assert sum(copy.model.calls for copy in copies) == len(CASES), "no call is split"
+
+
+def test_more_callers_than_the_replicas_take_wait_for_their_turn() -> None:
+    copies = [Copy(seconds=0.002), Copy(seconds=0.002)]
+    model = Replicas(copies)
+    request = [Request("The capital of Land1 is", " Old1")]
+    threads = [threading.Thread(target=model.score, args=(request,)) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert model.usage.calls == 12
+    assert [copy.most for copy in copies] == [1, 1]
+
+
+def test_an_edit_asked_about_again_finds_its_replica() -> None:
+    copies = [Copy() for _ in range(4)]
+    model, editor = Replicas(copies), IKE("IKE", Pool(CAPITALS[12:], HashingEncoder()), Similarity(), Fraction(1.0))
+    for _ in range(3):
+        list(evaluate(editor, model, CASES, parallel=1))
+    asked = [set(copy.model.prompts) for copy in copies]
+    assert sum(map(len, asked)) == len(set().union(*asked)), "no prompt was seen by two"
+    assert sum(bool(prompts) for prompts in asked) > 1
+
+
+def test_usage_adds_up_forgetting_reaches_all_and_an_error_gives_the_place_back() -> None:
+    copies = [Copy(), Copy(), Copy()]
+    model = Replicas(copies)
+    for i in range(20):
+        model.score([Request(f"The capital of Land{i} is", " Old1")] * 2)
+    assert model.usage == Usage(calls=20, prompts=40)
+    model.forget()
+    assert [copy.forgot for copy in copies] == [1, 1, 1]
+    for _ in range(5):
+        with pytest.raises(ModelError, match="empty"):
+            model.score([Request("x", "")])
+    assert [c.text for c in model.generate(["The capital of Land1 is"])] == [" Old1"]
+    assert model.score([]) == [] and model.generate([]) == []
+
+
+def test_local_models_side_by_side_give_the_outcomes_of_one() -> None:
+    from drike import datasets
+    from drike.editors.unedited import Unedited
+
+    where = str(tinyfacts.model_path())
+    cases = datasets.load(tinyfacts.rows_path()).cases[:8]
+    both = list(evaluate(Unedited(), Replicas([load(where), load(where)]), cases))
+    for mine, theirs in zip(both, evaluate(Unedited(), load(where), cases), strict=True):
+        assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
+        assert (mine.query, mine.correct, mine.exact) == (theirs.query, theirs.correct, theirs.exact)
