@@ -1,8 +1,9 @@
 """How much faster several edits at once are: against endpoints that take their time, and over replicas of a model.
 
-Endpoints are simulated: a scripted model that sleeps 50 ms a call, N calls at once. Speed-up is the time of one endpoint
-over the time of N; efficiency is that over N. What is lost is ours: prompts, rankings, threads. With --replicas, Ray
-actors hold the embedded model instead, on a core each; "here" is the same model in this process, without Ray.
+Endpoints are simulated: a scripted model that sleeps 50 ms a call, N calls at once. Speed-up is the time of one
+endpoint over the time of N; efficiency is that over N. What is lost is ours: prompts, rankings, threads (and some of it
+the simulation's own scoring). With --replicas, Ray actors hold the embedded model instead, on a core each; "here" is
+the same model in this process, without Ray.
 Runs of the sizes alternate; the best of each counts, since others may use the machine.
 
     python benchmarks/parallel.py [--edits 160] [--repeat 3]

@@ -72,15 +72,18 @@ class Pool:
             self.records = lend(self.records, seed)
             self.stand_ins += ("No record has a neighbour: a retain shows another record's fact before its edit",)
         self._vectors = encoder.encode([_search_text(record.edit) for record in self.records])
+        self._dealt: dict[Edit, Candidates] = {}  # training and every editor ask for the same
 
     def candidates(self, edits: Sequence[Edit]) -> list[Candidates]:
         """Deal demonstrations to each edit.
 
         Raises PoolError if an edit's own subject and relation leave too few records.
         """
-        vectors = self.encoder.encode([_search_text(edit) for edit in edits])
+        new = [edit for edit in dict.fromkeys(edits) if edit not in self._dealt]
+        vectors = self.encoder.encode([_search_text(edit) for edit in new])
         # One edit at a time: a product over several rounds otherwise, and near ties would hang on the company.
-        return [self._nearest_dealt(edit, vector) for edit, vector in zip(edits, vectors, strict=True)]
+        self._dealt.update({edit: self._nearest_dealt(edit, vector) for edit, vector in zip(new, vectors, strict=True)})
+        return [self._dealt[edit] for edit in edits]
 
     def _nearest_dealt(self, edit: Edit, vector: FloatArray) -> Candidates:
         """Deal from a few more records than needed, and from all of them where those cannot fill every role."""
