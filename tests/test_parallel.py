@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.budget import Budget, Threshold
+from drike.controllers import Controller, untrained
 from drike.demonstrations import Candidates
 from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
@@ -240,7 +241,8 @@ def block_by_block(edits_at_once: int, switches: Switches, seed: int = 3) -> tup
                     parameter.grad = gradient
                 optimizer.step()
                 budget = budget.after(episode.probs, episode.rewards)
-                episodes.append(replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, seconds=0.0))
+                left = {"budget": budget, "sigma": budget.sigma}
+                episodes.append(replace(episode, epoch=epoch, case_id=case.case_id, seconds=0.0, **left))
     return weights(episodes, retriever)
 
 
@@ -274,6 +276,17 @@ def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: s
         again, other = learned(ScriptedModel(jitter(moody), parallel=threads), 4, switches)
         assert other == episodes and torch.equal(again, head)
     assert not torch.equal(learned(ScriptedModel(moody), 1, switches)[0], head)
+
+
+@pytest.mark.parametrize("kind", ["scores", "query-context"])
+def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> None:
+    def weights_with(threads: int) -> torch.Tensor:
+        model, start = ScriptedModel(jitter(moody), parallel=threads), untrained(kind, ENCODER)
+        *_, last = train(model, CASES, POOL, Retriever(ENCODER), start, epochs=2, parallel_edits=4)
+        assert isinstance(last.budget, Controller) and not torch.equal(last.budget.weights, start.weights)
+        return last.budget.weights
+
+    assert torch.equal(weights_with(1), weights_with(4))
 
 
 def test_a_block_sees_the_budget_it_began_with() -> None:

@@ -59,6 +59,7 @@ def test_a_replica_is_the_model_it_was_made_from() -> None:
     model, here = load(WHERE, replicas=1, name="embedded"), load_here(WHERE, device="cpu", name="embedded")
     assert model.describe() == here.describe()
     assert model.generate(["The capital of France is"]) == here.generate(["The capital of France is"])
+    assert model.count_tokens(["The capital"]) == here.count_tokens(["The capital"])
     for mine, theirs in zip(model.score(ASKED), here.score(ASKED), strict=True):
         assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4) and mine.greedy == theirs.greedy
     model.score(ASKED)

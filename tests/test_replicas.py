@@ -20,8 +20,10 @@ from drike.evaluate import evaluate
 from drike.models import (
     Completion,
     Concurrent,
+    Counting,
     Forgetful,
     LanguageModel,
+    Measured,
     ModelError,
     Request,
     Score,
@@ -59,6 +61,9 @@ class Copy:
     def describe(self) -> str:
         return self.name
 
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        return [len(prompt.split()) for prompt in prompts]
+
     def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
         return self.model.generate(prompts, max_tokens, stop)
 
@@ -91,7 +96,7 @@ def test_a_call_goes_where_there_is_room_and_home_unless_that_costs_time(data: s
 def test_replicas_are_a_model_that_many_may_ask() -> None:
     model = Replicas([Copy(), Copy(2)])
     assert isinstance(model, LanguageModel) and isinstance(model, ScoringModel)
-    assert isinstance(model, Forgetful) and isinstance(model, Concurrent)
+    assert all(isinstance(model, kind) for kind in (Forgetful, Measured, Counting, Concurrent))
     assert (model.name, model.parallel, calls_at_once(model), model.describe()) == ("scripted", 3, 3, "scripted")
     assert not isinstance(load(str(tinyfacts.model_path())), Concurrent)
     with pytest.raises(ValueError, match="at least one"):
@@ -146,6 +151,7 @@ def test_usage_adds_up_forgetting_reaches_all_and_an_error_gives_the_place_back(
         with pytest.raises(ModelError, match="empty"):
             model.score([Request("x", "")])
     assert [c.text for c in model.generate(["The capital of Land1 is"])] == [" Old1"]
+    assert model.count_tokens(["one two", "three"]) == [2, 1]
     assert model.score([]) == [] and model.generate([]) == []
 
 

@@ -92,6 +92,10 @@ class RemoteModel:
         """What a run's folder records of the model."""
         return self._identity
 
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """As `HuggingFaceModel.count_tokens`."""
+        return self._ask("count_tokens", list(prompts))  # type: ignore[no-any-return]
+
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:

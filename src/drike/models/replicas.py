@@ -35,7 +35,7 @@ _HEAD = 200  # characters of a prompt that tell its edit: the first of its demon
 
 
 class Replica(ScoringModel, Forgetful, Protocol):
-    """What can be had several times over: a model that scores, remembers, keeps count and says what it is."""
+    """What can be had several times over: a model that does all that a local one does."""
 
     @property
     def usage(self) -> Usage:
@@ -44,6 +44,10 @@ class Replica(ScoringModel, Forgetful, Protocol):
 
     def describe(self) -> Any:
         """What a run's folder records of it."""
+        ...
+
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """Tokens of each prompt as it would be read."""
         ...
 
 
@@ -77,6 +81,11 @@ class Replicas:
     def describe(self) -> Any:
         """What the first replica tells of itself; all are the same model."""
         return self.models[0].describe()
+
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """As the model does, by one of the replicas."""
+        with self._one_for(prompts[0] if prompts else "") as model:
+            return model.count_tokens(prompts)
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
