@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike import tinyfacts
+from drike import checkpoint, tinyfacts
 from drike.budget import Fraction
+from drike.cli import main
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoder import HashingEncoder
@@ -165,3 +168,20 @@ def test_local_models_side_by_side_give_the_outcomes_of_one() -> None:
     for mine, theirs in zip(both, evaluate(Unedited(), load(where), cases), strict=True):
         assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
         assert (mine.query, mine.correct, mine.exact) == (theirs.query, theirs.correct, theirs.exact)
+
+
+def test_the_command_line_refuses_replicas_that_would_idle_and_records_blocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--model", "reader", "--encoder", "hashing", "--edits", "5", "--test", "3", "--epochs", "1"]
+    for refused in (["--replicas", "2"], ["--replicas", "2", "--parallel-edits", "2"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["train", *small, *refused, "--out", str(tmp_path / "refused")])
+        assert "replicas" in capsys.readouterr().err
+    folder = tmp_path / "run"
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", *small, "--parallel-edits", "4", "--out", str(folder)])
+    record = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
+    assert (record["parallel_edits"], record["replicas"]) == (4, 1)
+    trained = checkpoint.load(folder / "checkpoint", encoder=HashingEncoder()).trained_on
+    assert (trained["parallel_edits"], trained["episodes"]) == (4, 5)
