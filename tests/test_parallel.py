@@ -24,6 +24,7 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoder import HashingEncoder
 from drike.evaluate import evaluate
+from drike.feedback import Feedback
 from drike.metrics import Outcome
 from drike.models import ModelError, Request, Score, calls_at_once
 from drike.models.scripted import ScriptedModel, ScriptedWriter
@@ -287,6 +288,15 @@ def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> Non
         return last.budget.weights
 
     assert torch.equal(weights_with(1), weights_with(4))
+
+
+def test_late_and_false_rewards_come_the_same_whatever_the_threads() -> None:
+    def after(threads: int) -> list[torch.Tensor]:
+        model, retriever = ScriptedModel(jitter(moody), parallel=threads), Retriever(ENCODER, seed=1)
+        list(train(model, CASES, POOL, retriever, epochs=2, feedback=Feedback(5, 0.2), parallel_edits=4))
+        return list(retriever.head.parameters())
+
+    assert all(torch.equal(one, other) for one, other in zip(after(1), after(4), strict=True))
 
 
 def test_a_block_sees_the_budget_it_began_with() -> None:

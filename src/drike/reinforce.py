@@ -140,20 +140,20 @@ def train(
             # Where several draw at once, each has its own generator, seeded by the run's.
             draws = [rng if parallel_edits == 1 else random.Random(rng.getrandbits(64)) for _ in log_ps]
             act = partial(_act, model, budget, switches, limit)
-            acted = in_order(act, zip(pools[block], log_ps, draws, strict=True), at_once)
-            for case, candidates, (episode, tried) in zip(cases[block], pools[block], acted, strict=True):
-                now += 1
-                sent = feedback.send(candidates, episode.probs, episode.rewards, tried, now=now, last=last, rng=chance)
-                waiting.append(sent)
-                for lesson in [lesson for lesson in waiting if lesson.due <= now]:  # this episode's, unless delayed
-                    optimizer.zero_grad()
-                    loss_of(lesson.rewards, lesson.log_p).backward()  # type: ignore[no-untyped-call]
-                    optimizer.step()  # theta <- theta - alpha grad L
-                    # sigma rises where r fell from +1 to -1
-                    budget = budget.after(lesson.probs, lesson.rewards, lesson.candidates)
-                waiting = [lesson for lesson in waiting if lesson.due > now]
-                sigma = budget.sigma_for(episode.probs, candidates)
-                yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
+            with closing(in_order(act, zip(pools[block], log_ps, draws, strict=True), at_once)) as acted:
+                for case, candidates, (episode, tried) in zip(cases[block], pools[block], acted, strict=True):
+                    now += 1
+                    probs, rewards = episode.probs, episode.rewards
+                    waiting.append(feedback.send(candidates, probs, rewards, tried, now=now, last=last, rng=chance))
+                    for lesson in [lesson for lesson in waiting if lesson.due <= now]:  # this episode's, unless delayed
+                        optimizer.zero_grad()
+                        loss_of(lesson.rewards, lesson.log_p).backward()  # type: ignore[no-untyped-call]
+                        optimizer.step()  # theta <- theta - alpha grad L
+                        # sigma rises where r fell from +1 to -1
+                        budget = budget.after(lesson.probs, lesson.rewards, lesson.candidates)
+                    waiting = [lesson for lesson in waiting if lesson.due > now]
+                    sigma = budget.sigma_for(episode.probs, candidates)
+                    yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
 
 
 def _act(
