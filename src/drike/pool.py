@@ -80,9 +80,10 @@ class Pool:
         Raises PoolError if an edit's own subject and relation leave too few records.
         """
         new = [edit for edit in dict.fromkeys(edits) if edit not in self._dealt]
-        vectors = self.encoder.encode([_search_text(edit) for edit in new])
-        # One edit at a time: a product over several rounds otherwise, and near ties would hang on the company.
-        self._dealt.update({edit: self._nearest_dealt(edit, vector) for edit, vector in zip(new, vectors, strict=True)})
+        if new:
+            vectors = self.encoder.encode([_search_text(edit) for edit in new])
+            # One at a time: a product over several rounds otherwise, and near ties would hang on the company.
+            self._dealt |= {edit: self._nearest_dealt(edit, v) for edit, v in zip(new, vectors, strict=True)}
         return [self._dealt[edit] for edit in edits]
 
     def _nearest_dealt(self, edit: Edit, vector: FloatArray) -> Candidates:
