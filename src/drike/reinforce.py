@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,6 +72,27 @@ class Episode:
         return self.rewards[min(self.kept, self.k) - 1] > 0
 
 
+Acted = tuple[Episode, Tensor]  # an episode, and log p_j of the prefixes tried in it
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the model answered in an episode of a run that was stopped: everything of it that cannot be computed again.
+
+    case_id, order: whose episode it was, and the retains as tried. rewards, prompt_tokens, seconds: as in `Episode`.
+    """
+
+    case_id: str
+    order: tuple[int, ...]
+    rewards: tuple[int, ...]
+    prompt_tokens: int | None
+    seconds: float
+
+
+class ReplayError(Exception):
+    """Recorded answers do not belong to this training."""
+
+
 @dataclass(frozen=True)
 class Switches:
     """Readings of the paper that change an episode; the defaults are Algorithm 1's.
@@ -108,6 +129,7 @@ def train(
     feedback: Feedback = AT_ONCE,
     parallel_edits: int = 1,
     seed: int = 0,
+    past: Sequence[Answered] = (),
 ) -> Generator[Episode, None, None]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends, `retriever.head` learning in place.
 
@@ -121,8 +143,11 @@ def train(
             episodes see theta and sigma as they were before the first of them; then theta makes a step and sigma its
             update for each in turn, as in Algorithm 1, which B = 1 is. Neither threads nor timing change the result.
         seed: of the draws of `selection="sample"` and, apart from these, of `feedback`; nothing else is random.
+        past: answers of the first episodes, where a run is taken up again. Everything else about them is computed
+            anew, so that head, optimiser, sigma and every draw are what they were, bit for bit; the model is not asked.
 
-    Raises ValueError for parallel_edits below 1. The last episode's `budget` is the trained one.
+    Raises ValueError for parallel_edits below 1, ReplayError where `past` belongs to another training. The last
+    episode's `budget` is the trained one.
     """
     if parallel_edits < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {parallel_edits}")
@@ -132,15 +157,20 @@ def train(
     pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta,
     features = [retriever.features(candidates) for candidates in pools]  # nor does what the frozen encoder reads
     waiting: list[Lesson] = []
-    now, last, at_once = 0, epochs * len(cases), min(parallel_edits, calls_at_once(model))
+    now, last = 0, epochs * len(cases)
     for epoch in range(1, epochs + 1):
         for start in range(0, len(cases), parallel_edits):
             block = slice(start, start + parallel_edits)  # a single edit in the paper
             log_ps = [retriever.log_probs(read) for read in features[block]]  # z <- S_theta(x, C); p <- softmax(z)
             # Where several draw at once, each has its own generator, seeded by the run's.
             draws = [rng if parallel_edits == 1 else random.Random(rng.getrandbits(64)) for _ in log_ps]
-            act = partial(_act, model, budget, switches, limit)
-            with closing(in_order(act, zip(pools[block], log_ps, draws, strict=True), at_once)) as acted:
+            acts = [
+                partial(rollout, model, candidates, log_p, budget, switches=switches, limit=limit, rng=draw, past=told)
+                for candidates, log_p, draw, told in zip(
+                    pools[block], log_ps, draws, _told(past, now, cases[block]), strict=True
+                )
+            ]
+            with closing(in_order(_do, acts, min(len(acts), calls_at_once(model)))) as acted:
                 for case, candidates, (episode, tried) in zip(cases[block], pools[block], acted, strict=True):
                     now += 1
                     probs, rewards = episode.probs, episode.rewards
@@ -156,16 +186,17 @@ def train(
                     yield replace(episode, epoch=epoch, case_id=case.case_id, budget=budget, sigma=sigma)
 
 
-def _act(
-    model: LanguageModel,
-    budget: Budget,
-    switches: Switches,
-    limit: TokenLimit | None,
-    one: tuple[Candidates, Tensor, random.Random],
-) -> tuple[Episode, Tensor]:
-    """`rollout` of one edit of a block."""
-    candidates, log_p, draws = one
-    return rollout(model, candidates, log_p, budget, switches=switches, limit=limit, rng=draws)
+def _do(act: Callable[[], Acted]) -> Acted:
+    return act()
+
+
+def _told(past: Sequence[Answered], now: int, cases: Sequence[EditCase]) -> list[Answered | None]:
+    """The recorded answer of each of these cases, `now` episodes being over; None where the model is to be asked."""
+    told = [past[now + i] if now + i < len(past) else None for i in range(len(cases))]
+    for answered, case in zip(told, cases, strict=True):
+        if answered is not None and answered.case_id != case.case_id:
+            raise ReplayError(f"the recorded episode of edit {answered.case_id} stands where edit {case.case_id} comes")
+    return told
 
 
 def loss_of(rewards: Sequence[int], log_p: Tensor) -> Tensor:
@@ -182,11 +213,13 @@ def rollout(
     switches: Switches = Switches(),
     limit: TokenLimit | None = None,
     rng: random.Random | None = None,
-) -> tuple[Episode, Tensor]:
+    past: Answered | None = None,
+) -> Acted:
     """One episode of an edit under `log_p` [n], and log p_j of the k prefixes tried, [k] (Algorithm 1, lines 8-22).
 
     Nothing is learned here: the episode's `budget` is the one it was cut by. `rng` is needed for `selection="sample"`
-    only. Raises ValueError if it is missing there.
+    only. past: its answers, where the model gave them before. Raises ValueError if `rng` is missing, ReplayError where
+    `past` is of retains in another order.
     """
     if switches.selection == "sample" and rng is None:
         raise ValueError('selection="sample" draws: it needs a seeded random.Random as rng')
@@ -195,14 +228,19 @@ def rollout(
     draws = rng if switches.selection == "sample" else None
     order, kept, k = _choose(log_p.tolist(), p, candidates, budget, draws)
     probs = [p[i] for i in order]
-    if limit is not None:
-        k = limit.fitting(k, lambda j: _prompts(candidates, order[:j], switches)[-1:])
-    rewards, tokens = _rewards(model, candidates, order[:k], switches)
+    if past is not None:
+        if past.order != tuple(order) or len(past.rewards) > k:
+            raise ReplayError(f"the recorded episode of edit {past.case_id} tried other retains")
+        rewards, tokens = list(past.rewards), past.prompt_tokens
+    else:
+        if limit is not None:
+            k = limit.fitting(k, lambda j: _prompts(candidates, order[:j], switches)[-1:])
+        rewards, tokens = _rewards(model, candidates, order[:k], switches)
     tried = log_p[order[: len(rewards)]]
     if switches.renormalise:
         tried = _over_what_is_left(log_p, order)[: len(rewards)]
     loss, sigma = loss_of(rewards, tried).item(), budget.sigma_for(probs, candidates)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - began if past is None else past.seconds
     episode = Episode(0, "", tuple(order), tuple(probs), tuple(rewards), loss, budget, tokens, seconds, kept, sigma)
     return episode, tried
 

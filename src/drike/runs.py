@@ -22,12 +22,13 @@ from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from drike.budget import Fraction
 from drike.edits import Aspect
-from drike.files import write_text
+from drike.files import write_bytes, write_text
 from drike.metrics import Outcome
-from drike.reinforce import Episode
+from drike.reinforce import Answered, Episode
 
 _PACKAGES = ("drike", "torch", "transformers", "sentence-transformers", "safetensors", "numpy", "ray")
 
@@ -87,7 +88,40 @@ def read_outcomes(path: Path) -> list[Outcome]:
     """
     names = {field.name for field in fields(Outcome)}
     outcomes: list[Outcome] = []
-    lines = path.read_text("utf-8").split("\n")
+    for number, record in whole_lines(path):
+        if record.keys() != names or record["aspect"] not in set(Aspect):
+            raise RunError(
+                f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
+            )
+        outcomes.append(Outcome(**{**record, "aspect": Aspect(record["aspect"])}))
+    return outcomes
+
+
+def answered(path: Path) -> list[Answered]:
+    """What the model answered in the episodes of a file of `episode_record`s, but for a last line that a crash cut off.
+
+    Raises RunError for a line that is not an episode.
+    """
+    found = []
+    for number, record in whole_lines(path):
+        try:
+            order, rewards, tokens, seconds = (
+                record[name] for name in ("order", "rewards", "prompt_tokens", "seconds")
+            )
+            if not {*rewards} <= {1, -1} or not rewards or sorted(order) != list(range(len(order))):
+                raise ValueError
+            found.append(Answered(str(record["case_id"]), tuple(order), tuple(rewards), tokens, float(seconds)))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise RunError(f"{path}, line {number} is not an episode: start the training again") from problem
+    return found
+
+
+def whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The JSON lines of a file, numbered; a last one that a crash cut off is none. Raises RunError for other lines."""
+    if not path.exists():
+        return []
+    found: list[tuple[int, dict[str, Any]]] = []
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line:
             continue
@@ -95,14 +129,20 @@ def read_outcomes(path: Path) -> list[Outcome]:
             record = json.loads(line)
         except ValueError as problem:
             if number == len(lines):  # no line break behind it: the write was cut off
-                return outcomes
-            raise RunError(f"{path}, line {number} is not JSON: delete the file and evaluate again") from problem
-        if not isinstance(record, dict) or record.keys() != names or record["aspect"] not in set(Aspect):
-            raise RunError(
-                f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
-            )
-        outcomes.append(Outcome(**{**record, "aspect": Aspect(record["aspect"])}))
-    return outcomes
+                break
+            raise RunError(f"{path}, line {number} is not JSON: delete the file and run again") from problem
+        if not isinstance(record, dict):
+            raise RunError(f"{path}, line {number} is not a record of a run: delete the file and run again")
+        if number == len(lines):
+            break  # whole, but its line break is not: written again, it is the same
+        found.append((number, record))
+    return found
+
+
+def keep_lines(path: Path, count: int) -> None:
+    """Cut a file of JSON lines to its first `count`, at once or not at all, so that more can be added behind them."""
+    if path.exists():
+        write_bytes(path, b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
 
 
 def episode_record(episode: Episode) -> dict[str, object]:

@@ -1,0 +1,113 @@
+"""Runs that were stopped and taken up again end as if they had not been."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.budget import Budget, Threshold
+from drike.controllers import untrained
+from drike.encoder import HashingEncoder
+from drike.feedback import Feedback
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool
+from drike.reinforce import Answered, Episode, ReplayError, Switches, train
+from drike.retriever import Retriever
+from drike.runs import RunError, answered, append, episode_record, keep_lines, whole_lines
+from worlds import CAPITALS, follows_the_fact
+
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[6:], ENCODER)
+CASES = CAPITALS[:6]
+SETTINGS = {
+    "as in the paper": (Threshold(), Switches(), Feedback(), 1),
+    "drawn": (Threshold(), Switches(selection="sample"), Feedback(), 1),
+    "late and false rewards": (Threshold(), Switches(), Feedback(3, 0.3), 1),
+    "a learned budget": (untrained("query", ENCODER), Switches(), Feedback(), 1),
+    "blocks of edits, drawn": (Threshold(), Switches(selection="sample"), Feedback(2, 0.2), 4),
+}
+
+
+def moody(prompt: str) -> str:
+    """Right under some prompts and wrong under others."""
+    return follows_the_fact(prompt) if len(prompt) % 3 else "?"
+
+
+def run(name: str, past: list[Answered]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
+    """Episodes but for their seconds, head, budget, and how many prompts the model was asked."""
+    budget, switches, feedback, at_once = SETTINGS[name]
+    model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
+    episodes = list(
+        train(
+            model, CASES, POOL, retriever, budget, epochs=3, learning_rate=1e-2, switches=switches, feedback=feedback,
+            parallel_edits=at_once, seed=5, past=past,
+        )
+    )  # fmt: skip
+    head = [weight.detach().clone() for weight in retriever.head.parameters()]
+    return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
+
+
+def told(episode: Episode) -> Answered:
+    return Answered(episode.case_id, episode.order, episode.rewards, episode.prompt_tokens, episode.seconds)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_training_goes_on_bit_for_bit_from_any_episode(name: str) -> None:
+    whole, head, budget, asked = run(name, [])
+    for done in (1, 5, 6, 11, 17, 18):
+        again, other, after, paid = run(name, [told(episode) for episode in whole[:done]])
+        assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
+        assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
+        if isinstance(budget, Threshold):
+            assert after == budget
+        else:
+            assert torch.equal(after.weights, budget.weights)  # type: ignore[attr-defined]
+        assert paid == asked - sum(episode.k for episode in whole[:done])
+
+
+def test_answers_of_another_training_are_refused() -> None:
+    whole, *_ = run("as in the paper", [])
+    past = [told(episode) for episode in whole[:4]]
+    with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
+        run("as in the paper", [past[0], past[0]])
+    with pytest.raises(ReplayError, match="other retains"):
+        run("as in the paper", [*past[:3], replace(past[3], order=past[3].order[::-1])])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 5000))
+def test_a_file_cut_anywhere_gives_its_whole_episodes(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    whole, *_ = run("as in the paper", [])
+    path = folder / "episodes.jsonl"
+    append(path, [episode_record(episode) for episode in whole[:5]])
+    content = path.read_bytes()
+    path.write_bytes(content[: at % (len(content) + 1)])
+    found = answered(path)
+    assert found == [told(episode) for episode in whole[: len(found)]]
+    assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
+    keep_lines(path, len(found))
+    append(path, [{"case_id": "next"}])
+    assert len(whole_lines(path)) == len(found) + 1
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", "nonsense", '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}']
+)
+def test_a_broken_line_in_the_middle_is_one_sentence(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "episodes.jsonl"
+    path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
+    with pytest.raises(RunError, match="line 1 is not"):
+        answered(path)
+
+
+def test_an_answer_holds_only_what_cannot_be_computed_again() -> None:
+    assert set(asdict(told(run("as in the paper", [])[0][0]))) == {
+        "case_id", "order", "rewards", "prompt_tokens", "seconds",
+    }  # fmt: skip
