@@ -1,0 +1,326 @@
+"""Models behind an OpenAI-compatible API: no weights, often no log-probabilities, money per token.
+
+A model is named SERVICE:MODEL or SERVICE:MODEL@ADDRESS, such as `openai:gpt-4o-mini`, `gemini:gemini-2.0-flash`,
+`vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1`. With template "chat" a prompt is one user turn of
+chat/completions, with "plain" the text of completions. `connect` opens a `ServedWriter`, or, where a probe shows that
+the server rates given continuations (see `given`), a `ServedModel`, which also scores.
+
+The key is read from the environment: the service's own variable where its own address is asked, DRIKE_API_KEY anywhere
+else, so that no server is sent another one's key. Answers are cut here; the server is not asked to stop at a line
+break, since chat models like to begin with one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Literal, TypeVar
+
+import httpx2
+
+from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, cut, given
+from drike.models.spending import Meter, Price, Spending
+from drike.models.wire import Call, RefusedError, ServerError, Wire, is_loopback, token_counts
+from drike.prompts import chat_messages
+
+Template = Literal["plain", "chat"]
+T = TypeVar("T")
+
+# Service -> where its API begins, and the variable that holds its key ("" for servers one runs oneself).
+SERVICES = {
+    "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "vllm": ("http://localhost:8000/v1", ""),
+    "sglang": ("http://localhost:30000/v1", ""),
+    "llamacpp": ("http://localhost:8080/v1", ""),
+    "ollama": ("http://localhost:11434/v1", ""),
+}
+KEY = "DRIKE_API_KEY"
+
+DEADLINE = 120.0
+ATTEMPTS = 4
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a model is: its service, the model's name there, where the API begins (with a slash behind)."""
+
+    service: str
+    model: str
+    url: str
+    key_variable: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run folder records of a served model: enough to ask the same one the same way, and no secret."""
+
+    name: str
+    server: str
+    template: str
+    scoring: str
+    thinking_tokens: int
+    effort: str | None
+    openai: str
+
+
+def is_served(name: str) -> bool:
+    """Whether a model's name is that of a served one."""
+    return name.partition(":")[0] in SERVICES and ":" in name
+
+
+def parse_address(name: str, *, allow_http: bool = False) -> Address:
+    """Read SERVICE:MODEL[@ADDRESS]. Raises ModelError.
+
+    allow_http: let prompts and key go over the network unencrypted. On this machine they may anyway.
+    """
+    service, _, rest = name.partition(":")
+    if service not in SERVICES:
+        raise ModelError(f"{service!r} is no service: choose of {', '.join(SERVICES)}")
+    model, at, where = rest.rpartition("@http")
+    model, where = (model, f"http{where}") if at else (rest, SERVICES[service][0])
+    try:
+        url = httpx2.URL(where)
+    except httpx2.InvalidURL as error:
+        raise ModelError(f"{where} is no address ({error}): give it as https://host/v1") from None
+    if not model or not url.host or url.scheme not in ("http", "https"):
+        raise ModelError(f"{name!r} names no model: write {service}:MODEL, or {service}:MODEL@https://host/v1")
+    if url.userinfo or url.query or url.fragment:
+        raise ModelError(f"the address of {service}:{model} holds more than a path: put the key into ${KEY}")
+    if url.scheme == "http" and not is_loopback(url.host) and not allow_http:
+        raise ModelError(f"http://{url.host} is not encrypted: use https, or --allow-http if the network is your own")
+    home = httpx2.URL(SERVICES[service][0])
+    own = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
+    return Address(service, model, str(url).rstrip("/") + "/", (own and SERVICES[service][1]) or KEY)
+
+
+def connect(
+    name: str,
+    *,
+    template: Template = "chat",
+    allow_http: bool = False,
+    price: Price | None = None,
+    max_calls: int | None = None,
+    max_cost: float | None = None,
+    deadline: float = DEADLINE,
+    attempts: int = ATTEMPTS,
+    concurrency: int = CONCURRENCY,
+    thinking_tokens: int = 0,
+    effort: str | None = None,
+    text_only: bool = False,
+) -> ServedWriter | ServedModel:
+    """Open a served model; with template "plain" it is first probed for scores, by two to six short requests.
+
+    price, max_calls, max_cost: see `Meter`. deadline: seconds for one answer, with all waits and attempts. concurrency:
+    requests at a time. thinking_tokens: added to the length of every answer, for models that think before they write;
+    effort: sent as reasoning_effort. text_only: never ask for scores.
+    Raises ModelError: ServerError, RefusedError, SpentError.
+    """
+    address = parse_address(name, allow_http=allow_http)
+    key = os.environ.get(address.key_variable) or None
+    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+        raise ModelError(f"${address.key_variable} holds characters that no key has: set it again")
+    meter = Meter(price, max_calls=max_calls, max_cost=max_cost)
+    remedy = f"set ${address.key_variable} to a valid key"
+    wire = Wire(
+        address.url, key, remedy=remedy, meter=meter, deadline=deadline, attempts=attempts, concurrency=concurrency
+    )
+    line = _Line(wire, address, template, thinking_tokens, effort)
+    if template == "chat" or text_only:
+        return ServedWriter(line, "text only: asked for" if text_only else "text only: a chat gives no scores")
+    way, found = probe(line)
+    return ServedWriter(line, f"text only: {found}") if way is None else ServedModel(line, way)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What both kinds of served model are made of: a wire, and what is said over it."""
+
+    wire: Wire
+    address: Address
+    template: Template
+    thinking_tokens: int
+    effort: str | None
+
+    def completions(
+        self, prompts: Sequence[str], max_tokens: int, stop: str | None
+    ) -> Iterator[tuple[int, Completion]]:
+        room = max_tokens + self.thinking_tokens
+        calls = [self._call(prompt, room) for prompt in prompts]
+        for i, answer in self.wire.send(calls):
+            text = self._text(answer)
+            read, written, _ = token_counts(answer)
+            yield i, Completion(cut(text, stop), read, written)
+
+    def scores(self, requests: Sequence[Request], way: given.Way) -> Iterator[tuple[int, Score]]:
+        for request in requests:
+            if not request.continuation.strip():
+                raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
+        for i, answer in self.wire.send([self._rating(request, way) for request in requests]):
+            yield i, given.read(way, answer, requests[i])
+
+    def _call(self, prompt: str, room: int) -> Call:
+        body: dict[str, object] = {"model": self.address.model, "max_tokens": room, "temperature": 0}
+        if self.effort is not None:
+            body["reasoning_effort"] = self.effort
+        if self.template == "plain":
+            return Call("completions", {**body, "prompt": prompt}, prompt, room)
+        messages = chat_messages(prompt)
+        return Call("chat/completions", {**body, "messages": messages}, messages[0]["content"], room)
+
+    def _rating(self, request: Request, way: given.Way) -> Call:
+        text = request.prompt + request.continuation
+        path = way.path
+        if path.startswith("../"):  # beside the API, not below it
+            path = self.address.url.removesuffix("v1/") + path.removeprefix("../")
+        return Call(path, way.body(self.address.model, text), text, 1)
+
+    def _text(self, answer: Mapping[str, Any]) -> str:
+        """What was written. Raises ServerError for an answer of another form, or one that thought and wrote nothing."""
+        choices = answer.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            raise ServerError(f"{self.address.url} answers without a choice: is it the address of an API?")
+        message = choice.get("message") if self.template == "chat" else choice
+        if not isinstance(message, dict):
+            raise ServerError(f"{self.address.url} answers in another form: try the other one of --template")
+        text, finish = message.get("content" if self.template == "chat" else "text"), choice.get("finish_reason")
+        if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
+            return ""  # the model will not say: this is its answer
+        if (text is None or text == "") and finish == "length":
+            raise ServerError(
+                f"{self.address.model} used up its tokens before it wrote anything: give a model that thinks more room "
+                "with --thinking-tokens, or --reasoning-effort none"
+            )
+        if not isinstance(text, str):
+            raise ServerError(f"{self.address.url} answers without a text: try again, or another model")
+        return text.encode("utf-8", "replace").decode()  # half a character cannot be saved
+
+    def identity(self, scoring: str) -> Identity:
+        return Identity(
+            self.address.model, self.address.url, self.template, scoring, self.thinking_tokens, self.effort,
+            version("openai"),
+        )  # fmt: skip
+
+
+def probe(line: _Line) -> tuple[given.Way | None, str]:
+    """The way by which a server rates given continuations, or None and why it cannot.
+
+    Raises ModelError where the server fails, or refuses more than the way of asking.
+    """
+    requests = [Request(given.PROBE, given.OBVIOUS), Request(given.PROBE, given.ODD)]
+    found = []
+    for way in given.WAYS:
+        if way.path.startswith("../") and line.address.service not in ("sglang", "openai"):
+            continue
+        try:
+            [obvious, odd] = [score for _, score in sorted(line.scores(requests, way), key=lambda pair: pair[0])]
+            given.check(obvious, odd)
+        except RefusedError as error:
+            if error.status not in (400, 404, 405, 422, 501) or (error.status == 404 and way.path == "completions"):
+                raise
+            found.append(f"{way.name}: refused ({error.status})")
+        except ServerError:
+            raise
+        except ModelError as error:
+            found.append(f"{way.name}: {error.__cause__}")
+        except ValueError as problem:
+            found.append(f"{way.name}: {problem}")
+        else:
+            return way, way.name
+    return None, "; ".join(found)
+
+
+class ServedWriter:
+    """A `LanguageModel` behind an API. Its completions also come one by one (`Arriving`)."""
+
+    def __init__(self, line: _Line, scoring: str) -> None:
+        self.name = line.address.model
+        self.scoring = scoring
+        self._line = line
+
+    @property
+    def spending(self) -> Spending:
+        """What was used since the model was opened, the probe included."""
+        return self._line.wire.meter.spending
+
+    @property
+    def price(self) -> Price:
+        """What a token costs."""
+        return self._line.wire.meter.price
+
+    def describe(self) -> Identity:
+        """What a run folder records of the model."""
+        return self._line.identity(self.scoring)
+
+    def completions(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> Iterator[tuple[int, Completion]]:
+        """Completions as they arrive, with the index of their prompt."""
+        return self._line.completions(prompts, max_tokens, stop)
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """One completion a prompt, in order. Raises ServerError, RefusedError, SpentError."""
+        return _in_order(self.completions(prompts, max_tokens, stop))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._line.wire.close()
+
+
+class ServedModel:
+    """A `ScoringModel` behind an API whose server rates given continuations by `way`, as a probe has shown."""
+
+    def __init__(self, line: _Line, way: given.Way) -> None:
+        self.name = line.address.model
+        self.scoring = way.name
+        self._line = line
+        self._way = way
+
+    @property
+    def spending(self) -> Spending:
+        """What was used since the model was opened, the probe included."""
+        return self._line.wire.meter.spending
+
+    @property
+    def price(self) -> Price:
+        """What a token costs."""
+        return self._line.wire.meter.price
+
+    def describe(self) -> Identity:
+        """What a run folder records of the model."""
+        return self._line.identity(self.scoring)
+
+    def completions(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> Iterator[tuple[int, Completion]]:
+        """Completions as they arrive, with the index of their prompt."""
+        return self._line.completions(prompts, max_tokens, stop)
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """One completion a prompt, in order. Raises ServerError, RefusedError, SpentError."""
+        return _in_order(self.completions(prompts, max_tokens, stop))
+
+    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
+        """Scores as they arrive, with the index of their request."""
+        return self._line.scores(requests, self._way)
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """One score a request, in order. Raises as `generate`, and ModelError where a text cannot be aligned."""
+        return _in_order(self.scores(requests))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._line.wire.close()
+
+
+def _in_order(arriving: Iterator[tuple[int, T]]) -> list[T]:
+    return [item for _, item in sorted(arriving, key=lambda pair: pair[0])]
