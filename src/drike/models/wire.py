@@ -12,6 +12,7 @@ too. The key is put on a request at the last moment and taken out of everything 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
 import queue
 import threading
@@ -31,6 +32,7 @@ BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end 
 _DEFLATED = 64  # a compressed answer may grow, so it may be this many times smaller
 SHARED = 1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
 _CONNECT_SECONDS = 10.0
+_FAREWELL_SECONDS = 2.0
 _EMPTY, _NO_JSON = "gives an empty answer", "answers with something that is not JSON"
 _TOO_LONG = ("context length", "context window", "too long", "maximum context")
 # What some models refuse, and what to say instead; they tell by 400 with the parameter's name.
@@ -334,8 +336,18 @@ def _brief(text: str) -> str:
 
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI) -> None:
-    asyncio.run_coroutine_threadsafe(client.close(), loop)
+    """End what is on its way, hang up, and end the loop's thread."""
+
+    async def farewell() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await client.close()
+
+    last = asyncio.run_coroutine_threadsafe(farewell(), loop)
+    concurrent.futures.wait([last], _FAREWELL_SECONDS)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(1.0)
+    thread.join(_FAREWELL_SECONDS)
     if not thread.is_alive():
         loop.close()
