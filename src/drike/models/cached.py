@@ -289,15 +289,18 @@ def contents(path: Path | None = None) -> Contents:
 
 
 def clear(path: Path | None = None) -> None:
-    """Forget everything; another process that uses the file goes on with an empty one. Raises OSError."""
+    """Forget everything; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
     path = path or answers_path()
     if not path.exists():
         return
     try:
         with closing(_connect(path)) as file:
             file.execute("DELETE FROM answers")
+            file.commit()
             file.execute("VACUUM")
-    except sqlite3.DatabaseError:
+    except sqlite3.OperationalError as problem:
+        raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
+    except sqlite3.DatabaseError:  # not a database, or a damaged one
         path.unlink()
 
 

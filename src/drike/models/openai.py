@@ -1,13 +1,10 @@
 """Models behind an OpenAI-compatible API: no weights, often no log-probabilities, money per token.
 
-A model is named SERVICE:MODEL or SERVICE:MODEL@ADDRESS, such as `openai:gpt-4o-mini`, `gemini:gemini-2.0-flash`,
-`vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1`. With template "chat" a prompt is one user turn of
-chat/completions, with "plain" the text of completions. `connect` opens a `ServedWriter`, or, where a probe shows that
-the server rates given continuations (see `given`), a `ServedModel`, which also scores.
-
-The key is read from the environment: the service's own variable where its own address is asked, DRIKE_API_KEY anywhere
-else, so that no server is sent another one's key. Answers are cut here; the server is not asked to stop at a line
-break, since chat models like to begin with one.
+A model is named as `openai:gpt-4o-mini`, `gemini:gemini-2.0-flash` or
+`vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1` (see `address`). With template "chat" a prompt is one user turn
+of chat/completions, with "plain" the text of completions. `connect` opens a `ServedWriter`, or, where a probe shows
+that the server rates given continuations (see `given`), a `ServedModel`, which also scores. Answers are cut here; the
+server is not asked to stop at a line break, since chat models like to begin with one.
 """
 
 from __future__ import annotations
@@ -18,41 +15,18 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 
-import httpx2
-
 from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, cut, given
+from drike.models.address import Address, parse_address
 from drike.models.spending import Meter, Price, Spending
-from drike.models.wire import Call, RefusedError, ServerError, Wire, is_loopback, token_counts
+from drike.models.wire import Call, RefusedError, ServerError, Wire, token_counts
 from drike.prompts import chat_messages
 
 Template = Literal["plain", "chat"]
 T = TypeVar("T")
 
-# Service -> where its API begins, and the variable that holds its key ("" for servers one runs oneself).
-SERVICES = {
-    "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
-    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "vllm": ("http://localhost:8000/v1", ""),
-    "sglang": ("http://localhost:30000/v1", ""),
-    "llamacpp": ("http://localhost:8080/v1", ""),
-    "ollama": ("http://localhost:11434/v1", ""),
-}
-KEY = "DRIKE_API_KEY"
-
 DEADLINE = 120.0
 ATTEMPTS = 4
 CONCURRENCY = 8
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a model is: its service, the model's name there, where the API begins (with a slash behind)."""
-
-    service: str
-    model: str
-    url: str
-    key_variable: str
 
 
 @dataclass(frozen=True)
@@ -66,36 +40,6 @@ class Identity:
     thinking_tokens: int
     effort: str | None
     openai: str
-
-
-def is_served(name: str) -> bool:
-    """Whether a model's name is that of a served one."""
-    return name.partition(":")[0] in SERVICES and ":" in name
-
-
-def parse_address(name: str, *, allow_http: bool = False) -> Address:
-    """Read SERVICE:MODEL[@ADDRESS]. Raises ModelError.
-
-    allow_http: let prompts and key go over the network unencrypted. On this machine they may anyway.
-    """
-    service, _, rest = name.partition(":")
-    if service not in SERVICES:
-        raise ModelError(f"{service!r} is no service: choose of {', '.join(SERVICES)}")
-    model, at, where = rest.rpartition("@http")
-    model, where = (model, f"http{where}") if at else (rest, SERVICES[service][0])
-    try:
-        url = httpx2.URL(where)
-    except httpx2.InvalidURL as error:
-        raise ModelError(f"{where} is no address ({error}): give it as https://host/v1") from None
-    if not model or not url.host or url.scheme not in ("http", "https"):
-        raise ModelError(f"{name!r} names no model: write {service}:MODEL, or {service}:MODEL@https://host/v1")
-    if url.userinfo or url.query or url.fragment:
-        raise ModelError(f"the address of {service}:{model} holds more than a path: put the key into ${KEY}")
-    if url.scheme == "http" and not is_loopback(url.host) and not allow_http:
-        raise ModelError(f"http://{url.host} is not encrypted: use https, or --allow-http if the network is your own")
-    home = httpx2.URL(SERVICES[service][0])
-    own = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
-    return Address(service, model, str(url).rstrip("/") + "/", (own and SERVICES[service][1]) or KEY)
 
 
 def connect(

@@ -26,6 +26,7 @@ import httpx2
 import openai
 
 from drike.models import ModelError
+from drike.models.address import is_loopback
 from drike.models.spending import Meter
 
 BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end of a long window take about half of it
@@ -260,11 +261,6 @@ def token_counts(body: Mapping[str, Any]) -> tuple[int | None, int | None, int |
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("cached_tokens")
     return _count_of(usage.get("prompt_tokens")), _count_of(usage.get("completion_tokens")), _count_of(cached)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _count_of(value: object) -> int | None:
