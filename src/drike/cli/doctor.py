@@ -26,6 +26,7 @@ _QUESTION = "The capital of France is"
 
 
 def doctor(
+    *,
     model: Annotated[str | None, typer.Option("--model", help="Also load this model and say how it is scored")] = None,
     template: Annotated[str | None, typer.Option("--template", help="As for train")] = None,
     allow_http: AllowHttp = False,

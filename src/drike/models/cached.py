@@ -232,7 +232,7 @@ def _recall(
         for j, answer in ask(missing):
             key = keys[missing[j]]
             known[key] = answer
-            store.put(key, json.dumps(asdict(answer), ensure_ascii=False))
+            store.put(key, json.dumps(asdict(answer)))
     return [known[key] for key in keys], len(keys) - len(missing)
 
 

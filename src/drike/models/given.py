@@ -82,9 +82,11 @@ def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
             while left > 0:
                 start -= 1
                 left -= len(kept(texts[start]))
-            while start > 1 and not kept(texts[start - 1]) and not request.prompt[-1:].isspace():
+            ends_in_space = request.prompt[-1:].isspace()
+            while start > 1 and not kept(texts[start - 1]) and not ends_in_space:
                 start -= 1
-            if left == 0 and start < end:
+            straddles = not ends_in_space and texts[start - 1][-1:].isspace()  # holds the continuation's space
+            if left == 0 and start < end and not straddles:
                 return start, end
     raise ValueError("the tokens it tells do not spell the prompt and the continuation")
 

@@ -108,6 +108,7 @@ class _Line:
             yield i, given.read(way, answer, requests[i])
 
     def _call(self, prompt: str, room: int) -> Call:
+        prompt = _whole(prompt)
         body: dict[str, object] = {"model": self.address.model, "max_tokens": room, "temperature": 0}
         if self.effort is not None:
             body["reasoning_effort"] = self.effort
@@ -117,7 +118,7 @@ class _Line:
         return Call("chat/completions", {**body, "messages": messages}, messages[0]["content"], room)
 
     def _rating(self, request: Request, way: given.Way) -> Call:
-        text = request.prompt + request.continuation
+        text = _whole(request.prompt + request.continuation)
         path = way.path
         if path.startswith("../"):  # beside the API, not below it
             path = self.address.url.removesuffix("v1/") + path.removeprefix("../")
@@ -142,7 +143,7 @@ class _Line:
             )
         if not isinstance(text, str):
             raise ServerError(f"{self.address.url} answers without a text: try again, or another model")
-        return text.encode("utf-8", "replace").decode()  # half a character cannot be saved
+        return _whole(text)
 
     def identity(self, scoring: str) -> Identity:
         return Identity(
@@ -264,6 +265,11 @@ class ServedModel:
     def close(self) -> None:
         """Hang up."""
         self._line.wire.close()
+
+
+def _whole(text: str) -> str:
+    """A text without halves of characters, which can neither be sent nor saved."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _in_order(arriving: Iterator[tuple[int, T]]) -> list[T]:

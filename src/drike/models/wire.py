@@ -12,7 +12,6 @@ too. The key is put on a request at the last moment and taken out of everything 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import json
 import queue
 import threading
@@ -340,10 +339,10 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await client.close()
+        loop.stop()
 
-    last = asyncio.run_coroutine_threadsafe(farewell(), loop)
-    concurrent.futures.wait([last], _FAREWELL_SECONDS)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(_FAREWELL_SECONDS)
-    if not thread.is_alive():
-        loop.close()
+    asyncio.run_coroutine_threadsafe(farewell(), loop)
+    if threading.current_thread() is not thread:  # it is where a wire that nobody holds is collected in its own thread
+        thread.join(_FAREWELL_SECONDS)
+        if not thread.is_alive():
+            loop.close()
