@@ -1,4 +1,4 @@
-"""Servers on loopback for tests, of real sockets: one that serves a model of ours, one that fails in every known way."""
+"""Servers on loopback for tests, with real sockets: one serves a model of ours, one fails in every known way."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ Respond = Callable[["Handler", dict], None]
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     served: Served
     respond: Respond
 
@@ -262,10 +263,12 @@ QUOTA = {"error": {"message": "You have no money.", "type": "insufficient_quota"
 FINAL: dict[str, Respond] = {
     "400": status(400),
     "401": status(401),
+    "402": status(402),
     "403": status(403),
     "404": status(404),
     "413": status(413),
     "422": status(422),
+    "400 in a list": status(400, told=[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]),
     "quota": status(429, told=QUOTA),
     "redirect": status(307, headers={"Location": "http://127.0.0.2:1/v1/chat/completions"}),
     "wrong types": told({"choices": "none", "usage": 3}),

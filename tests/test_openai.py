@@ -229,6 +229,7 @@ def test_each_service_gets_its_own_key_and_other_addresses_never_do() -> None:
     ("name", "told"),
     [
         ("vllm:m@http://example.org/v1", "use https, or --allow-http"),
+        ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or --allow-http"),
         ("vllm:m@http://192.168.1.2:8000/v1", "use https, or --allow-http"),
         ("openai:m@https://user:secret@example.org/v1", "put the key into"),
         ("openai:m@https://example.org/v1?key=secret", "put the key into"),
@@ -402,7 +403,7 @@ HIDES = {"nothing": lambda t: t, "spaces": lambda t: t.lstrip(" "), "characters"
 
 
 @draw(WORDS, WORDS, st.data(), st.sampled_from(sorted(HIDES)), st.booleans(), st.booleans())
-def test_a_continuation_is_found_however_its_text_is_cut_into_tokens(  # noqa: PLR0917
+def test_a_continuation_is_found_however_its_text_is_cut_into_tokens(
     before: list[str], after: list[str], data: st.DataObject, hides: str, begins: bool, writes: bool
 ) -> None:
     prompt, continuation = " ".join(before) + " is", " " + " ".join(after)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
+from drike.models import ModelError
 from drike.models.openai import connect
 from drike.models.reader import BayesianReader
 from drike.models.scripted import ScriptedWriter
@@ -79,7 +80,7 @@ def test_what_is_on_its_way_counts_against_the_limit() -> None:
 
 
 def test_a_limit_on_money_needs_a_price() -> None:
-    with pytest.raises(SpentError, match="--price-in"):
+    with pytest.raises(ModelError, match="--price-in"):
         Meter(max_cost=1.0)
 
 

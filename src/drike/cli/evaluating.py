@@ -163,7 +163,7 @@ def evaluate(
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
     if dry_run:
-        counted = counting_model(template, terms, tokenizer)
+        counted = counting_model(name, template, terms, tokenizer)
         for editor in (make_editor(one, bench.pool, counted, past.trained if past else None) for one in names):
             for _ in outcomes_of(editor, counted, bench.parts.test, write=write):
                 pass

@@ -15,7 +15,7 @@ from drike.cli.showing import console, draw
 from drike.demonstrations import Candidates
 from drike.editors.ike import arrange
 from drike.models import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
-from drike.models.address import is_served
+from drike.models.address import is_served, parse_address
 from drike.models.spending import CHARACTERS_PER_TOKEN, Paid, Price, Spending, estimated_tokens
 from drike.prompts import chat_messages, demonstration_block, in_context
 from drike.reinforce import Switches
@@ -206,8 +206,10 @@ def _written(tally: Tally, prompts: Sequence[str], max_tokens: int) -> list[Comp
     return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
 
 
-def counting_model(template: str, terms: Terms, tokenizer: str | None) -> CountingWriter | CountingModel:
-    """A model that counts, of the kind that would be asked."""
+def counting_model(name: str, template: str, terms: Terms, tokenizer: str | None) -> CountingWriter | CountingModel:
+    """A model that counts, of the kind that would be asked. Raises ModelError for an address that cannot be."""
+    if is_served(name):
+        parse_address(name, allow_http=terms.allow_http)
     tally = Tally(token_counter(tokenizer), template, terms.thinking_tokens)
     return CountingWriter(tally) if template == "chat" or terms.text_only else CountingModel(tally)
 

@@ -190,7 +190,7 @@ def train(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
     if dry_run:
-        tally = counting_model(template, terms, tokenizer).tally
+        tally = counting_model(model, template, terms, tokenizer).tally
         count_training(tally, bench.pool.candidates([case.edit for case in bench.parts.train]), max_shots, switches)
         return show_bound(tally, terms, tokenizer, epochs)
     asked = open_model(model, template=template, device=device, replicas=replicas, terms=terms)

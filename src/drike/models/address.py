@@ -7,6 +7,7 @@ else, so that no server is ever sent another one's key.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from drike.models import ModelError
@@ -42,7 +43,10 @@ def is_served(name: str) -> bool:
 
 def is_loopback(host: str | None) -> bool:
     """Whether a host is this machine."""
-    return host in ("localhost", "::1") or (host or "").startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 def parse_address(name: str, *, allow_http: bool = False) -> Address:

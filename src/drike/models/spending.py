@@ -84,7 +84,8 @@ class Meter:
     """Counts what is sent and answered, and refuses what would pass a limit.
 
     max_calls bounds requests over the wire, those tried again included. max_cost bounds money, needs a price, and
-    counts what is still on its way by a cautious estimate. Used from one thread.
+    counts what is still on its way by a cautious estimate. Used from one thread. Raises ModelError for a limit on money
+    without a price.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Meter:
     ) -> None:
         self.price = price or Price()
         if max_cost is not None and self.price.of(0, 0) is None:
-            raise SpentError("a limit on money needs prices: give --price-in and --price-out, per million tokens")
+            raise ModelError("a limit on money needs prices: give --price-in and --price-out, per million tokens")
         self.spending = Spending()
         self._max_calls = max_calls
         self._max_cost = max_cost

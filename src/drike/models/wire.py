@@ -311,13 +311,16 @@ async def _incoming(response: httpx2.Response) -> None:
         except (ValueError, RecursionError):
             kind = _NO_JSON if response.content.strip() else _EMPTY
             raise httpx2.RemoteProtocolError(kind, request=response.request) from None
-    elif response.status_code == 429 and b"insufficient_quota" in response.content:
-        raise RefusedError("the account behind the key has no money left (429): top it up, or use another key", 429)
+    elif response.status_code == 402 or (response.status_code == 429 and b"insufficient_quota" in response.content):
+        status = response.status_code
+        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)
 
 
 def _message(error: openai.APIStatusError) -> str:
     """What the server says was wrong, shortened; "" where it says nothing in the API's form."""
     body = error.body
+    if isinstance(body, list) and len(body) == 1:  # Gemini's form
+        [body] = body
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         body = body["error"]
     told = body.get("message") or body.get("detail") if isinstance(body, dict) else None
