@@ -17,6 +17,7 @@ SERVICES = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
     "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
     "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "transformers": ("http://localhost:8000/v1", ""),
     "vllm": ("http://localhost:8000/v1", ""),
     "sglang": ("http://localhost:30000/v1", ""),
     "llamacpp": ("http://localhost:8080/v1", ""),

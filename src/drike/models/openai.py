@@ -160,7 +160,7 @@ def probe(line: _Line) -> tuple[given.Way | None, str]:
     requests = [Request(given.PROBE, given.OBVIOUS), Request(given.PROBE, given.ODD)]
     found = []
     for way in given.WAYS:
-        if way.path.startswith("../") and line.address.service not in ("sglang", "openai"):
+        if way.path.startswith("../") and line.address.service != "sglang":
             continue
         try:
             [obvious, odd] = [score for _, score in sorted(line.scores(requests, way), key=lambda pair: pair[0])]
