@@ -342,6 +342,7 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await client.close()
+        await loop.shutdown_default_executor()  # it looks up names
         loop.stop()
 
     asyncio.run_coroutine_threadsafe(farewell(), loop)
