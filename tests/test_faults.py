@@ -24,10 +24,10 @@ from drike.encoder import HashingEncoder
 from drike.evaluate import evaluate
 from drike.models import ModelError
 from drike.models.address import KEY
-from drike.models.cached import Answers, CachedWriter
+from drike.models.cached import Answers, CachedWriter, contents
+from drike.models.failures import RefusedError, ServerError
 from drike.models.openai import connect
 from drike.models.scripted import ScriptedWriter
-from drike.models.wire import RefusedError, ServerError
 from drike.pool import Pool
 from drike.reinforce import train
 from drike.retriever import Retriever, Similarity
@@ -183,6 +183,26 @@ def test_retry_after_is_waited_for_and_bounded_by_the_deadline() -> None:
     ):
         model.generate(["a"])
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("kind", ["null content", "500"])
+def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path) -> None:
+    good = serving(ScriptedWriter(follows_the_fact))
+
+    def respond(handler: Handler, body: dict) -> None:
+        if "Land0" in str(body):
+            return {**FINAL, **AGAIN}[kind](handler, body)
+        time.sleep(0.2)  # sent before, answered after
+        return good(handler, body)
+
+    with serve(respond) as served:
+        store = Answers(tmp_path / "a.sqlite")
+        with (
+            closing(connect(served.named(), deadline=2.0, attempts=1, concurrency=4)) as model,  # type: ignore[type-var]
+            pytest.raises(ServerError),
+        ):
+            CachedWriter(model, "m", store).generate([f"Land{i}" for i in range(8)])
+        assert contents(tmp_path / "a.sqlite").answers == served.requests - 1 == 3
 
 
 def test_ctrl_c_ends_what_is_on_its_way() -> None:

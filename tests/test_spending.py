@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
+from drike.cli.serving import live, sentence
 from drike.models import ModelError
+from drike.models.cached import cached
 from drike.models.openai import connect
 from drike.models.reader import BayesianReader
 from drike.models.scripted import ScriptedWriter
@@ -119,6 +121,22 @@ def test_tokens_are_the_servers_and_estimated_where_it_tells_none() -> None:
         model.generate(["silent"])
         text = server.bodies[-1]["messages"][0]["content"]
         assert model.spending == Spending(3, 0, 3, 2000 + estimated_tokens(text), 14 + 16, 1800, 1)
+
+
+def test_the_meter_is_told_live_and_at_the_end(tmp_path: Path) -> None:
+    assert live(ScriptedWriter(str)) is None
+    with (
+        serve(serving(ScriptedWriter(lambda prompt: "two words"))) as server,
+        closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,  # type: ignore[type-var]
+    ):
+        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
+        watched = live(model)
+        assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
+        model.generate(["one", "one", "other one"])
+        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four written
+        assert sentence(model.spending, model.price) == (
+            "2 calls in 2 requests, 1 answers from the cache; 3 tokens read, 4 written; 7.0000 in money"
+        )
 
 
 def bound(shown: str, what: str) -> int:

@@ -162,19 +162,20 @@ def evaluate(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
-    if dry_run:
-        counted = counting_model(name, template, terms, tokenizer)
-        for editor in (make_editor(one, bench.pool, counted, past.trained if past else None) for one in names):
-            for _ in outcomes_of(editor, counted, bench.parts.test, write=write):
-                pass
-        return show_bound(counted.tally, terms, tokenizer)
-    asked = open_model(name, template=template, device=device, replicas=replicas, terms=terms)
-    limit = limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
+    counted = counting_model(name, template, terms, tokenizer) if dry_run else None
+    asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=terms)
+    # A dry run says what it costs at most: without the limit.
+    limit = None if counted else limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make_editor(one, bench.pool, asked, trained, limit) for one in names]
     made += reordered(made, orders, bench.pool.seed)
     dr_ike = make_editor("dr-ike", bench.pool, asked, trained, limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+    if counted is not None:
+        for editor in made:
+            for _ in outcomes_of(editor, counted, bench.parts.test, write=write):
+                pass
+        return show_bound(counted.tally, terms, tokenizer)
     record_run(folder, bench, describe_model(name, asked), settings | {"editors": names})
     with metered(asked, "evaluation", folder):
         run_evaluation(folder, bench, asked, made, write=write, further=further_tables)

@@ -17,8 +17,9 @@ from typing import Any, Literal, TypeVar
 
 from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, cut, given
 from drike.models.address import Address, parse_address
+from drike.models.failures import RefusedError, ServerError
 from drike.models.spending import Meter, Price, Spending
-from drike.models.wire import Call, RefusedError, ServerError, Wire, token_counts
+from drike.models.wire import Call, Wire, token_counts
 from drike.prompts import chat_messages
 
 Template = Literal["plain", "chat"]
@@ -95,17 +96,19 @@ class _Line:
     ) -> Iterator[tuple[int, Completion]]:
         room = max_tokens + self.thinking_tokens
         calls = [self._call(prompt, room) for prompt in prompts]
-        for i, answer in self.wire.send(calls):
-            text = self._text(answer)
+
+        def read(i: int, answer: Mapping[str, Any]) -> Completion:
             read, written, _ = token_counts(answer)
-            yield i, Completion(cut(text, stop), read, written)
+            return Completion(cut(self._text(answer), stop), read, written)
+
+        return self.wire.send(calls, read)
 
     def scores(self, requests: Sequence[Request], way: given.Way) -> Iterator[tuple[int, Score]]:
         for request in requests:
             if not request.continuation.strip():
                 raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
-        for i, answer in self.wire.send([self._rating(request, way) for request in requests]):
-            yield i, given.read(way, answer, requests[i])
+        calls = [self._rating(request, way) for request in requests]
+        return self.wire.send(calls, lambda i, answer: given.read(way, answer, requests[i]))
 
     def _call(self, prompt: str, room: int) -> Call:
         prompt = _whole(prompt)
