@@ -25,6 +25,7 @@ from drike.evaluate import evaluate
 from drike.metrics import Outcome
 from drike.models import Completion, LanguageModel, ModelError, Request, ScoringModel, given
 from drike.models.address import KEY, parse_address
+from drike.models.failures import ServerError
 from drike.models.openai import ServedModel, ServedWriter, connect
 from drike.models.reader import BayesianReader
 from drike.models.scripted import ScriptedModel, ScriptedWriter
@@ -337,6 +338,15 @@ def test_a_server_that_refuses_to_rate_is_asked_for_text() -> None:
 
     with serve(refuse) as served, connected(served, template="plain") as model:
         assert not hasattr(model, "score") and model.generate(["a"])[0].text == " x"
+
+
+def test_a_probe_that_fails_is_not_taken_for_a_no() -> None:
+    def failing(handler: Handler, body: dict) -> None:
+        rated = body.get("echo") or "prompt_logprobs" in body
+        handler.reply_json({"choices": [{"text": " x"}]}, 503 if rated else 200)
+
+    with serve(failing) as served, pytest.raises(ServerError), connected(served, template="plain", attempts=1):
+        pass
 
 
 def by_prompt_logprobs(handler: Handler, body: dict) -> None:
