@@ -110,10 +110,15 @@ def read(way: Way, answer: Mapping[str, Any], request: Request) -> Score:
     try:
         return score_of(way.read(answer, request.prompt + request.continuation), request)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
-        why = str(problem) if type(problem) is ValueError else "its answer has another form"
         raise ModelError(
-            f"the server cannot rate {request.continuation!r} by {way.name} ({why}): judge by text alone, --text-only"
+            f"the server cannot rate {request.continuation!r} by {way.name} ({reason(problem)}): "
+            "judge by text alone, --text-only"
         ) from problem
+
+
+def reason(problem: BaseException | None) -> str:
+    """Why an answer holds no score, in words."""
+    return str(problem) if type(problem) is ValueError else "it tells no log-probabilities in this form"
 
 
 def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:

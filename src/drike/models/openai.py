@@ -175,7 +175,7 @@ def probe(line: _Line) -> tuple[given.Way | None, str]:
         except ServerError:
             raise
         except ModelError as error:
-            found.append(f"{way.name}: {error.__cause__}")
+            found.append(f"{way.name}: {given.reason(error.__cause__)}")
         except ValueError as problem:
             found.append(f"{way.name}: {problem}")
         else:
