@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from drike.encoder import load_encoder
     from drike.metrics import Outcome, Summary, paired_difference, summarise
     from drike.models import LanguageModel, ScoringModel
+    from drike.models.cached import cached as cached_model
     from drike.models.huggingface import load as load_model
+    from drike.models.openai import connect as connect_model
     from drike.models.reader import BayesianReader
     from drike.models.scripted import ScriptedModel, ScriptedWriter
     from drike.pool import Pool
@@ -52,7 +54,9 @@ _HOMES = {
     "drike.encoder": ("load_encoder",),
     "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
     "drike.models": ("LanguageModel", "ScoringModel"),
+    "drike.models.cached": ("cached_model",),
     "drike.models.huggingface": ("load_model",),
+    "drike.models.openai": ("connect_model",),
     "drike.models.reader": ("BayesianReader",),
     "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
     "drike.pool": ("Pool",),
@@ -60,6 +64,8 @@ _HOMES = {
     "drike.retriever": ("Retriever", "Similarity"),
 }
 _CALLED = {
+    "cached_model": "cached",
+    "connect_model": "connect",
     "load_checkpoint": "load",
     "save_checkpoint": "save",
     "load_dataset": "load",
@@ -100,6 +106,8 @@ __all__ = [
     "Switches",
     "Threshold",
     "Unedited",
+    "cached_model",
+    "connect_model",
     "draw_split",
     "load_checkpoint",
     "load_dataset",

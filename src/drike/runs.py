@@ -30,7 +30,7 @@ from drike.files import write_bytes, write_text
 from drike.metrics import Outcome
 from drike.reinforce import Answered, Episode
 
-_PACKAGES = ("drike", "torch", "transformers", "sentence-transformers", "safetensors", "numpy", "ray")
+_PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 
 class RunError(Exception):

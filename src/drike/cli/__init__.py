@@ -1,8 +1,8 @@
 """The `drike` command: the one place that prints, saves and turns errors into sentences.
 
 A file per command: `demo`, `data`, `training`, `evaluating`, `models`, `editing`, `reporting`, `paper`, `doctor`,
-`embedded`; what they share: `opening` (data, models, encoders, run folders), `variants` (of trained editors), `showing`
-(tables, progress).
+`embedded`, `cache`; what they share: `opening` (data, models, encoders, run folders), `serving` (models behind an API),
+`variants` (of trained editors), `showing` (tables, progress).
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from drike.cli import data, demo, doctor, editing, embedded, evaluating, models, paper, reporting, training
+from drike.cli import cache, data, demo, doctor, editing, embedded, evaluating, models, paper, reporting, training
 from drike.cli.opening import UsageError
 from drike.cli.showing import errors as console
 from drike.datasets import DataError
 from drike.encoder import EncoderError
 from drike.models import ModelError
+from drike.models.spending import SpentError
 from drike.pool import PoolError
 from drike.report.measured import ReportError
 from drike.retriever import CheckpointError
 from drike.runs import RunError
 
 PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReportError, RunError)
-STOPPED = 130
+SPENT, STOPPED = 3, 130
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 app = typer.Typer(
@@ -52,15 +53,22 @@ app.command("paper")(paper.paper)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(embedded.app, name="tinyfacts")
+app.add_typer(cache.app, name="cache")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 130 stopped by Ctrl-C."""
+    """Run a command.
+
+    Exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
+    stopped by Ctrl-C.
+    """
     warnings.showwarning = _warn
     try:
         app(args=None if arguments is None else list(arguments), prog_name="drike")
     except UsageError as problem:
         _fail(str(problem), code=2)
+    except SpentError as problem:
+        _fail(f"{problem}; what was done is saved", code=SPENT)
     except PROBLEMS as problem:
         _fail(str(problem))
     except OSError as problem:

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from drike import tinyfacts
+from drike.answers import first_line
 from drike.cli.opening import EMBEDDED, open_model
+from drike.cli.serving import AllowHttp, Deadline, Effort, Terms, ThinkingTokens
 from drike.cli.showing import draw
 from drike.encoder import MINILM, SMALL_BERT, EncoderError, features_folder, locate
-from drike.models import ModelError
+from drike.models import ModelError, ScoringModel
+from drike.models.address import is_served, parse_address
+from drike.models.spending import Paid
 from drike.report import Table
 from drike.runs import versions
 
 Finding = tuple[str, str, str]
+_QUESTION = "The capital of France is"
 
 
 def doctor(
+    *,
     model: Annotated[str | None, typer.Option("--model", help="Also load this model and say how it is scored")] = None,
+    template: Annotated[str | None, typer.Option("--template", help="As for train")] = None,
+    allow_http: AllowHttp = False,
+    deadline: Deadline = 120.0,
+    thinking_tokens: ThinkingTokens = 0,
+    reasoning_effort: Effort = None,
 ) -> None:
     """Print what drike finds on this machine; exit code 1 if something that the demo needs is missing."""
-    findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED), *(_model(model) if model else ())]
+    findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
+    if model is not None and is_served(model):
+        terms = Terms(
+            allow_http, deadline=deadline, thinking_tokens=thinking_tokens, effort=reasoning_effort, cache=False
+        )
+        findings += _served(model, template, terms)
+    elif model is not None:
+        findings += _model(model)
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
     if any(state == "missing" for what, state, _ in findings if what in _NEEDED):
         raise typer.Exit(1)
@@ -67,6 +87,28 @@ def _encoders() -> Iterator[Finding]:
             yield f"encoder {name}", "missing" if name == MINILM else "optional", str(problem)
         else:
             yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
+
+
+def _served(name: str, template: str | None, terms: Terms) -> Iterator[Finding]:
+    """What a server says to a question, and whether it rates given texts; the key itself is never shown."""
+    try:
+        address = parse_address(name, allow_http=terms.allow_http)
+        held = "is set" if os.environ.get(address.key_variable) else "is not set"
+        yield f"server of {address.model}", "ok", f"{address.url}, key: ${address.key_variable} {held}"
+        began = time.perf_counter()
+        model = open_model(name, template=template, terms=terms)
+        answer = first_line(model.generate([_QUESTION])[0].text)
+        seconds = time.perf_counter() - began
+    except ModelError as problem:
+        yield f"model {name}", "missing", str(problem)
+        return
+    told = (
+        "tells its tokens" if isinstance(model, Paid) and not model.spending.estimated else "does not tell its tokens"
+    )
+    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {told}'
+    scores = isinstance(model, ScoringModel)
+    how = getattr(model, "scoring", "")
+    yield f"scoring of {name}", "ok" if scores else "text only", how if scores else f"ESM and GSM are n/a ({how})"
 
 
 def _model(name: str) -> Iterator[Finding]:

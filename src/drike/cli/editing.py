@@ -20,6 +20,22 @@ from drike.cli.opening import (
     open_model,
     open_past,
 )
+from drike.cli.serving import (
+    AllowHttp,
+    Concurrency,
+    Deadline,
+    Effort,
+    MaxCalls,
+    MaxCost,
+    NoCache,
+    PriceIn,
+    PriceOut,
+    Terms,
+    TextOnly,
+    ThinkingTokens,
+    metered,
+    template_for,
+)
 from drike.cli.showing import console, draw
 from drike.cli.training import Device
 from drike.edited import EditedModel
@@ -27,6 +43,8 @@ from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoder import MINILM
 from drike.models import LanguageModel
+from drike.models.address import is_served
+from drike.models.spending import Price
 from drike.report import Table
 
 _ARROW = "->"
@@ -62,6 +80,17 @@ def edit(
     template: Annotated[str | None, typer.Option("--template", help="plain or chat; default the run's")] = None,
     prompt_tokens: PromptTokens = None,
     device: Device = None,
+    allow_http: AllowHttp = False,
+    concurrency: Concurrency = 8,
+    deadline: Deadline = 120.0,
+    thinking_tokens: ThinkingTokens = 0,
+    reasoning_effort: Effort = None,
+    text_only: TextOnly = False,
+    no_cache: NoCache = False,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
     past = None if run is None else open_past(run)
@@ -73,10 +102,14 @@ def edit(
         split=past.split if past and data is None else None, train=0, test=0,
         target=past.zsre_target if past else "alt",
     )  # fmt: skip
-    asked = open_model(
-        model or (past.model if past else EMBEDDED), template=template or (past.template if past else "plain"),
-        device=device,
+    name = model or (past.model if past else EMBEDDED)
+    alike = past is not None and is_served(past.model) == is_served(name)
+    template = template_for(name, template or (past.template if past and alike else None))
+    terms = Terms(
+        allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
+        Price(price_in, price_out), max_calls, max_cost,
     )  # fmt: skip
+    asked = open_model(name, template=template, device=device, terms=terms)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
     limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked)
     chosen = make_editor(by, bench.pool, asked, past.trained if past else None, limit)
@@ -90,14 +123,15 @@ def edit(
         about = f", about {one.subject}" if one.subject else ""
         console.print(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})', markup=False)
     queries = ask or [one.query for one in edited.edits]
-    show_before_after(asked, edited, queries)
-    for query in queries:
-        if explain:
-            console.print()
-            console.print(edited.explain(query))
-        if show_prompt:
-            console.rule("prompt")
-            console.print(edited.prompt(query).text, markup=False, soft_wrap=True)
+    with metered(asked, "editing"):
+        show_before_after(asked, edited, queries)
+        for query in queries:
+            if explain:
+                console.print()
+                console.print(edited.explain(query))
+            if show_prompt:
+                console.rule("prompt")
+                console.print(edited.prompt(query).text, markup=False, soft_wrap=True)
 
 
 def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:

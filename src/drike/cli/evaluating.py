@@ -27,6 +27,27 @@ from drike.cli.opening import (
     open_past,
     record_run,
 )
+from drike.cli.serving import (
+    AllowHttp,
+    Concurrency,
+    Deadline,
+    DryRun,
+    Effort,
+    MaxCalls,
+    MaxCost,
+    NoCache,
+    PriceIn,
+    PriceOut,
+    Terms,
+    TextOnly,
+    ThinkingTokens,
+    Tokenizer,
+    counting_model,
+    live,
+    metered,
+    show_bound,
+    template_for,
+)
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device, Editable, Out, Replicas, show_work, usage_of, warm
 from drike.cli.variants import ORDERS, further_tables, parse_orders, parse_sigmas, reordered, swept
@@ -42,6 +63,8 @@ from drike.files import write_text
 from drike.fitting import TokenLimit
 from drike.metrics import Outcome, Summary, summarise
 from drike.models import Forgetful, LanguageModel, Measured, Usage
+from drike.models.address import is_served
+from drike.models.spending import Price
 from drike.pool import Pool
 from drike.reinforce import Switches
 from drike.report import Table, as_markdown, costs, differences, published, table1
@@ -91,6 +114,19 @@ def evaluate(
     prompt_tokens: PromptTokens = None,
     device: Device = None,
     replicas: Replicas = 1,
+    allow_http: AllowHttp = False,
+    concurrency: Concurrency = 8,
+    deadline: Deadline = 120.0,
+    thinking_tokens: ThinkingTokens = 0,
+    reasoning_effort: Effort = None,
+    text_only: TextOnly = False,
+    no_cache: NoCache = False,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    tokenizer: Tokenizer = None,
+    dry_run: DryRun = False,
     out: Out = None,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
@@ -104,7 +140,12 @@ def evaluate(
         split = tested(past.split, test)
     sources = data or (list(past.data) if past else [TINYFACTS])
     name = model or (past.model if past else EMBEDDED)
-    template = template or (past.template if past else "plain")
+    alike = past is not None and is_served(past.model) == is_served(name)
+    template = template_for(name, template or (past.template if past and alike else None))
+    terms = Terms(
+        allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
+        Price(price_in, price_out), max_calls, max_cost,
+    )  # fmt: skip
     settings = {
         "run": None if run is None else str(run), "data": sources, "model": name, "template": template, "test": test,
         "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
@@ -121,15 +162,23 @@ def evaluate(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
-    asked = open_model(name, template=template, device=device, replicas=replicas)
-    limit = limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
+    counted = counting_model(name, template, terms, tokenizer) if dry_run else None
+    asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=terms)
+    # A dry run says what it costs at most: without the limit.
+    limit = None if counted else limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make_editor(one, bench.pool, asked, trained, limit) for one in names]
     made += reordered(made, orders, bench.pool.seed)
     dr_ike = make_editor("dr-ike", bench.pool, asked, trained, limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+    if counted is not None:
+        for editor in made:
+            for _ in outcomes_of(editor, counted, bench.parts.test, write=write):
+                pass
+        return show_bound(counted.tally, terms, tokenizer)
     record_run(folder, bench, describe_model(name, asked), settings | {"editors": names})
-    run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
+    with metered(asked, "evaluation", folder):
+        run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
 
 
@@ -211,7 +260,7 @@ def run_evaluation(
     usages: dict[str, Usage] = {}
     for editor in editors:
         before = usage_of(model)
-        with progress(editor.name) as (bar, task):
+        with progress(editor.name, live(model)) as (bar, task):
             bar.update(task, total=len(cases))
             outcomes[editor.name] = []
             if isinstance(model, Forgetful):

@@ -28,6 +28,7 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
+from drike.cli.serving import template_for
 from drike.cli.showing import console, draw, errors
 from drike.cli.training import Data, Device, Editable, Encoder, Out, Seed, Template, run_training
 from drike.cli.variants import further_tables
@@ -60,7 +61,7 @@ def models(
     encoder: Encoder = MINILM,
     policy_encoder: Annotated[str | None, typer.Option("--policy-encoder", help="As for train")] = None,
     prompt_tokens: PromptTokens = None,
-    template: Template = "plain",
+    template: Template = None,
     device: Device = None,
 ) -> None:
     """Train DR-IKE and evaluate it and IKE on each model, in a run's folder each; a model that fails is skipped."""
@@ -68,7 +69,7 @@ def models(
     folders = {name: slug(name) for name in model}
     if len(set(folders.values())) < len(model):
         raise UsageError(f"--model must name different models, not {', '.join(model)}")
-    if template not in ("plain", "chat"):
+    if template not in (None, "plain", "chat"):
         raise UsageError(f"--template must be plain or chat, not {template}")
     folder = new_run(out, "models")
     bench = open_bench(
@@ -79,7 +80,8 @@ def models(
     failed: list[str] = []
     for name in model:
         console.print(f"\n{name}", style="bold", markup=False)
-        found = _attempt(folder / folders[name], bench, settings | {"model": name}, prompt_tokens)
+        of_model = settings | {"model": name, "template": template_for(name, template)}
+        found = _attempt(folder / folders[name], bench, of_model, prompt_tokens)
         if isinstance(found, str):
             failed.append(found)
             _tell(f"Error: {found}")

@@ -15,12 +15,14 @@ import typer
 from drike import checkpoint, datasets, tinyfacts
 from drike.checkpoint import Checkpoint
 from drike.cli import showing
+from drike.cli.serving import Terms, open_served, template_for
 from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
 from drike.encoder import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.fitting import TokenLimit
 from drike.models import Counting, LanguageModel
+from drike.models.address import is_served
 from drike.pool import Pool
 from drike.runs import RunError, versions, write_record
 
@@ -150,11 +152,20 @@ class _Watched:
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def open_model(name: str, *, template: str = "plain", device: str | None = None, replicas: int = 1) -> LanguageModel:
-    """`embedded`, `reader` (the closed-form observer of TinyFacts), or any causal model by path or hub name.
+def open_model(
+    name: str,
+    *,
+    template: str | None = None,
+    device: str | None = None,
+    replicas: int = 1,
+    terms: Terms | None = None,
+) -> LanguageModel:
+    """`embedded`, `reader` (the closed-form observer of TinyFacts), a served one, or any causal model by path or name.
 
-    More than one of `replicas` are Ray actors with a copy each.
+    template: None is chat for served models and plain for others. More than one of `replicas` are Ray actors with a
+    copy each. terms: for served models.
     """
+    template = template_for(name, template)
     if template not in ("plain", "chat"):
         raise UsageError(f"--template must be plain or chat, not {template}")
     if name == READER:
@@ -164,6 +175,10 @@ def open_model(name: str, *, template: str = "plain", device: str | None = None,
         from drike.tinyfacts.templates import TEMPLATES
 
         return BayesianReader(tinyfacts.facts(), TEMPLATES)
+    if is_served(name):
+        if replicas > 1:
+            raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
+        return open_served(name, template, terms or Terms())  # type: ignore[arg-type]
     where = str(tinyfacts.model_path()) if name == EMBEDDED else name
     if replicas > 1:
         from drike.models import ray
@@ -185,6 +200,7 @@ def limit_to(tokens: int | None, model: LanguageModel) -> TokenLimit | None:
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
     """What a run's folder says of a model: as it was asked for, and what its backend tells."""
+    model = getattr(model, "inner", model)  # what stands behind a cache
     told = model.describe() if hasattr(model, "describe") else None
     return {"asked": name, **(asdict(told) if told is not None else {"name": model.name})}
 

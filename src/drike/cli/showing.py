@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich import box
@@ -47,8 +47,8 @@ def draw(table: Table) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[tuple[Progress, TaskID]]:
-    """A bar for long work, on standard error; silent where that is no terminal."""
+def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar for long work, on standard error; silent where that is no terminal. `live` is asked for more figures."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -61,23 +61,27 @@ def progress(what: str) -> Iterator[tuple[Progress, TaskID]]:
         disable=not errors.is_terminal,
     )
     with bar:
-        yield bar, bar.add_task(what, total=None)
+        yield bar, bar.add_task(what, total=None, live=live)
 
 
 class _Status(ProgressColumn):
     """The figures behind a bar."""
 
     def render(self, task: Task) -> Text:
-        return Text(str(task.fields.get("status", "")), style="cyan")
+        live = task.fields.get("live")
+        figures = [str(task.fields.get("status", "")), live() if live else ""]
+        return Text("  ".join(filter(None, figures)), style="cyan")
 
 
-def watch_training(episodes: Iterable[Episode], total: int, per_epoch: int) -> Iterator[Episode]:
+def watch_training(
+    episodes: Iterable[Episode], total: int, per_epoch: int, live: Callable[[], str] | None = None
+) -> Iterator[Episode]:
     """Pass episodes on; show the running epoch as a bar and every finished one as a line."""
     console.print(
         f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
     )
     epoch: list[Episode] = []
-    with progress("training") as (bar, task):
+    with progress("training", live) as (bar, task):
         bar.update(task, total=total)
         for episode in episodes:
             epoch.append(episode)

@@ -30,6 +30,28 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
+from drike.cli.serving import (
+    AllowHttp,
+    Concurrency,
+    Deadline,
+    DryRun,
+    Effort,
+    MaxCalls,
+    MaxCost,
+    NoCache,
+    PriceIn,
+    PriceOut,
+    Terms,
+    TextOnly,
+    ThinkingTokens,
+    Tokenizer,
+    count_training,
+    counting_model,
+    live,
+    metered,
+    show_bound,
+    template_for,
+)
 from drike.cli.showing import console, draw, watch_training
 from drike.controllers import KINDS, Controller, untrained
 from drike.datasets.published import PUBLISHED
@@ -39,6 +61,8 @@ from drike.encoder import MINILM, TextEncoder
 from drike.feedback import AT_ONCE, Feedback
 from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Measured, Usage
+from drike.models.address import SERVICES
+from drike.models.spending import Price
 from drike.reinforce import Switches
 from drike.report import work
 from drike.retriever import FORMS, Retriever
@@ -53,7 +77,14 @@ Data = Annotated[
         help=f"tinyfacts; {', '.join(PUBLISHED)}; or files and addresses of data sets in their published forms",
     ),
 ]
-Model = Annotated[str, typer.Option("--model", help="embedded, reader, or a Hugging Face causal model by path or name")]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        help="embedded; reader; a Hugging Face causal model by path or name; or SERVICE:MODEL[@ADDRESS] behind an API, "
+        f"SERVICE one of {', '.join(SERVICES)}",
+    ),
+]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run; default runs/DATE-COMMAND")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the split, the head's first weights and every draw")]
 Editable = Annotated[
@@ -62,7 +93,9 @@ Editable = Annotated[
 Encoder = Annotated[
     str, typer.Option("--encoder", help="Text encoder that chooses the pool: path, hub name, or hashing")
 ]
-Template = Annotated[str, typer.Option("--template", help="plain, or chat: the prompt as one user turn")]
+Template = Annotated[
+    str | None, typer.Option("--template", help="plain, or chat: the prompt as one user turn (default behind an API)")
+]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, ...; default the best there is")]
 Replicas = Annotated[
     int, typer.Option("--replicas", min=1, help="Copies of the model as Ray actors, each with a card or a core")
@@ -113,12 +146,25 @@ def train(
         float, typer.Option("--noise", min=0.0, max=1.0, help="Share of rewards that are told falsely (likewise)")
     ] = 0.0,
     prompt_tokens: PromptTokens = None,
-    template: Template = "plain",
+    template: Template = None,
     device: Device = None,
     replicas: Replicas = 1,
     parallel_edits: Annotated[
         int, typer.Option("--parallel-edits", min=1, help="B: edits rolled out at once; 1 is Algorithm 1")
     ] = 1,
+    allow_http: AllowHttp = False,
+    concurrency: Concurrency = 8,
+    deadline: Deadline = 120.0,
+    thinking_tokens: ThinkingTokens = 0,
+    reasoning_effort: Effort = None,
+    text_only: TextOnly = False,
+    no_cache: NoCache = False,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    tokenizer: Tokenizer = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     _one_of("--form", form, FORMS)
@@ -129,7 +175,12 @@ def train(
             f"--parallel-edits {parallel_edits} leaves some of {replicas} replicas idle: "
             f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
         )
+    template = template_for(model, template)
     settings = {name: value for name, value in locals().items() if name != "out"}
+    terms = Terms(
+        allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
+        Price(price_in, price_out), max_calls, max_cost,
+    )  # fmt: skip
     try:
         switches = Switches(selection, renormalise, stop_on_flip, retain, layout, own_copy)  # type: ignore[arg-type]
     except ValueError as problem:
@@ -138,16 +189,21 @@ def train(
     bench = open_bench(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
-    asked = open_model(model, template=template, device=device, replicas=replicas)
+    if dry_run:
+        tally = counting_model(model, template, terms, tokenizer).tally
+        count_training(tally, bench.pool.candidates([case.edit for case in bench.parts.train]), max_shots, switches)
+        return show_bound(tally, terms, tokenizer, epochs)
+    asked = open_model(model, template=template, device=device, replicas=replicas, terms=terms)
     limit, described = limit_to(prompt_tokens, asked), describe_model(model, asked)
     record_run(folder, bench, described, settings)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
     learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
-    run_training(
-        folder, bench, asked, retriever, learner,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
-        feedback=Feedback(delay, noise), parallel_edits=parallel_edits,
-    )  # fmt: skip
+    with metered(asked, "training", folder):
+        run_training(
+            folder, bench, asked, retriever, learner,
+            epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
+            feedback=Feedback(delay, noise), parallel_edits=parallel_edits,
+        )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
 
 
@@ -189,7 +245,7 @@ def run_training(
         parallel_edits=parallel_edits, seed=seed,
     )  # fmt: skip
     try:
-        for episode in watch_training(episodes, epochs * len(cases), len(cases)):
+        for episode in watch_training(episodes, epochs * len(cases), len(cases), live(model)):
             # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
             current, done, head = episode.budget, done + 1, _copy(retriever)
             append(folder / "episodes.jsonl", [episode_record(episode)])

@@ -4,15 +4,16 @@ A `LanguageModel` writes; a `ScoringModel` also says how probable a given contin
 and get lists of the same length and order back; sharing prefixes and batching is a backend's own business. A model that
 cannot score has no `score`. `judge` is how training and evaluation ask: one definition of a right answer for both.
 
-Siblings: `huggingface` (local weights), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form
-observer of TinyFacts prompts), `replicas` (several copies as one model), `ray` (such copies as Ray actors),
-`token_trie` (shared prefixes, used by `huggingface`).
+Siblings: `huggingface` (local weights), `openai` (any server that speaks that API), `cached` (what was answered once is
+not asked again), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form observer of TinyFacts
+prompts), `replicas` (several copies as one model), `ray` (such copies as Ray actors), `token_trie` (shared prefixes,
+used by `huggingface`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol, runtime_checkable
 
@@ -120,6 +121,26 @@ class ScoringModel(LanguageModel, Protocol):
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """One score a request, in order."""
+        ...
+
+
+@runtime_checkable
+class Arriving(Protocol):
+    """A model whose completions can be taken as they arrive, so that none is lost if a later one fails."""
+
+    def completions(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> Iterator[tuple[int, Completion]]:
+        """As `generate`, each completion with the index of its prompt, in any order."""
+        ...
+
+
+@runtime_checkable
+class ArrivingScores(Protocol):
+    """The same of scores."""
+
+    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
+        """As `score`, each with the index of its request, in any order."""
         ...
 
 
@@ -246,6 +267,15 @@ def complete(
         for i, completion in zip(which, model.generate([prompts[i].text for i in which], limit, stop), strict=True):
             texts[i] = (_after_cue(completion.text, prompts[i].cue), completion.prompt_tokens)
     return [texts[i] for i in range(len(prompts))]
+
+
+def cut(text: str, stop: str | None) -> str:
+    """`text` up to `stop`, which is not looked for in the white space before the first word."""
+    if stop is None:
+        return text
+    begun = len(text) - len(text.lstrip())
+    found = text.find(stop, begun)
+    return text if found < 0 else text[:found]
 
 
 def _after_cue(text: str, cue: str | None) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from drike.models import Completion
+from drike.models import Completion, cut
 from drike.models.attention import forget_length, tree_inputs
 from drike.models.token_trie import build_tree, packs
 from drike.models.tokenise import decode
@@ -70,15 +70,6 @@ def write(
         text = decode(tokenizer, tokens[:-1] if tokens[-1] in ends else tokens)
         completions.append(Completion(cut(text, stop), len(prompts[row]), len(tokens)))
     return completions, read + sum(one.completion_tokens or 0 for one in completions)
-
-
-def cut(text: str, stop: str | None) -> str:
-    """`text` up to `stop`, which is not looked for in the white space before the first word."""
-    if stop is None:
-        return text
-    begun = len(text) - len(text.lstrip())
-    found = text.find(stop, begun)
-    return text if found < 0 else text[:found]
 
 
 def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> list[list[int]]:

@@ -1,0 +1,320 @@
+"""A model whose answers are kept on disk, so that no prompt is ever paid for twice: not in a call, a run, or the next.
+
+An SQLite table of JSON, keyed by the SHA-256 of model, settings and prompt (and continuation): prompts themselves are
+not in it. Answers are written as they arrive, each in a short transaction, so that a failure or Ctrl-C loses none and
+several processes can share the file. A row that cannot be read is a miss. Where the file cannot be written (a full
+disk, no rights) the run goes on with a warning, and with its answers in memory.
+
+The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from drike.models import (
+    MAX_ANSWER_TOKENS,
+    Arriving,
+    ArrivingScores,
+    Completion,
+    LanguageModel,
+    ModelError,
+    Request,
+    Score,
+    ScoringModel,
+)
+from drike.models.spending import Paid, Price, Spending
+
+T = TypeVar("T", Completion, Score)
+
+BUSY_SECONDS = 10.0
+_PATIENCE = 30.0  # seconds until a file that could not be written is tried again
+
+
+def answers_path() -> Path:
+    """Where answers are kept: `$XDG_CACHE_HOME/drike/answers.sqlite`, by default below `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike" / "answers.sqlite"
+
+
+def cached(model: LanguageModel, *, identity: str, path: Path | None = None) -> CachedWriter | CachedModel:
+    """`model` with its answers kept; it scores if the model does.
+
+    identity: tells models and settings apart that must not share answers (address, template, room to think).
+    """
+    store = Answers(path or answers_path())
+    return (
+        CachedModel(model, identity, store) if isinstance(model, ScoringModel) else CachedWriter(model, identity, store)
+    )
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file of answers holds."""
+
+    path: Path
+    answers: int
+    bytes: int
+
+
+class Answers:
+    """Answers by key, on disk and in memory; only `get` and `put`. Not safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._memory: dict[str, str] = {}
+        self._unsaved: dict[str, str] = {}
+        self._failed = 0.0
+        self._warned = False
+        self._file: sqlite3.Connection | None = None
+
+    def get(self, key: str) -> str | None:
+        """An answer, or None."""
+        if key in self._memory:
+            return self._memory[key]
+        try:
+            row = self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        except (sqlite3.Error, OSError) as problem:
+            self._warn(problem)
+            return None
+        return row[0] if row is not None and isinstance(row[0], str) else None
+
+    def put(self, key: str, answer: str) -> None:
+        """Keep an answer, with those that could not be written before."""
+        self._memory[key] = self._unsaved[key] = answer
+        if self._failed and time.monotonic() - self._failed < _PATIENCE:
+            return
+        try:
+            with self._open() as file:  # one short transaction; none is open while a model is asked
+                file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(self._unsaved.items()))
+        except (sqlite3.Error, OSError) as problem:
+            self._failed = time.monotonic()
+            self._warn(problem)
+        else:
+            self._failed = 0.0
+            self._unsaved.clear()
+
+    def close(self) -> None:
+        """Try once more to write what could not be written, and let go of the file."""
+        self._failed = 0.0
+        if self._unsaved:
+            self.put(*next(iter(self._unsaved.items())))
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._file is None:
+            self._file = _connect(self.path)
+        return self._file
+
+    def _warn(self, problem: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"answers cannot be kept in {self.path} ({problem}): they stay in memory for this run; "
+                "make room, set XDG_CACHE_HOME, or run `drike cache clear`",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+class CachedWriter:
+    """A `LanguageModel` whose completions are kept. `store` holds them; `inner` is asked for the others."""
+
+    def __init__(self, inner: LanguageModel, identity: str, store: Answers) -> None:
+        self.name = inner.name
+        self.inner = inner
+        self.store = store
+        self.remembered = 0
+        self._identity = identity
+
+    @property
+    def spending(self) -> Spending:
+        """What the inner model was paid, and how many prompts it was spared."""
+        return _spending(self.inner, self.remembered)
+
+    @property
+    def price(self) -> Price:
+        """The inner model's."""
+        return self.inner.price if isinstance(self.inner, Paid) else Price()
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """As the inner model, which is asked only for what was never answered, and once for each prompt."""
+        found, spared = _completions(self.inner, self._identity, self.store, (prompts, max_tokens, stop))
+        self.remembered += spared
+        return found
+
+
+class CachedModel:
+    """A `ScoringModel` whose completions and scores are kept."""
+
+    def __init__(self, inner: ScoringModel, identity: str, store: Answers) -> None:
+        self.name = inner.name
+        self.inner = inner
+        self.store = store
+        self.remembered = 0
+        self._identity = identity
+
+    @property
+    def spending(self) -> Spending:
+        """What the inner model was paid, and how many prompts it was spared."""
+        return _spending(self.inner, self.remembered)
+
+    @property
+    def price(self) -> Price:
+        """The inner model's."""
+        return self.inner.price if isinstance(self.inner, Paid) else Price()
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """As the inner model, which is asked only for what was never answered, and once for each prompt."""
+        found, spared = _completions(self.inner, self._identity, self.store, (prompts, max_tokens, stop))
+        self.remembered += spared
+        return found
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """The same for scores."""
+        keys = [_key(self._identity, "score", request.prompt, request.continuation) for request in requests]
+
+        def ask(missing: Sequence[int]) -> Iterator[tuple[int, Score]]:
+            wanted = [requests[i] for i in missing]
+            if isinstance(self.inner, ArrivingScores):
+                return self.inner.scores(wanted)
+            return iter(enumerate(self.inner.score(wanted)))
+
+        found, spared = _recall(self.store, keys, ask, _read_score)
+        self.remembered += spared
+        return found
+
+
+def _completions(
+    inner: LanguageModel, identity: str, store: Answers, asked: tuple[Sequence[str], int, str | None]
+) -> tuple[list[Completion], int]:
+    prompts, max_tokens, stop = asked
+    keys = [_key(identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
+
+    def ask(missing: Sequence[int]) -> Iterator[tuple[int, Completion]]:
+        wanted = [prompts[i] for i in missing]
+        if isinstance(inner, Arriving):
+            return inner.completions(wanted, max_tokens, stop)
+        return iter(enumerate(inner.generate(wanted, max_tokens, stop)))
+
+    return _recall(store, keys, ask, _read_completion)
+
+
+def _recall(
+    store: Answers,
+    keys: Sequence[str],
+    ask: Callable[[Sequence[int]], Iterator[tuple[int, T]]],
+    read: Callable[[Mapping[str, Any]], T],
+) -> tuple[list[T], int]:
+    """What every key stands for, and how many did not have to be asked; what is asked is kept as it arrives."""
+    known: dict[str, T] = {}
+    for key in dict.fromkeys(keys):
+        answer = _parsed(store.get(key), read)
+        if answer is not None:
+            known[key] = answer
+    missing = [i for i, key in enumerate(keys) if key not in known and key not in keys[:i]]
+    if missing:
+        for j, answer in ask(missing):
+            key = keys[missing[j]]
+            known[key] = answer
+            store.put(key, json.dumps(asdict(answer)))
+    return [known[key] for key in keys], len(keys) - len(missing)
+
+
+def _parsed(row: str | None, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+    """What a row says; None where there is none, or it is damaged."""
+    try:
+        told = json.loads(row) if row is not None else None
+        return read(told) if isinstance(told, dict) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _read_completion(told: Mapping[str, Any]) -> Completion:
+    if not isinstance(told["text"], str):
+        raise TypeError("text")
+    return Completion(told["text"], _count(told["prompt_tokens"]), _count(told["completion_tokens"]))
+
+
+def _read_score(told: Mapping[str, Any]) -> Score:
+    logprobs = tuple(map(float, told["logprobs"]))
+    following = told["following"]
+    if not logprobs or type(told["greedy"]) is not bool or not isinstance(following, str | None):
+        raise TypeError("score")
+    return Score(logprobs, told["greedy"], float(told["margin"]), following, _count(told["prompt_tokens"]))
+
+
+def _count(value: object) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError("count")
+    return value
+
+
+def _key(*parts: object) -> str:
+    """SHA-256 of the parts, told apart by JSON's quotes."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _spending(inner: LanguageModel, remembered: int) -> Spending:
+    spending = inner.spending if isinstance(inner, Paid) else Spending()
+    return replace(spending, remembered=remembered)
+
+
+def contents(path: Path | None = None) -> Contents:
+    """How much is kept. Raises ModelError for a file that holds no answers."""
+    path = path or answers_path()
+    if not path.exists():
+        return Contents(path, 0, 0)
+    try:
+        with closing(_connect(path)) as file:
+            [count] = file.execute("SELECT count(*) FROM answers").fetchone()
+    except sqlite3.Error as problem:
+        raise ModelError(f"{path} cannot be read ({problem}): run `drike cache clear`") from problem
+    return Contents(path, count, path.stat().st_size)
+
+
+def clear(path: Path | None = None) -> None:
+    """Forget everything; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
+    path = path or answers_path()
+    if not path.exists():
+        return
+    try:
+        with closing(_connect(path)) as file:
+            file.execute("DELETE FROM answers")
+            file.commit()
+            file.execute("VACUUM")
+    except sqlite3.OperationalError as problem:
+        raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
+    except sqlite3.DatabaseError:  # not a database, or a damaged one
+        path.unlink()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """An open file of answers that only its owner may read. Raises sqlite3.Error, OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.chmod(0o600)  # SQLite gives its journal the same
+    file = sqlite3.connect(path, timeout=BUSY_SECONDS)
+    try:
+        file.execute("PRAGMA journal_mode = DELETE")
+        file.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID")
+        file.commit()
+    except sqlite3.Error:
+        file.close()
+        raise
+    return file

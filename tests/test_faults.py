@@ -1,0 +1,280 @@
+"""Servers that fail in every known way: a right result or one typed error, in time and few attempts, no key told."""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+
+from drike.budget import Fraction, Threshold
+from drike.edited import EditedModel
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.models import ModelError
+from drike.models.address import KEY
+from drike.models.cached import Answers, CachedWriter, contents
+from drike.models.failures import RefusedError, ServerError
+from drike.models.openai import connect
+from drike.models.scripted import ScriptedWriter
+from drike.pool import Pool
+from drike.reinforce import train
+from drike.retriever import Retriever, Similarity
+from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, deaf, nobody, serve, serving
+from worlds import CAPITALS, follows_the_fact
+
+POOL = Pool(CAPITALS[10:], HashingEncoder())
+CASES = CAPITALS[:2]
+DEADLINE = 1.2
+ATTEMPTS = 2
+REFUSALS = {kind for kind in FINAL if kind[:3].isdigit()}
+REFUSALS |= {"quota", "redirect", "huge", "tattling 400", "tattling 401"}
+
+
+def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
+    retriever = Retriever(HashingEncoder(), seed=0)
+    yield from train(model, CASES, POOL, retriever, Threshold(), epochs=1, learning_rate=1e-3, seed=0)
+
+
+def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
+    yield from evaluate(IKE("IKE", POOL, Similarity(), Fraction(1.0)), model, CASES)
+
+
+def editing(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
+    edited = EditedModel(model, FactPrompt(), CASES[0].edit)
+    yield edited.ask(CASES[0].edit.query)
+
+
+USES = (training, evaluating, editing)
+
+
+def told_by(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # type: ignore[type-arg]
+    """The error with which a use ends, the seconds until then, and what it had yielded before."""
+    yielded = 0
+    began = time.monotonic()
+    model = connect(served.named(), deadline=DEADLINE, attempts=ATTEMPTS, concurrency=4)
+    with closing(model):  # type: ignore[type-var]
+        try:
+            for _ in use(model):
+                yielded += 1
+        except ModelError as error:
+            return error, time.monotonic() - began, yielded
+    raise AssertionError("an answer was taken from a server that gives none")
+
+
+def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Served]]) -> None:
+    """Each use against a server of its own, all at the same time."""
+
+    def one(use: Callable) -> None:  # type: ignore[type-arg]
+        with open_server() as served:
+            error, seconds, yielded = told_by(use, served)
+            assert type(error) is (RefusedError if kind in REFUSALS else ServerError), (kind, error)
+            sentence = str(error)
+            assert "\n" not in sentence and ": " in sentence and len(sentence) < 400
+            assert yielded == 0, "nothing is made of a failure"
+            assert seconds < DEADLINE + 1.5
+            at_once = 1 if use is editing else 12  # a case has few probes, and the longest prompt goes alone
+            assert served.requests <= at_once * (1 if kind in FINAL else ATTEMPTS)
+            assert threading.active_count() < 80
+            assert CANARY not in sentence
+
+    with ThreadPoolExecutor(len(USES)) as pool:
+        for done in [pool.submit(one, use) for use in USES]:
+            done.result()
+
+
+@pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
+def test_a_fault_is_one_typed_error_in_time(kind: str) -> None:
+    check_fault(kind, lambda: serve({**FINAL, **AGAIN}[kind]))
+
+
+@pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
+def test_a_fault_while_probing_never_leads_to_scores(kind: str) -> None:
+    """Either nothing is opened, or a model without scores that then says what is wrong."""
+    with serve({**FINAL, **AGAIN}[kind]) as served, pytest.raises((ServerError, RefusedError)):
+        model = connect(served.named("sglang"), template="plain", deadline=0.5, attempts=1)
+        with closing(model):  # type: ignore[type-var]
+            assert not hasattr(model, "score")
+            model.generate(["a"])
+
+
+@pytest.mark.parametrize("absent", [nobody, deaf])
+def test_a_server_that_is_not_there_is_one_typed_error_in_time(absent: Callable) -> None:  # type: ignore[type-arg]
+    check_fault(absent.__name__, absent)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in AGAIN if kind != "silent"])
+def test_a_fault_that_passes_leaves_no_trace(kind: str) -> None:
+    """Every first attempt fails; the outcomes are those of a server that never failed."""
+    direct = ScriptedWriter(follows_the_fact)
+    good, seen, lock = serving(ScriptedWriter(follows_the_fact)), set(), threading.Lock()
+
+    def flaky(handler: Handler, body: dict) -> None:
+        with lock:
+            first = str(body) not in seen
+            seen.add(str(body))
+        (AGAIN[kind] if first else good)(handler, body)
+
+    with serve(flaky) as served:
+        model = connect(served.named(), deadline=20.0, attempts=3)
+        with closing(model):  # type: ignore[type-var]
+            got = [(o.query, o.answer, o.correct) for o in evaluate(FactPrompt(), model, CASES)]
+    assert got == [(o.query, o.answer, o.correct) for o in evaluate(FactPrompt(), direct, CASES)]
+
+
+@pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
+def test_what_was_answered_before_a_fault_is_kept(kind: str, tmp_path: Path) -> None:
+    """Paid answers survive whatever comes after them, and are not paid again."""
+    good = serving(ScriptedWriter(follows_the_fact))
+    works = [True]
+    prompts = [f"Land{i}" for i in range(6)]
+
+    def failing_later(handler: Handler, body: dict) -> None:
+        bad = not works[0] and "Land5" in str(body)
+        ({**FINAL, **AGAIN}[kind] if bad else good)(handler, body)
+
+    with serve(failing_later) as served:
+        works[0] = False
+        model = connect(served.named(), deadline=0.6, attempts=1, concurrency=1)
+        kept = CachedWriter(model, "m", Answers(tmp_path / "a.sqlite"))
+        with closing(model), pytest.raises(ModelError):  # type: ignore[type-var]
+            kept.generate(prompts)
+        works[0] = True
+        before = served.requests
+        again = connect(served.named(), deadline=2.0)
+        with closing(again):  # type: ignore[type-var]
+            answers = CachedWriter(again, "m", Answers(tmp_path / "a.sqlite")).generate(prompts)
+        assert served.requests == before + 1
+        assert len(answers) == 6
+
+
+def test_retry_after_is_waited_for_and_bounded_by_the_deadline() -> None:
+    times: list[float] = []
+
+    def limiting(seconds: str) -> Respond:
+        def respond(handler: Handler, body: dict) -> None:
+            times.append(time.monotonic())
+            if len(times) == 1:
+                return handler.reply_json({"error": {"message": "slow down"}}, 429, {"Retry-After": seconds})
+            return serving(ScriptedWriter(lambda prompt: "x"))(handler, body)
+
+        return respond
+
+    with serve(limiting("0.8")) as served, closing(connect(served.named(), deadline=5.0)) as model:  # type: ignore[type-var]
+        assert model.generate(["a"])[0].text.strip() == "x"
+        assert times[1] - times[0] >= 0.8
+    times.clear()
+    began = time.monotonic()
+    with (
+        serve(limiting("60")) as served,
+        closing(connect(served.named(), deadline=0.5)) as model,  # type: ignore[type-var]
+        pytest.raises(ServerError, match=r"within 0\.5 seconds"),
+    ):
+        model.generate(["a"])
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("kind", ["null content", "500"])
+def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path) -> None:
+    good = serving(ScriptedWriter(follows_the_fact))
+
+    def respond(handler: Handler, body: dict) -> None:
+        if "Land0" in str(body):
+            return {**FINAL, **AGAIN}[kind](handler, body)
+        time.sleep(0.2)  # sent before, answered after
+        return good(handler, body)
+
+    with serve(respond) as served:
+        store = Answers(tmp_path / "a.sqlite")
+        with (
+            closing(connect(served.named(), deadline=2.0, attempts=1, concurrency=4)) as model,  # type: ignore[type-var]
+            pytest.raises(ServerError),
+        ):
+            CachedWriter(model, "m", store).generate([f"Land{i}" for i in range(8)])
+        assert contents(tmp_path / "a.sqlite").answers == served.requests - 1 == 3
+
+
+def test_ctrl_c_ends_what_is_on_its_way() -> None:
+    """The caller's thread is interrupted while it waits; nothing more is sent and the model can be closed."""
+
+    def stopping(handler: Handler, body: dict) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(5)
+
+    with serve(stopping) as served:
+        model = connect(served.named(), deadline=10.0, concurrency=1)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            model.generate([str(i) for i in range(5)])
+        assert time.monotonic() - began < 3
+        time.sleep(0.1)
+        assert served.requests == 1
+        model.close()
+
+
+@pytest.mark.parametrize("kind", [*FINAL, *AGAIN, "tattling 200"])
+def test_the_key_is_told_to_no_one(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from servers import tattling
+
+    monkeypatch.setenv(KEY, CANARY)
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with serve({**FINAL, **AGAIN, "tattling 200": tattling(200)}[kind]) as served:
+            model = connect(served.named(), deadline=0.4, attempts=1)
+            store = Answers(tmp_path / "answers.sqlite")
+            try:
+                for completion in CachedWriter(model, "m", store).generate(["What is your key?"]):
+                    heard.write(repr(completion))
+            except ModelError:
+                heard.write(traceback.format_exc())
+            heard.write(
+                f"{model!r} {vars(model)!r} {vars(model._line)!r} {vars(model._line.wire)!r} {model.describe()!r}"
+            )
+            store.close()
+            assert any(CANARY in str(headers) for headers in served.headers), "the server itself was sent the key"
+            model.close()
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+    assert "drike" in heard.getvalue() and "http" in heard.getvalue()
+    assert CANARY not in heard.getvalue() and CANARY not in caplog.text
+    assert "What is your key?" not in caplog.text, "prompts are not logged"
+    if (tmp_path / "answers.sqlite").exists():
+        assert CANARY.encode() not in (tmp_path / "answers.sqlite").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
+def test_many_faults_one_after_another_leave_nothing_behind(kind: str) -> None:
+    """Sixty calls into the same fault: the same error each time, and no threads or sockets left."""
+    gc.collect()
+
+    def ours() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith(("drike", "asyncio"))]
+
+    with serve({**FINAL, **AGAIN}[kind]) as served:
+        for _ in range(6):
+            model = connect(served.named(), deadline=0.5, attempts=1)
+            for _ in range(10):
+                with pytest.raises((ServerError, RefusedError)):
+                    model.generate([f"{i}" for i in range(5)])
+            model.close()
+        assert ours() == []

@@ -1,0 +1,252 @@
+"""What a run costs: never more than was allowed, never more than was foretold, and told as the server counts it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike import tinyfacts
+from drike.cli import main
+from drike.cli.serving import live, sentence
+from drike.models import ModelError
+from drike.models.cached import cached
+from drike.models.openai import connect
+from drike.models.reader import BayesianReader
+from drike.models.scripted import ScriptedWriter
+from drike.models.spending import Meter, Price, Spending, SpentError, estimated_tokens
+from drike.runs import read_outcomes
+from drike.tinyfacts.templates import TEMPLATES
+from servers import Handler, Served, chat_answer, serve, serving, status
+
+READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
+SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
+
+
+def run(*arguments: str) -> int:
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Text features, computed once for all tests of this file."""
+    return tmp_path_factory.mktemp("features")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answers but the test's own."""
+    (tmp_path / "cache" / "drike").mkdir(parents=True)
+    (tmp_path / "cache" / "drike" / "features").symlink_to(features)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with serve(serving(READER)) as server:
+        yield server
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=20), st.floats(0.001, 0.01))
+def test_money_never_passes_its_limit_where_the_estimate_holds(calls: list[tuple[int, int]], most: float) -> None:
+    meter = Meter(Price(1.0, 2.0), max_cost=most)
+    refused = False
+    for read, written in calls:
+        text = "x" * (3 * read)
+        try:
+            with meter.reserved(text, written):
+                meter.answered(text, read, written, 0, written)
+        except SpentError:
+            refused = True
+    spent = meter.price.of(meter.spending.prompt_tokens, meter.spending.completion_tokens) or 0.0
+    assert spent <= most + 1e-12
+    assert refused == (meter.spending.calls < len(calls))
+
+
+def test_what_is_on_its_way_counts_against_the_limit() -> None:
+    meter = Meter(Price(1.0, 1.0), max_cost=150 / 1e6)
+    with meter.reserved("x" * 300, 0), pytest.raises(SpentError), meter.reserved("x" * 300, 0):
+        pass
+    with meter.reserved("x" * 300, 0):  # it was given back
+        pass
+
+
+def test_a_limit_on_money_needs_a_price() -> None:
+    with pytest.raises(ModelError, match="--price-in"):
+        Meter(max_cost=1.0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_no_request_is_sent_beyond_the_limit_and_tries_count(concurrency: int) -> None:
+    with serve(serving(ScriptedWriter(lambda prompt: "x"))) as server:
+        with (
+            closing(connect(server.named(), max_calls=5, concurrency=concurrency)) as model,  # type: ignore[type-var]
+            pytest.raises(SpentError, match="5 calls"),
+        ):
+            model.generate([str(i) for i in range(12)])
+        assert server.requests == model.spending.requests == 5
+    with serve(status(500)) as server:
+        with (
+            closing(connect(server.named(), max_calls=2, attempts=4)) as model,  # type: ignore[type-var]
+            pytest.raises(SpentError),
+        ):
+            model.generate(["a"])
+        assert server.requests == 2 and model.spending.calls == 0
+
+
+def test_tokens_are_the_servers_and_estimated_where_it_tells_none() -> None:
+    told = chat_answer("x")
+    told["usage"] = {"prompt_tokens": 1000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}
+
+    def sometimes(handler: Handler, body: dict) -> None:
+        silent = "silent" in body["messages"][0]["content"]
+        handler.reply_json({**told, "usage": None} if silent else told)
+
+    with (
+        serve(sometimes) as server,
+        closing(connect(server.named(), price=Price(1.0, 2.0))) as model,  # type: ignore[type-var]
+    ):
+        model.generate(["a", "b"])
+        assert model.spending == Spending(2, 0, 2, 2000, 14, 1800, 0)
+        model.generate(["silent"])
+        text = server.bodies[-1]["messages"][0]["content"]
+        assert model.spending == Spending(3, 0, 3, 2000 + estimated_tokens(text), 14 + 16, 1800, 1)
+
+
+def test_the_meter_is_told_live_and_at_the_end(tmp_path: Path) -> None:
+    assert live(ScriptedWriter(str)) is None
+    with (
+        serve(serving(ScriptedWriter(lambda prompt: "two words"))) as server,
+        closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,  # type: ignore[type-var]
+    ):
+        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
+        watched = live(model)
+        assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
+        model.generate(["one", "one", "other one"])
+        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four written
+        assert sentence(model.spending, model.price) == (
+            "2 calls in 2 requests, 1 answers from the cache; 3 tokens read, 4 written; 7.0000 in money"
+        )
+
+
+def bound(shown: str, what: str) -> int:
+    found = re.search(rf"{what} +([\d,]+)", shown)
+    assert found is not None, shown
+    return int(found[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("template", ["chat", "plain"])
+def test_a_dry_run_sends_nothing_and_is_never_passed(
+    template: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained, tested = tmp_path / "t", tmp_path / "e"
+    options = ("--model", served.named(), "--template", template, *SMALL, "--epochs", "2")
+    assert run("train", *options, "--dry-run", "--price-in", "1", "--out", str(trained)) == 0
+    shown = capsys.readouterr().out
+    assert served.requests == 0 and not trained.exists()
+    assert run("train", *options, "--no-cache", "--out", str(trained)) == 0
+    probes = 4 if template == "plain" else 0
+    assert 0 < served.requests - probes <= bound(shown, "calls") == 4 * 16 * 2
+    spent = json.loads((trained / "spending.json").read_text("utf-8"))["training"]
+    assert spent["prompt_tokens"] <= bound(shown, "tokens read") + 50 * probes
+    assert spent["completion_tokens"] <= bound(shown, "tokens written")
+    before = served.requests
+    editors = ("--editors", "unedited,editcot,editcot-full,ike,dr-ike")
+    assert run("evaluate", "--run", str(trained), *editors, "--dry-run", "--out", str(tested)) == 0
+    shown = capsys.readouterr().out
+    assert served.requests == before and not tested.exists()
+    assert run("evaluate", "--run", str(trained), *editors, "--out", str(tested)) == 0
+    assert 0 < served.requests - before - probes <= bound(shown, "calls")
+    spent = json.loads((tested / "spending.json").read_text("utf-8"))["evaluation"]
+    assert spent["prompt_tokens"] <= bound(shown, "tokens read") + 50 * probes
+    assert "calls in" in capsys.readouterr().out
+
+
+def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_again(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
+    assert run("evaluate", *options, "--max-calls", "30", "--out", str(tmp_path / "a")) == 3
+    said = " ".join(capsys.readouterr().err.split())
+    assert "30 calls of --max-calls are used up" in said and "Traceback" not in said
+    assert served.requests == 30
+    done = {outcome.case_id for outcome in read_outcomes(tmp_path / "a" / "outcomes" / "factprompt.jsonl")}
+    assert 1 <= len(done) < 3
+    assert run("evaluate", *options, "--out", str(tmp_path / "b")) == 0
+    asked = [json.dumps(body) for body in served.bodies]
+    assert len(asked) == len(set(asked))
+    before = served.requests
+    assert run("evaluate", *options, "--out", str(tmp_path / "c")) == 0
+    assert served.requests == before
+    b, c = (read_outcomes(tmp_path / name / "outcomes" / "factprompt.jsonl") for name in "bc")
+    assert [(o.query, o.answer) for o in b] == [(o.query, o.answer) for o in c]
+
+
+def test_training_stopped_by_a_limit_keeps_its_episodes_and_head(served: Served, tmp_path: Path) -> None:
+    options = ("--model", served.named(), *SMALL, "--epochs", "2", "--max-calls", "20")
+    assert run("train", *options, "--out", str(tmp_path / "a")) == 3
+    episodes = (tmp_path / "a" / "episodes.jsonl").read_text("utf-8").splitlines()
+    assert 1 <= len(episodes) < 8 and (tmp_path / "a" / "checkpoint" / "budget.json").is_file()
+
+
+def test_no_cache_pays_again_and_keeps_nothing(served: Served, tmp_path: Path) -> None:
+    options = (
+        "edit",
+        "--model",
+        served.named(),
+        "--encoder",
+        "hashing",
+        "--fact",
+        "Somewhere is -> green",
+        "--no-cache",
+    )
+    assert run(*options) == run(*options) == 0
+    assert served.requests == 4 and not list((tmp_path / "cache").rglob("answers*"))
+
+
+def test_the_cache_tells_and_forgets(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green")
+    capsys.readouterr()
+    assert run("cache", "info") == 0
+    assert capsys.readouterr().out.startswith("2 answers")
+    assert run("cache", "clear") == 0
+    capsys.readouterr()
+    run("cache", "info")
+    assert capsys.readouterr().out.startswith("0 answers")
+
+
+def test_a_server_that_fails_ends_a_command_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {
+        "train": ("train", *SMALL),
+        "evaluate": ("evaluate", "--encoder", "hashing", "--test", "2"),
+        "edit": ("edit", "--encoder", "hashing", "--fact", "Somewhere is -> green"),
+    }
+    with serve(status(401)) as server:
+        for name, command in commands.items():
+            out = () if name == "edit" else ("--out", str(tmp_path / name))
+            assert run(*command, "--model", server.named(), *out) == 1
+            said = " ".join(capsys.readouterr().err.split())
+            assert "refuses the key" in said and "Traceback" not in said
+            assert not list((tmp_path / name).rglob("outcomes/*.jsonl"))
+
+
+@pytest.mark.parametrize(("scores", "told"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")])
+def test_doctor_says_what_the_probe_found(
+    scores: bool, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIKE_API_KEY", "sk-canary")
+    monkeypatch.setenv("COLUMNS", "200")
+    with serve(serving(READER, scores=scores)) as server:
+        run("doctor", "--model", server.named(), "--template", "plain")
+    said = " ".join(capsys.readouterr().out.split())
+    assert told in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
