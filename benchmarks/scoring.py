@@ -67,11 +67,13 @@ def evaluation(rng: random.Random, own_copy: bool) -> list[Encoded]:
 
 
 def full_logits(model: LlamaForCausalLM, requests: Sequence[Encoded]) -> None:
-    """The published script's loop: one forward a request, logits of every token."""
+    """The published script's way: one forward a request, and the loss over all its tokens with the prompt's masked."""
     for request in requests:
+        ids = torch.tensor([request.ids])
+        labels = ids.clone()
+        labels[:, : request.start] = -100
         with torch.inference_mode():
-            logits = model(input_ids=torch.tensor([request.ids])).logits[0, request.start - 1 : -1].float()
-            torch.log_softmax(logits, -1).gather(1, torch.tensor(request.ids[request.start :])[:, None])
+            model(input_ids=ids, labels=labels).loss.exp()
 
 
 def batched(model: HuggingFaceModel, requests: Sequence[Encoded]) -> None:
@@ -116,6 +118,7 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
         "naive, selected rows": (lambda: ways.score_naively(inner, some), scale),
         "naive, full logits (published IKE script)": (lambda: full_logits(raw, some), scale),
     }
+    timed = {name: way for name, way in timed.items() if args.only is None or name.startswith(tuple(args.only))}
     taken: dict[str, list[float]] = {name: [] for name in timed}
     for repetition in range(args.repetitions + 1):
         for name, (work, factor) in timed.items():
@@ -141,6 +144,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--own-copy", action="store_true", help="prompts as IKE and drike show them by default")
     parser.add_argument("--complete", action="store_true", help="time the slow ways on all requests")
+    parser.add_argument("--only", nargs="+", help="beginnings of the ways to time; floor and tree must be among them")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     args = parser.parse_args()
