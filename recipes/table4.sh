@@ -3,7 +3,7 @@
 # Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table4.sh
 . "$(dirname -- "$0")/common.sh"
 
-for model in ${MODEL:-gemini-2.0-flash}; do
+for model in ${MODEL:-gemini:gemini-2.0-flash}; do
     train "$model" "$(data counterfact)"
     evaluate table4 --editors ike,dr-ike
     set -- "$@" "$OUTCOMES"
