@@ -75,7 +75,7 @@ def demo(
     )
     show_before_after(asked, edited, [probe.query for probe in case.probes[:5]])
     console.print(
-        f"Saved in {folder}. Next:\n  drike edit --run {folder} --explain "
+        f"Saved in {folder}. Next:\n  drike report {folder}\n  drike edit --run {folder} --explain "
         f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  drike train --help',
         markup=False,
         soft_wrap=True,
