@@ -97,6 +97,25 @@ def read_outcomes(path: Path) -> list[Outcome]:
     return outcomes
 
 
+def recorded(folder: Path) -> dict[str, Any]:
+    """What run.json says of a run. Raises RunError."""
+    try:
+        record = json.loads((folder / "run.json").read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise RunError(
+            f"{folder} holds no run that can be read ({type(problem).__name__}): give its folder"
+        ) from problem
+    if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+        raise RunError(f"{folder / 'run.json'} is not a run's: give the folder of a run")
+    return record
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """What a run was asked for. Raises RunError."""
+    settings: dict[str, Any] = recorded(folder)["settings"]
+    return settings
+
+
 def answered(path: Path) -> list[Answered]:
     """What the model answered in the episodes of a file of `episode_record`s, but for a last line that a crash cut off.
 

@@ -28,11 +28,12 @@ from drike.encoder import EncoderError
 from drike.models import ModelError
 from drike.models.spending import SpentError
 from drike.pool import PoolError
+from drike.reinforce import ReplayError
 from drike.report.measured import ReportError
 from drike.retriever import CheckpointError
 from drike.runs import RunError
 
-PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReportError, RunError)
+PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReplayError, ReportError, RunError)
 SPENT, STOPPED = 3, 130
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 

@@ -63,10 +63,10 @@ from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Measured, Usage
 from drike.models.address import SERVICES
 from drike.models.spending import Price
-from drike.reinforce import Switches
+from drike.reinforce import Answered, Switches
 from drike.report import work
 from drike.retriever import FORMS, Retriever
-from drike.runs import append, episode_record, write_record
+from drike.runs import RunError, answered, append, episode_record, keep_lines, recorded, settings_of, write_record
 
 BUDGETS = ("threshold", "all", "half", *KINDS)
 
@@ -165,8 +165,17 @@ def train(
     max_cost: MaxCost = None,
     tokenizer: Tokenizer = None,
     dry_run: DryRun = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", help="A training that was stopped: go on as it was asked for; no other option counts"),
+    ] = None,
 ) -> None:
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
+    asked_for = {name: value for name, value in locals().items() if name not in ("out", "resume")}
+    if resume is not None and asked_for != (before := settings_of(resume)):
+        if before.keys() != asked_for.keys():
+            raise RunError(f"{resume} was written by another version or another command: train again")
+        return train(**before, resume=resume)
     _one_of("--form", form, FORMS)
     _one_of("--flip", flip, ("offender", "algorithm1"))
     _one_of("--budget", budget, BUDGETS)
@@ -176,7 +185,7 @@ def train(
             f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
         )
     template = template_for(model, template)
-    settings = {name: value for name, value in locals().items() if name != "out"}
+    settings = asked_for | {"template": template}
     terms = Terms(
         allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
         Price(price_in, price_out), max_calls, max_cost,
@@ -185,7 +194,7 @@ def train(
         switches = Switches(selection, renormalise, stop_on_flip, retain, layout, own_copy)  # type: ignore[arg-type]
     except ValueError as problem:
         raise UsageError(f"--{problem}") from problem
-    folder = new_run(out, "train")
+    folder = resume or new_run(out, "train")
     bench = open_bench(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
@@ -195,16 +204,36 @@ def train(
         return show_bound(tally, terms, tokenizer, epochs)
     asked = open_model(model, template=template, device=device, replicas=replicas, terms=terms)
     limit, described = limit_to(prompt_tokens, asked), describe_model(model, asked)
-    record_run(folder, bench, described, settings)
+    past = take_up(folder, bench, described) if resume else []
+    if not resume:
+        record_run(folder, bench, described, settings)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
     learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
     with metered(asked, "training", folder):
         run_training(
             folder, bench, asked, retriever, learner,
             epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
-            feedback=Feedback(delay, noise), parallel_edits=parallel_edits,
+            feedback=Feedback(delay, noise), parallel_edits=parallel_edits, past=past,
         )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
+
+
+def take_up(folder: Path, bench: Bench, described: Mapping[str, object]) -> list[Answered]:
+    """What is recorded of a training that is to go on, its file cut to whole episodes.
+
+    Raises RunError where data or model are not those it began with.
+    """
+    record = recorded(folder)
+    weights = record.get("model", {}).get("weights_sha256")
+    if record.get("data_fingerprint") != bench.dataset.fingerprint:
+        raise RunError(f"{folder} was trained on other rows: give it the data it began with, or train again")
+    if weights != described.get("weights_sha256"):
+        raise RunError(f"{folder} was trained with other weights of its model: train again")
+    path = folder / "episodes.jsonl"
+    past = answered(path)
+    keep_lines(path, len(past))
+    console.print(f"Recovered {len(past)} episodes", markup=False)
+    return past
 
 
 def run_training(
@@ -222,8 +251,12 @@ def run_training(
     limit: TokenLimit | None = None,
     feedback: Feedback = AT_ONCE,
     parallel_edits: int = 1,
+    past: Sequence[Answered] = (),
 ) -> Checkpoint:
-    """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C."""
+    """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C.
+
+    past: episodes of this run that are in its folder already.
+    """
     cases = bench.parts.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
@@ -242,12 +275,14 @@ def run_training(
     episodes = reinforce.train(
         model, cases, bench.pool, retriever, budget,
         epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, feedback=feedback,
-        parallel_edits=parallel_edits, seed=seed,
+        parallel_edits=parallel_edits, seed=seed, past=past,
     )  # fmt: skip
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases), live(model)):
             # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
             current, done, head = episode.budget, done + 1, _copy(retriever)
+            if done <= len(past):
+                continue
             append(folder / "episodes.jsonl", [episode_record(episode)])
             if done % len(cases) == 0:
                 checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
