@@ -1,5 +1,10 @@
 """One thread a process: the models of the tests are tiny, and waiting threads cost more than they do."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts us in the background has Ctrl-C ignored, and then the tests of Ctrl-C would wait for nothing.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
