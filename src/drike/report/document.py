@@ -133,6 +133,8 @@ def _named(group: Group, *words: str) -> bool:
 def _summary(groups: Sequence[Group]) -> Section:
     """Which editor, how good, how dear, how sure."""
     text = tuple(sentence for group in groups for sentence in findings(group))
+    if any(group.data == "TinyFacts" for group in groups):
+        text += ("TinyFacts shows the machinery at work: its numbers are no evidence about large models.",)
     drawn = tuple(figures.intervals(groups, metric) for metric in ("S", "ESR", "PC", "RR"))
     return Section("summary", "In short", text, drawn, tuple(_glance(group) for group in groups))
 

@@ -35,8 +35,6 @@ def findings(group: Group) -> Iterator[str]:
         if len(seeds) == 1 else " An edit that several seeds test counts as one."
     )  # fmt: skip
     yield f"How sure: brackets are 95 % bootstrap intervals over edits.{sure}{chance}"
-    if group.data == "TinyFacts":
-        yield "TinyFacts shows the machinery at work: its numbers are no evidence about large models."
 
 
 def _against(group: Group) -> str:
