@@ -233,9 +233,10 @@ def rollout(
             raise ReplayError(f"the recorded episode of edit {past.case_id} tried other retains")
         rewards, tokens = list(past.rewards), past.prompt_tokens
     else:
+        prompts = _prompts(candidates, order[:k], switches)
         if limit is not None:
-            k = limit.fitting(k, lambda j: _prompts(candidates, order[:j], switches)[-1:])
-        rewards, tokens = _rewards(model, candidates, order[:k], switches)
+            prompts = prompts[: limit.fitting(k, lambda j: prompts[j - 1 : j])]
+        rewards, tokens = _rewards(model, candidates, prompts, switches)
     tried = log_p[order[: len(rewards)]]
     if switches.renormalise:
         tried = _over_what_is_left(log_p, order)[: len(rewards)]
@@ -267,11 +268,11 @@ def _choose(
 
 
 def _rewards(
-    model: LanguageModel, candidates: Candidates, chosen: Sequence[int], switches: Switches
+    model: LanguageModel, candidates: Candidates, prompts: Sequence[Prompt], switches: Switches
 ) -> tuple[list[int], int | None]:
-    """r_j for every prefix of `chosen`, all asked at once since none depends on another's; and the tokens read."""
+    """r_j for the prompt of every prefix, all asked at once since none depends on another's; and the tokens read."""
     target = rewrite_probe(candidates.edit).target
-    questions = [Question(prompt, target) for prompt in _prompts(candidates, chosen, switches)]
+    questions = [Question(prompt, target) for prompt in prompts]
     batches = [[question] for question in questions] if switches.stop_on_flip else [questions]
     rewards: list[int] = []
     tokens: list[int | None] = []

@@ -98,22 +98,31 @@ def read_outcomes(path: Path) -> list[Outcome]:
 
 
 def recorded(folder: Path) -> dict[str, Any]:
-    """What run.json says of a run. Raises RunError."""
+    """run.json with the fields that are needed. Raises RunError."""
+    path = folder / "run.json"
     try:
-        record = json.loads((folder / "run.json").read_text("utf-8"))
-    except (OSError, ValueError) as problem:
+        record = json.loads(path.read_text("utf-8"))
+    except OSError as problem:
         raise RunError(
-            f"{folder} holds no run that can be read ({type(problem).__name__}): give its folder"
+            f"{folder} is not a run, as it holds no run.json ({type(problem).__name__}): "
+            "give a folder that drike demo, train or evaluate wrote"
         ) from problem
-    if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-        raise RunError(f"{folder / 'run.json'} is not a run's: give the folder of a run")
-    return record
+    except ValueError as problem:
+        raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
+    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
+    found: dict[str, Any] = record if isinstance(record, dict) else {}
+    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
+    settings = {} if missing else found["settings"]
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
+    if missing:
+        raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
+    return found
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
-    """What a run was asked for. Raises RunError."""
-    settings: dict[str, Any] = recorded(folder)["settings"]
-    return settings
+    """What a run was asked for; data, model, template, encoder and seed are there. Raises RunError."""
+    return dict(recorded(folder)["settings"])
 
 
 def answered(path: Path) -> list[Answered]:

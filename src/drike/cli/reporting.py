@@ -22,7 +22,8 @@ from drike.editors.ike import IKE
 from drike.files import write_text
 from drike.report import studies as shown
 from drike.report.measured import grouped
-from drike.report.reading import read_runs, settings_of, trained_run
+from drike.report.reading import read_runs, trained_run
+from drike.runs import settings_of
 
 _SHOWING = ("ike", *TRAINED)
 

@@ -224,8 +224,8 @@ def take_up(folder: Path, bench: Bench, described: Mapping[str, object]) -> list
     Raises RunError where data or model are not those it began with.
     """
     record = recorded(folder)
-    weights = record.get("model", {}).get("weights_sha256")
-    if record.get("data_fingerprint") != bench.dataset.fingerprint:
+    weights = record["model"].get("weights_sha256")
+    if record["data_fingerprint"] != bench.dataset.fingerprint:
         raise RunError(f"{folder} was trained on other rows: give it the data it began with, or train again")
     if weights != described.get("weights_sha256"):
         raise RunError(f"{folder} was trained with other weights of its model: train again")

@@ -53,9 +53,8 @@ class Trunks:
     def recall(self, ids: NDArray[np.int64]) -> tuple[int, DynamicCache]:
         """How many of the first of `ids` were read before, and a cache that holds just these; it may be added to."""
         cache = DynamicCache()
-        best = self._most_alike(ids)
-        count = 0 if best is None else shared_prefix(self._kept[best].ids, ids)
-        if best is None or count < WORTH_KEEPING:
+        best, count = self._most_alike(ids)
+        if count < WORTH_KEEPING:
             return 0, cache
         for i, (keys, values) in enumerate(self._kept[best].layers):
             cache.update(keys[:, :, :count], values[:, :, :count], i)
@@ -66,14 +65,15 @@ class Trunks:
 
         A trunk that shares half of itself with `ids` makes room for them: it is the same edit's.
         """
-        best = self._most_alike(ids)
-        alike = 0 if best is None else shared_prefix(self._kept[best].ids, ids)
-        if not self.limit or len(ids) < WORTH_KEEPING or 4 * alike >= 3 * len(ids):
+        if not self.limit or len(ids) < WORTH_KEEPING:
+            return
+        best, alike = self._most_alike(ids)
+        if 4 * alike >= 3 * len(ids):
             return
         layers: Any = cache.layers
         copied = tuple((one.keys[:, :, : len(ids)].clone(), one.values[:, :, : len(ids)].clone()) for one in layers)
         trunk = Trunk(ids.copy(), copied)
-        if best is not None and 2 * alike >= len(self._kept[best].ids):
+        if alike and 2 * alike >= len(self._kept[best].ids):
             self._drop(best)
         while self._kept and self._bytes + trunk.bytes > self.limit:
             self._drop(self._rng.randrange(len(self._kept)))
@@ -91,12 +91,16 @@ class Trunks:
         self.limit = 0
         self.clear()
 
-    def _most_alike(self, ids: NDArray[np.int64]) -> int | None:
-        """Which trunk has the longest beginning in common with `ids`."""
+    def _most_alike(self, ids: NDArray[np.int64]) -> tuple[int, int]:
+        """Which trunk has the longest beginning in common with `ids`, and how long that is; (0, 0) if none has one."""
         # Most trunks differ from `ids` within a few tokens, so one comparison of a few tokens passes over them.
         few = ids[:WORTH_KEEPING]
-        near = [i for i, trunk in enumerate(self._kept) if np.array_equal(trunk.ids[:WORTH_KEEPING], few)]
-        return max(near, key=lambda i: shared_prefix(self._kept[i].ids, ids), default=None)
+        near = [
+            (i, shared_prefix(trunk.ids, ids))
+            for i, trunk in enumerate(self._kept)
+            if np.array_equal(trunk.ids[:WORTH_KEEPING], few)
+        ]
+        return max(near, key=lambda found: found[1], default=(0, 0))
 
     def _drop(self, index: int) -> None:
         self._bytes -= self._kept[index].bytes

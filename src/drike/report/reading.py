@@ -17,7 +17,7 @@ from drike.datasets.splits import Split
 from drike.metrics import Outcome
 from drike.models import Usage
 from drike.report.measured import Run, Step
-from drike.runs import RunError, read_outcomes
+from drike.runs import RunError, read_outcomes, recorded
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
@@ -31,7 +31,9 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
     Raises RunError, one sentence with folder and remedy.
     """
-    evaluated = {_trained_by(folder, _record(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
+    evaluated = {
+        _trained_by(folder, recorded(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()
+    }
     runs = []
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         if not any((folder / "outcomes").glob("*.jsonl")) and folder in evaluated:
@@ -42,7 +44,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 def read_run(folder: Path) -> Run:
     """One run with outcomes. Raises RunError."""
-    record = _record(folder)
+    record = recorded(folder)
     split = Split.load(folder / "split.json")
     settings = record["settings"]
     trained = _trained_by(folder, record)
@@ -50,7 +52,7 @@ def read_run(folder: Path) -> Run:
     methods: dict[str, Any] = {}
     training, usage = split, _usage(folder)
     if trained is not None and trained != folder.resolve():
-        methods = dict(_record(trained)["settings"])
+        methods = dict(recorded(trained)["settings"])
         training = Split.load(trained / "split.json")
         usage = {name: used for name, used in _usage(trained).items() if name == "training"} | usage
     told = methods | {name: value for name, value in settings.items() if value is not None or name not in methods}
@@ -78,34 +80,7 @@ def read_run(folder: Path) -> Run:
 
 def trained_run(folder: Path) -> Path | None:
     """The training run behind a run: itself, the one it evaluated, or None where that is not to be found."""
-    return folder if (folder / "checkpoint").exists() else _trained_by(folder, _record(folder))
-
-
-def settings_of(folder: Path) -> Mapping[str, Any]:
-    """What a run was asked for; data, model, template, encoder and seed are there. Raises RunError."""
-    return dict(_record(folder)["settings"])
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    """run.json with the fields that are needed. Raises RunError."""
-    path = folder / "run.json"
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except OSError as problem:
-        raise RunError(
-            f"{folder} is not a run ({type(problem).__name__}): give a folder that drike demo, train or evaluate wrote"
-        ) from problem
-    except ValueError as problem:
-        raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
-    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
-    found: dict[str, Any] = record if isinstance(record, dict) else {}
-    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
-    settings = {} if missing else found["settings"]
-    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
-    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
-    if missing:
-        raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
-    return found
+    return folder if (folder / "checkpoint").exists() else _trained_by(folder, recorded(folder))
 
 
 def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
