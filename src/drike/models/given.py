@@ -78,6 +78,9 @@ def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
         for end in (len(texts) - 1, len(texts)):
             if end < 1 or not kept("".join(texts[:end])).endswith(whole):
                 continue
+            last = _without_space(texts[-1])
+            if end < len(texts) and last and not kept(last) and _without_space(request.continuation).endswith(last):
+                continue  # not seen by this comparison, but it spells the continuation's end: nothing was written
             start, left = end, len(own)
             while left > 0:
                 start -= 1
