@@ -386,37 +386,3 @@ def test_a_limit_needs_a_model_that_counts(tmp_path: Path, capsys: pytest.Captur
     assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
     assert "does not count tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_a_stopped_training_goes_on_to_the_same_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [*SMALL, "--edits", "8", "--test", "2", "--epochs", "2", "--selection", "sample", "--seed", "3"]
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    assert run("train", *options, "--out", str(whole)) == 0
-    assert run("train", *options, "--out", str(stopped)) == 0
-    lines = (stopped / "episodes.jsonl").read_bytes().splitlines(keepends=True)
-    (stopped / "episodes.jsonl").write_bytes(b"".join(lines[:11]) + lines[11][:20])  # killed while it wrote
-    (stopped / "checkpoint" / "budget.json").unlink()
-    capsys.readouterr()
-    assert run("train", "--resume", str(stopped)) == 0
-    assert "Recovered 11 episodes" in capsys.readouterr().out
-    for name in ("head.safetensors", "budget.json", "retriever.json"):
-        assert (stopped / "checkpoint" / name).read_bytes() == (whole / "checkpoint" / name).read_bytes()
-    first, second = (
-        [{**json.loads(line), "seconds": 0} for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
-        for folder in (whole, stopped)
-    )
-    assert first == second
-
-
-def test_what_cannot_go_on_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("train", "--resume", str(tmp_path)) == 1
-    assert "holds no run" in " ".join(capsys.readouterr().err.split())
-    folder = tmp_path / "run"
-    assert run("train", *SMALL, "--edits", "3", "--test", "1", "--epochs", "1", "--out", str(folder)) == 0
-    record = json.loads((folder / "run.json").read_text("utf-8"))
-    (folder / "run.json").write_text(json.dumps({**record, "data_fingerprint": "other"}), "utf-8")
-    assert run("train", "--resume", str(folder)) == 1
-    assert "other rows" in " ".join(capsys.readouterr().err.split())
-    (folder / "run.json").write_text(json.dumps({**record, "settings": {"colour": "red"}}), "utf-8")
-    assert run("train", "--resume", str(folder)) == 1
-    assert "another version" in " ".join(capsys.readouterr().err.split())

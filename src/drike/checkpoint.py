@@ -68,6 +68,11 @@ def load(folder: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoin
     return Checkpoint(retriever, _budget(budget, folder / _BUDGET), trained_on)
 
 
+def fingerprint(folder: str | Path) -> str:
+    """SHA-256 of a saved checkpoint: of its budget's file, which names the others' hashes. Raises OSError."""
+    return sha256(Path(folder) / _BUDGET)
+
+
 def _describe(budget: Budget) -> dict[str, object]:
     match budget:
         case Threshold(sigma, max_shots, flip):

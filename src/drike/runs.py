@@ -1,12 +1,13 @@
 """A run's folder: what was asked, on what, with which versions; episodes and outcomes as they come.
 
-    run.json             command, settings, seed, versions, data (source, sha256), model
+    run.json             command, options, settings, seed, versions, data (source, sha256), model
     split.json           the case ids of every part
     episodes.jsonl       training, one line an episode
     checkpoint/          head and budget, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation
-    usage.json           what the model did: requests, forwards, tokens computed, shared and remembered, seconds
+    usage.json           what the model did: requests, forwards, tokens computed, shared and remembered, seconds; of
+                         every process that worked at the run and could still tell
 
 Lines are appended and flushed case by case: what is done is there whatever happens next.
 """
@@ -17,7 +18,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -25,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from drike.budget import Fraction
-from drike.edits import Aspect
+from drike.edits import Aspect, EditCase
 from drike.files import write_bytes, write_text
 from drike.metrics import Outcome
+from drike.models import Usage
 from drike.reinforce import Answered, Episode
 
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
@@ -97,6 +99,26 @@ def read_outcomes(path: Path) -> list[Outcome]:
     return outcomes
 
 
+def read_usage(folder: Path) -> dict[str, Usage]:
+    """What the model did for each part of a run, where the run kept it. Raises RunError."""
+    path = folder / "usage.json"
+    names = [one.name for one in fields(Usage)]
+    try:
+        told = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return {part: Usage(**{name: used[name] for name in names}) for part, used in told.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise RunError(f"{path} is damaged or of another version: remove it, or run again") from problem
+
+
+def add_usage(folder: Path, part: str, used: Usage) -> Usage:
+    """Keep what the model did for a part of a run, on top of what it did before the run was stopped; return the sum."""
+    known = read_usage(folder)
+    known[part] = known.get(part, Usage()) + used
+    told = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in known.items()}
+    write_record(folder, "usage.json", told)
+    return known[part]
+
+
 def recorded(folder: Path) -> dict[str, Any]:
     """run.json with the fields that are needed. Raises RunError."""
     path = folder / "run.json"
@@ -123,6 +145,33 @@ def recorded(folder: Path) -> dict[str, Any]:
 def settings_of(folder: Path) -> dict[str, Any]:
     """What a run was asked for; data, model, template, encoder and seed are there. Raises RunError."""
     return dict(recorded(folder)["settings"])
+
+
+def options_of(folder: Path) -> dict[str, Any]:
+    """The options a run was asked for, by their names in the command. Raises RunError."""
+    options = recorded(folder).get("options")
+    if not isinstance(options, dict):
+        raise RunError(f"{folder} cannot go on, as its run.json holds no options: start a new run")
+    return options
+
+
+def recovered(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:
+    """An editor's outcomes of the first of `cases`, as a stopped evaluation left them, its file cut to whole cases.
+
+    Raises RunError for outcomes of other probes.
+    """
+    path = outcomes_path(folder, editor)
+    found, whole = read_outcomes(path), 0
+    for case in cases:
+        of_case = found[whole : whole + len(case.probes)]
+        asked = [(case.case_id, probe.aspect, probe.query, probe.target) for probe in case.probes]
+        if [(one.case_id, one.aspect, one.query, one.target) for one in of_case] != asked[: len(of_case)]:
+            raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
+        if len(of_case) < len(asked):
+            break
+        whole += len(asked)
+    keep_lines(path, whole)
+    return found[:whole]
 
 
 def answered(path: Path) -> list[Answered]:

@@ -1,15 +1,17 @@
 """The `drike` command: the one place that prints, saves and turns errors into sentences.
 
 A file per command: `demo`, `data`, `training`, `evaluating`, `models`, `editing`, `reporting`, `paper`, `doctor`,
-`embedded`, `cache`; what they share: `opening` (data, models, encoders, run folders), `serving` (models behind an API),
-`variants` (of trained editors), `showing` (tables, progress).
+`embedded`, `cache`; what they share: `opening` (data, models, encoders, run folders), `resuming` (stopped runs),
+`serving` (models behind an API), `variants` (of trained editors), `showing` (tables, progress).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 
@@ -34,7 +36,7 @@ from drike.retriever import CheckpointError
 from drike.runs import RunError
 
 PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReplayError, ReportError, RunError)
-SPENT, STOPPED = 3, 130
+SPENT, STOPPED, TERMINATED = 3, 130, 143
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 app = typer.Typer(
@@ -61,9 +63,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command.
 
     Exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
-    stopped by Ctrl-C.
+    stopped by Ctrl-C, 143 by SIGTERM, which is heeded like Ctrl-C.
     """
     warnings.showwarning = _warn
+    asked_to_end: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        asked_to_end.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
     try:
         app(args=None if arguments is None else list(arguments), prog_name="drike")
     except UsageError as problem:
@@ -79,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as stop:  # typer's way to end, also after Ctrl-C
         if stop.code == STOPPED:
             console.print("Stopped. What was done so far is in the run's folder.", style="yellow")
+            sys.exit(TERMINATED if asked_to_end else STOPPED)
         raise
 
 

@@ -27,6 +27,7 @@ from drike.cli.opening import (
     open_past,
     record_run,
 )
+from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
 from drike.cli.serving import (
     AllowHttp,
     Concurrency,
@@ -49,7 +50,7 @@ from drike.cli.serving import (
     template_for,
 )
 from drike.cli.showing import console, draw, progress
-from drike.cli.training import Device, Editable, Out, Replicas, show_work, usage_of, warm
+from drike.cli.training import Device, Editable, Out, Replicas, usage_of, warm
 from drike.cli.variants import ORDERS, further_tables, parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import Split
 from drike.editors import Editor
@@ -67,9 +68,10 @@ from drike.models.address import is_served
 from drike.models.spending import Price
 from drike.pool import Pool
 from drike.reinforce import Switches
-from drike.report import Table, as_markdown, costs, differences, published, table1
+from drike.report import Table, as_markdown, costs, differences, published, table1, work
+from drike.report.reading import trained_run
 from drike.retriever import CheckpointError, Similarity
-from drike.runs import saved, write_record
+from drike.runs import add_usage, recovered, saved, write_record
 
 PLAIN = ("unedited", "factprompt", "editcot", "ike")
 FULL = "editcot-full"
@@ -78,6 +80,7 @@ TRAINED = ("rank-all", "rank-50", "dr-ike")
 Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequence[Table]]
 
 
+@resumable
 def evaluate(
     *,
     run: Annotated[
@@ -128,8 +131,12 @@ def evaluate(
     tokenizer: Tokenizer = None,
     dry_run: DryRun = False,
     out: Out = None,
+    resume: Resume = None,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
+    options = options_in(locals())
+    if resume and run:
+        run = trained_run(resume) or Path(run)  # folders may have moved, together
     past = None if run is None else open_past(run)
     split = None
     if past is not None and data is None:
@@ -157,13 +164,15 @@ def evaluate(
     names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
     _check([*names, *(["dr-ike"] if sigmas else [])], past is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
-    folder = new_run(out, "evaluate")
+    folder = resume or new_run(out, "evaluate")
     bench = open_bench(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
     )  # fmt: skip
     counted = counting_model(name, template, terms, tokenizer) if dry_run else None
-    asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=terms)
+    asked = counted or open_model(
+        name, template=template, device=device, replicas=replicas, terms=terms, remember=False
+    )
     # A dry run says what it costs at most: without the limit.
     limit = None if counted else limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
     trained = past.trained if past else None
@@ -176,8 +185,12 @@ def evaluate(
             for _ in outcomes_of(editor, counted, bench.parts.test, write=write):
                 pass
         return show_bound(counted.tally, terms, tokenizer)
-    record_run(folder, bench, describe_model(name, asked), settings | {"editors": names})
-    with metered(asked, "evaluation", folder):
+    described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
+    if resume:
+        check_same(folder, bench, described, policy)
+    else:
+        record_run(folder, bench, described, settings | {"editors": names}, options=options, trained=policy)
+    with resumed_by("evaluate", folder), metered(asked, "evaluation", folder):
         run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
 
@@ -249,30 +262,36 @@ def run_evaluation(
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
-    `further` makes tables that are shown and saved behind the usual ones.
+    Edits whose outcomes are in the folder already are not asked about. `further` makes tables that are shown and saved
+    behind the usual ones.
     """
     cases = bench.parts.test
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
     warm(bench, cases, {id(part): part for part in parts}.values())
-    outcomes: dict[str, list[Outcome]] = {}
+    outcomes = {editor.name: recovered(folder, editor.name, cases) for editor in editors}
+    done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
+    if any(done.values()):
+        console.print(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits", markup=False)
     usages: dict[str, Usage] = {}
     for editor in editors:
         before = usage_of(model)
         with progress(editor.name, live(model)) as (bar, task):
-            bar.update(task, total=len(cases))
-            outcomes[editor.name] = []
+            bar.update(task, total=len(cases), completed=done[editor.name])
             if isinstance(model, Forgetful):
                 model.forget()  # seconds are an editor's own, not what another has asked before
-            with closing(outcomes_of(editor, model, cases, write=write)) as found:
-                for case in saved(folder, editor.name, found):
-                    outcomes[editor.name].extend(case)
-                    bar.update(task, advance=1)
-        usages[editor.name] = usage_of(model) - before
+            try:
+                with closing(outcomes_of(editor, model, cases[done[editor.name] :], write=write)) as found:
+                    for case in saved(folder, editor.name, found):
+                        outcomes[editor.name].extend(case)
+                        bar.update(task, advance=1)
+            finally:
+                if isinstance(model, Measured):
+                    usages[editor.name] = add_usage(folder, editor.name, usage_of(model) - before)
     show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}", further)
     if isinstance(model, Measured):
-        show_work(folder, usages)
+        draw(work(usages))
     return outcomes
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -108,6 +108,7 @@ class Past:
     seed: int
     split: Split
     trained: Checkpoint
+    trained_sha256: str
     zsre_target: str = "alt"
     prompt_tokens: int | None = None
 
@@ -128,8 +129,9 @@ def open_past(folder: Path) -> Past:
     wrong = [name for name, kind in kinds.items() if not isinstance(past[name], kind)]
     if wrong or not all(isinstance(source, str) for source in past["data"]):
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
-    trained = checkpoint.load(folder / "checkpoint")
-    return Past(**(past | {"data": tuple(past["data"])}), split=Split.load(folder / "split.json"), trained=trained)
+    past |= {"data": tuple(past["data"]), "split": Split.load(folder / "split.json")}
+    place = folder / "checkpoint"
+    return Past(**past, trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place))
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
@@ -159,11 +161,13 @@ def open_model(
     device: str | None = None,
     replicas: int = 1,
     terms: Terms | None = None,
+    remember: bool = True,
 ) -> LanguageModel:
     """`embedded`, `reader` (the closed-form observer of TinyFacts), a served one, or any causal model by path or name.
 
     template: None is chat for served models and plain for others. More than one of `replicas` are Ray actors with a
-    copy each. terms: for served models.
+    copy each. terms: for served models. remember: let local ones keep what they read between calls, which is faster
+    where edits come again, and leaves the last digits of a score to what was asked before.
     """
     template = template_for(name, template)
     if template not in ("plain", "chat"):
@@ -180,13 +184,15 @@ def open_model(
             raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
         return open_served(name, template, terms or Terms())  # type: ignore[arg-type]
     where = str(tinyfacts.model_path()) if name == EMBEDDED else name
+    options: dict[str, Any] = {"template": template, "device": device, "name": name, "remember": remember}
+    options["keep"] = None if remember else 0
     if replicas > 1:
         from drike.models import ray
 
-        return ray.load(where, replicas=replicas, template=template, device=device, name=name)  # type: ignore[arg-type]
+        return ray.load(where, replicas=replicas, **options)
     from drike.models.huggingface import load
 
-    return load(where, template=template, device=device, name=name)  # type: ignore[arg-type]
+    return load(where, **options)
 
 
 def limit_to(tokens: int | None, model: LanguageModel) -> TokenLimit | None:
@@ -216,17 +222,32 @@ def new_run(out: Path | None, command: str) -> Path:
     return folder
 
 
-def record_run(folder: Path, bench: Bench, model: Mapping[str, object], settings: Mapping[str, object]) -> None:
-    """Write run.json and split.json: what is needed to do the run again."""
+def record_run(
+    folder: Path,
+    bench: Bench,
+    model: Mapping[str, object],
+    settings: Mapping[str, object],
+    *,
+    options: Mapping[str, object] | None = None,
+    trained: str | None = None,
+) -> None:
+    """Write split.json, then run.json: what is needed to do the run again, or to go on with it.
+
+    settings: what the options came to. options: as given, of a command that can go on. trained: SHA-256 of the policy
+    that is evaluated.
+    """
     data = [{"given": s.given, "sha256": s.sha256, "rows": s.rows, "form": s.form} for s in bench.dataset.sources]
+    bench.split.save(folder / "split.json")  # first, as a folder with run.json is a run
     write_record(
         folder,
         "run.json",
         {
             "command": ["drike", *sys.argv[1:]],
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "options": None if options is None else dict(options),
             "settings": dict(settings),
             "model": dict(model),
+            "trained_sha256": trained,
             "data": data,
             "data_fingerprint": bench.dataset.fingerprint,
             "encoder": bench.pool.encoder.name,
@@ -234,4 +255,3 @@ def record_run(folder: Path, bench: Bench, model: Mapping[str, object], settings
             "versions": versions(),
         },
     )
-    bench.split.save(folder / "split.json")

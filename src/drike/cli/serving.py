@@ -101,7 +101,7 @@ def open_served(name: str, template: Literal["plain", "chat"], terms: Terms) -> 
 
 @contextmanager
 def metered(model: LanguageModel, part: str, folder: Path | None = None) -> Iterator[None]:
-    """Say at the end, however it comes, what was used since the model was opened, and keep it in the run's folder."""
+    """Say at the end, however it comes, what was used since the model was opened; add it up in the run's folder."""
     try:
         yield
     finally:
@@ -111,8 +111,12 @@ def metered(model: LanguageModel, part: str, folder: Path | None = None) -> Iter
             if folder is not None:
                 path = folder / "spending.json"
                 known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+                before = known.get(part, {})  # of a run that was stopped
                 told = asdict(spent) | {"money": model.price.of(spent.prompt_tokens, spent.completion_tokens)}
-                write_record(folder, path.name, known | {part: told | {"price": asdict(model.price)}})
+                added = {
+                    name: None if value is None else value + (before.get(name) or 0) for name, value in told.items()
+                }
+                write_record(folder, path.name, known | {part: added | {"price": asdict(model.price)}})
 
 
 def sentence(spent: Spending, price: Price) -> str:

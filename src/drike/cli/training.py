@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,6 +29,7 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
+from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
 from drike.cli.serving import (
     AllowHttp,
     Concurrency,
@@ -66,7 +66,7 @@ from drike.models.spending import Price
 from drike.reinforce import Answered, Switches
 from drike.report import work
 from drike.retriever import FORMS, Retriever
-from drike.runs import RunError, answered, append, episode_record, keep_lines, recorded, settings_of, write_record
+from drike.runs import add_usage, answered, append, episode_record, keep_lines
 
 BUDGETS = ("threshold", "all", "half", *KINDS)
 
@@ -102,6 +102,7 @@ Replicas = Annotated[
 ]
 
 
+@resumable
 def train(
     *,
     data: Data = [TINYFACTS],  # noqa: B006 - typer copies it
@@ -165,17 +166,10 @@ def train(
     max_cost: MaxCost = None,
     tokenizer: Tokenizer = None,
     dry_run: DryRun = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", help="A training that was stopped: go on as it was asked for; no other option counts"),
-    ] = None,
+    resume: Resume = None,
 ) -> None:
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
-    asked_for = {name: value for name, value in locals().items() if name not in ("out", "resume")}
-    if resume is not None and asked_for != (before := settings_of(resume)):
-        if before.keys() != asked_for.keys():
-            raise RunError(f"{resume} was written by another version or another command: train again")
-        return train(**before, resume=resume)
+    options = options_in(locals())
     _one_of("--form", form, FORMS)
     _one_of("--flip", flip, ("offender", "algorithm1"))
     _one_of("--budget", budget, BUDGETS)
@@ -185,7 +179,7 @@ def train(
             f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
         )
     template = template_for(model, template)
-    settings = asked_for | {"template": template}
+    settings = options | {"template": template}
     terms = Terms(
         allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
         Price(price_in, price_out), max_calls, max_cost,
@@ -206,10 +200,10 @@ def train(
     limit, described = limit_to(prompt_tokens, asked), describe_model(model, asked)
     past = take_up(folder, bench, described) if resume else []
     if not resume:
-        record_run(folder, bench, described, settings)
+        record_run(folder, bench, described, settings, options=options)
     retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
     learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
-    with metered(asked, "training", folder):
+    with resumed_by("train", folder), metered(asked, "training", folder):
         run_training(
             folder, bench, asked, retriever, learner,
             epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
@@ -223,12 +217,7 @@ def take_up(folder: Path, bench: Bench, described: Mapping[str, object]) -> list
 
     Raises RunError where data or model are not those it began with.
     """
-    record = recorded(folder)
-    weights = record["model"].get("weights_sha256")
-    if record["data_fingerprint"] != bench.dataset.fingerprint:
-        raise RunError(f"{folder} was trained on other rows: give it the data it began with, or train again")
-    if weights != described.get("weights_sha256"):
-        raise RunError(f"{folder} was trained with other weights of its model: train again")
+    check_same(folder, bench, described)
     path = folder / "episodes.jsonl"
     past = answered(path)
     keep_lines(path, len(past))
@@ -293,22 +282,13 @@ def run_training(
             checkpoint.save(saved, folder / "checkpoint")
         episodes.close()  # it waits for edits that are still being asked about
         if isinstance(model, Measured):
-            show_work(folder, {"training": usage_of(model) - before})
+            draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
     return saved
 
 
 def usage_of(model: LanguageModel) -> Usage:
     """What a model has done so far; nothing where it does not count."""
     return model.usage if isinstance(model, Measured) else Usage()
-
-
-def show_work(folder: Path, usages: Mapping[str, Usage]) -> None:
-    """Draw what the model did for each part of a run, and keep it in the run's folder."""
-    draw(work(usages))
-    path = folder / "usage.json"
-    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    told = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in usages.items()}
-    write_record(folder, path.name, known | told)
 
 
 def _copy(retriever: Retriever) -> dict[str, Tensor]:

@@ -60,13 +60,16 @@ def load(
     remember: bool = True,
     name: str | None = None,
     way: Way | None = None,
+    keep: int | None = None,
 ) -> HuggingFaceModel:
     """A model from a folder or a hub name.
 
     device: "cuda", "cpu", "mps"...; None takes the best there is. dtype: of the weights; None is float32 on the CPU and
     as stored elsewhere. template: "plain" hands prompts over as they are, "chat" as one user turn. remember: keep
     scores in memory, so that a request asked again costs nothing. name: what tables call it; None is where it is from.
-    way: of scoring (tree, fork, batch, naive); None takes the fastest that is exact for the model.
+    way: of scoring (tree, fork, batch, naive); None takes the fastest that is exact for the model. keep: bytes of keys
+    and values kept from one call for the next; None is a share of the memory. With remember=False and keep=0 a score
+    depends to its last digit on nothing but its own call.
     Raises ModelError.
     """
     model: Any
@@ -80,7 +83,9 @@ def load(
         model.to(place)
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model") from error
-    return HuggingFaceModel(model, tokenizer, name=name or name_or_path, template=template, remember=remember, way=way)
+    return HuggingFaceModel(
+        model, tokenizer, name=name or name_or_path, template=template, remember=remember, way=way, keep=keep
+    )
 
 
 class HuggingFaceModel:

@@ -118,6 +118,7 @@ def load(
     dtype: torch.dtype | None = None,
     template: Template = "plain",
     remember: bool = True,
+    keep: int | None = None,
     name: str | None = None,
     gpus: float | None = None,
 ) -> Replicas:
@@ -134,7 +135,7 @@ def load(
     share = float(cards > 0 and device != "cpu") if gpus is None else gpus
     _require_room(ray, replicas, {"CPU": 1.0, "GPU": share})
     where = str(Path(name_or_path).resolve()) if Path(name_or_path).is_dir() else name_or_path
-    options = {"device": device, "dtype": dtype, "template": template, "remember": remember}
+    options = {"device": device, "dtype": dtype, "template": template, "remember": remember, "keep": keep}
     actor = ray.remote(num_cpus=1, num_gpus=share)(_Worker)
     actors = [actor.remote() for _ in range(replicas)]
     opening = [one.open.remote(where, options | {"name": name or name_or_path}) for one in actors]

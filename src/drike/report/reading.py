@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
-from drike.models import Usage
 from drike.report.measured import Run, Step
-from drike.runs import RunError, read_outcomes, recorded
+from drike.runs import RunError, read_outcomes, read_usage, recorded
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
@@ -50,11 +49,11 @@ def read_run(folder: Path) -> Run:
     trained = _trained_by(folder, record)
     origin = folder if (folder / "episodes.jsonl").exists() else trained
     methods: dict[str, Any] = {}
-    training, usage = split, _usage(folder)
+    training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
         methods = dict(recorded(trained)["settings"])
         training = Split.load(trained / "split.json")
-        usage = {name: used for name, used in _usage(trained).items() if name == "training"} | usage
+        usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
     told = methods | {name: value for name, value in settings.items() if value is not None or name not in methods}
     run = Run(
         folder=str(folder),
@@ -167,17 +166,6 @@ def _step(told: Mapping[str, Any]) -> Step:
         prompt_tokens=None if tokens is None else int(tokens),
         seconds=float(told["seconds"]),
     )
-
-
-def _usage(folder: Path) -> dict[str, Usage]:
-    """What the model did, where the run kept it. Raises RunError."""
-    path = folder / "usage.json"
-    names = [one.name for one in fields(Usage)]
-    try:
-        told = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return {part: Usage(**{name: used[name] for name in names}) for part, used in told.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise RunError(f"{path} is damaged or of another version: remove it, or run again") from problem
 
 
 def _shown(value: object) -> str:

@@ -1,0 +1,103 @@
+"""Runs that were stopped and go on: `--resume RUN` of `train` and `evaluate`.
+
+A run's folder holds the options it was asked for. It goes on with these, on the same rows, split, weights and trained
+policy, or not at all; what it has done already is not done again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from drike.cli.opening import Bench, UsageError
+from drike.cli.showing import console, errors
+from drike.datasets.splits import Split
+from drike.runs import RunError, options_of, recorded, versions
+
+Resume = Annotated[
+    Path | None, typer.Option("--resume", help="A run that was stopped: go on as it was asked for, to the same end")
+]
+
+# What may be another when a run goes on, as it decides no result; everything else stays as it was asked for.
+_FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
+_OWN = ("out", "resume")  # where a run is, rather than what it is
+
+
+def resumable(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with the options that the run under --resume began with.
+
+    Raises UsageError for an option given beside --resume that could change the result, RunError where the folder is of
+    another command.
+    """
+    signature = inspect.signature(command)
+    known = {name for name in signature.parameters if name not in _OWN}
+
+    @wraps(command)
+    def with_options(context: typer.Context, **given: Any) -> None:
+        folder = given["resume"]
+        if folder is None:
+            return command(**given)
+        named = {name for name in given if _source(context, name) == "COMMANDLINE"} - {"resume"}
+        for name in sorted(named - _FREE):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--resume goes on as the run was asked for: leave --{flag} out, or start a new run")
+        began = options_of(folder)
+        if began.keys() != known:
+            raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
+        return command(**(began | {name: given[name] for name in named}), resume=folder)
+
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    with_options.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {"context": typer.Context} | command.__annotations__
+    return with_options
+
+
+def options_in(given: Mapping[str, object]) -> dict[str, object]:
+    """A command's options, of its `locals()`, as run.json keeps them for `resumable`."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in given.items() if name not in _OWN}
+
+
+def check_same(folder: Path, bench: Bench, described: Mapping[str, object], trained: str | None = None) -> None:
+    """Raise RunError unless rows, split, weights and trained policy are those a run began with.
+
+    Other versions of packages are told and used: what they compute may differ in the last digits.
+    """
+    record = recorded(folder)
+    weights = record["model"].get("weights_sha256")
+    if record["data_fingerprint"] != bench.dataset.fingerprint:
+        raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
+    if Split.load(folder / "split.json") != bench.split:
+        raise RunError(f"{folder} was begun on another split of its rows: start a new run")
+    if weights != described.get("weights_sha256"):
+        raise RunError(f"{folder} was begun with other weights of its model: start a new run")
+    if record.get("trained_sha256") != trained:
+        raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
+    before = record.get("versions")
+    now = versions()
+    other = [name for name in now if isinstance(before, dict) and before.get(name) != now[name]]
+    if other:
+        console.print(f"Note: begun with another version of {', '.join(other)}", style="yellow", markup=False)
+
+
+@contextmanager
+def resumed_by(command: str, folder: Path) -> Iterator[None]:
+    """Say how to go on where what is inside is stopped, be it by an error, a limit or Ctrl-C."""
+    try:
+        yield
+    except BaseException:
+        if (folder / "run.json").exists():
+            errors.print(
+                f"Go on with: drike {command} --resume {folder}", markup=False, highlight=False, soft_wrap=True
+            )
+        raise
+
+
+def _source(context: typer.Context, name: str) -> str:
+    source = context.get_parameter_source(name)
+    return "" if source is None else source.name
