@@ -83,10 +83,21 @@ def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:
         model.score([Request("x", "")])
     with pytest.raises(ModelError, match=r"^replica . of 2 failed with .* without replicas"):
         model.score([Request("x", None)])  # type: ignore[arg-type]
-    ray.kill(model.models[0]._actor)
+    ray.kill(model.models[0]._actor)  # for good
     with pytest.raises(ModelError, match=r"^replica 1 of 2 is gone .* fewer replicas"):
         model.models[0].score(ASKED)
     assert model.models[1].score(ASKED)
+
+
+def test_a_replica_that_dies_is_started_again_and_asked_again() -> None:
+    from drike.models.ray import load
+
+    model = load(WHERE, replicas=1, name="embedded")
+    first = model.score(ASKED)
+    for _ in range(2):
+        ray.kill(model.models[0]._actor, no_restart=False)
+        assert [score.greedy for score in model.score(ASKED)] == [score.greedy for score in first]
+    assert model.usage.calls == 3
 
 
 def test_the_command_line_trains_and_evaluates_with_replicas(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
@@ -25,11 +26,12 @@ from drike.models.replicas import Replicas
 if TYPE_CHECKING:
     import torch
 
-    from drike.models.huggingface import Identity
+    from drike.models.huggingface import HuggingFaceModel, Identity
     from drike.models.tokenise import Template
 
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
 _REACH_SECONDS = 5.0
+_RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
 _PATIENCE = 20.0  # seconds in which actors that were just let go give back what they held
 
 
@@ -41,34 +43,32 @@ class _Refusal:
 
 
 class _Worker:
-    """What runs in an actor: one model, asked one call at a time."""
+    """What runs in an actor: one model, asked one call at a time, opened when it is first asked.
 
-    def open(self, name_or_path: str, options: dict[str, Any]) -> Identity | _Refusal:
-        """Load the model, and say which it is."""
+    So that an actor which Ray has started again, with nothing but these arguments, has its model again.
+    """
+
+    def __init__(self, name_or_path: str, options: dict[str, Any]) -> None:
+        self._name_or_path = name_or_path
+        self._options = options
+        self._model: HuggingFaceModel | None = None
+
+    def ask(self, method: str, *arguments: object) -> tuple[Any, Usage]:
+        """What a method of the model returns, and what the model did for it."""
         from drike.models.huggingface import load as load_here
 
         try:
-            self.model = load_here(name_or_path, **options)
+            self._model = self._model or load_here(self._name_or_path, **self._options)
+            before = self._model.usage
+            return getattr(self._model, method)(*arguments), self._model.usage - before
         except ModelError as error:
-            return _Refusal(str(error))
-        return self.model.describe()
-
-    def ask(self, method: str, *arguments: object) -> Any:
-        """What a method of the model returns."""
-        try:
-            return getattr(self.model, method)(*arguments)
-        except ModelError as error:
-            return _Refusal(str(error))
-
-    def usage(self) -> Usage:
-        """What the model has done so far."""
-        return self.model.usage
+            return _Refusal(str(error)), Usage()
 
 
 class RemoteModel:
     """The model in an actor. It computes one call at a time; a second may wait at its door, so that it never idles.
 
-    Every method raises ModelError if the actor is gone.
+    Every method raises ModelError if the actor is gone for good.
     """
 
     parallel = 2
@@ -78,11 +78,13 @@ class RemoteModel:
         self._actor = actor
         self._identity = identity
         self._who = who
+        self._usage = Usage()
+        self._counting = Lock()
 
     @property
     def usage(self) -> Usage:
-        """What the model has done since it was loaded."""
-        return _received(self._actor.usage.remote(), self._who)  # type: ignore[no-any-return]
+        """What the model has done for this caller."""
+        return self._usage
 
     def forget(self) -> None:
         """Drop what the model remembers."""
@@ -107,7 +109,10 @@ class RemoteModel:
         return self._ask("score", list(requests))  # type: ignore[no-any-return]
 
     def _ask(self, method: str, *arguments: object) -> Any:
-        return _received(self._actor.ask.remote(method, *arguments), self._who)
+        answer, used = _received(self._actor.ask.remote(method, *arguments), self._who)
+        with self._counting:
+            self._usage += used
+        return answer
 
 
 def load(
@@ -136,11 +141,12 @@ def load(
     _require_room(ray, replicas, {"CPU": 1.0, "GPU": share})
     where = str(Path(name_or_path).resolve()) if Path(name_or_path).is_dir() else name_or_path
     options = {"device": device, "dtype": dtype, "template": template, "remember": remember, "keep": keep}
-    actor = ray.remote(num_cpus=1, num_gpus=share)(_Worker)
-    actors = [actor.remote() for _ in range(replicas)]
-    opening = [one.open.remote(where, options | {"name": name or name_or_path}) for one in actors]
+    options["name"] = name or name_or_path
+    actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
+    actors = [actor.remote(where, options) for _ in range(replicas)]
+    opening = [one.ask.remote("describe") for one in actors]
     called = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
-    identities: list[Identity] = [_received(one, who) for one, who in zip(opening, called, strict=True)]
+    identities: list[Identity] = [_received(one, who)[0] for one, who in zip(opening, called, strict=True)]
     if len({(one.config_sha256, one.weights_sha256, one.dtype) for one in identities}) > 1:
         raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
     return Replicas([RemoteModel(*parts) for parts in zip(actors, identities, called, strict=True)])
@@ -195,13 +201,13 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
         time.sleep(0.2)
 
 
-def _received(reference: Any, who: str) -> Any:
+def _received(reference: Any, who: str) -> tuple[Any, Usage]:
     """What an actor returns, or its failure as a ModelError."""
     import ray
     from ray import exceptions
 
     try:
-        answer = ray.get(reference)
+        answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
         raise ModelError(
             f"{who} failed with {type(error.cause).__name__} ({_first_line(error.cause)}): "
@@ -214,7 +220,7 @@ def _received(reference: Any, who: str) -> Any:
         ) from error
     if isinstance(answer, _Refusal):
         raise ModelError(answer.sentence)
-    return answer
+    return answer, used
 
 
 def _first_line(error: BaseException) -> str:
