@@ -284,7 +284,7 @@ REFUSED = {
     "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
     "the same model twice": (["models", "--model", "reader", "--model", "Reader"], "different models", 2),
     "no such study": (["paper", "table99"], "there is no 'table99' in the paper", 2),
-    "no run": (["evaluate", "--run", "no-run"], "give a folder that drike train wrote", 1),
+    "no run": (["evaluate", "--run", "no-run"], "is not a run, as it holds no run.json", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
     "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross", 2),
     "budget": (["train", *SMALL, "--budget", "maze"], "--budget must be threshold or all", 2),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from drike.fitting import TokenLimit
 from drike.models import Counting, LanguageModel
 from drike.models.address import is_served
 from drike.pool import Pool
-from drike.runs import RunError, versions, write_record
+from drike.runs import RunError, settings_of, versions, write_record
 
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
 
@@ -115,23 +114,17 @@ class Past:
 
 def open_past(folder: Path) -> Past:
     """Read a training run's folder. Raises RunError with the remedy if it is not one; CheckpointError, DataError."""
-    try:
-        settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
-        past = {name: settings[name] for name in ("data", "model", "template", "encoder", "seed")}
-        past["zsre_target"] = settings.get("zsre_target", "alt")
-        past["prompt_tokens"] = settings.get("prompt_tokens")
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise RunError(
-            f"{folder} is not a training run ({type(problem).__name__}): give a folder that drike train wrote"
-        ) from problem
-    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int, "zsre_target": str,
-             "prompt_tokens": int | None}  # fmt: skip
-    wrong = [name for name, kind in kinds.items() if not isinstance(past[name], kind)]
-    if wrong or not all(isinstance(source, str) for source in past["data"]):
+    settings = {"zsre_target": "alt", "prompt_tokens": None} | settings_of(folder)
+    kinds = {"zsre_target": str, "prompt_tokens": int | None}
+    wrong = [name for name, kind in kinds.items() if not isinstance(settings[name], kind)]
+    if wrong or not all(isinstance(source, str) for source in settings["data"]):
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
-    past |= {"data": tuple(past["data"]), "split": Split.load(folder / "split.json")}
+    told = {name: settings[name] for name in ("model", "template", "encoder", "seed", *kinds)}
     place = folder / "checkpoint"
-    return Past(**past, trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place))
+    return Past(
+        **told, data=tuple(settings["data"]), split=Split.load(folder / "split.json"),
+        trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place),
+    )  # fmt: skip
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
