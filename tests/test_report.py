@@ -200,6 +200,26 @@ def test_hostile_tables_keep_their_shape_in_latex() -> None:
     assert not re.search(r"\\\\\s*[\[*]", text), "nothing reads as an argument of a line break"
 
 
+def test_numbers_have_a_minus_and_names_a_hyphen() -> None:
+    row = as_latex(Table("x", ("a", "b"), (("DR-IKE-2", "-0.119 [-.25,-.01]"), ("x", "2026-11-20"))), "tab:x")
+    assert r"DR-IKE-2 & $-$0.119 {\scriptsize {[}$-$.25,$-$.01]} \\" in row
+    assert "x & 2026-11-20" in row
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+def test_latex_compiles(demo: Path, tmp_path: Path) -> None:
+    hostile = Table(HOSTILE, ("a", "b"), ((HOSTILE,), (HOSTILE, "-0.500 [.40,.60]"), ("[x", "*y")), (HOSTILE,))
+    (tmp_path / "tables.tex").write_text(latex(document(grouped(read_runs([demo])))) + as_latex(hostile, "x"), "utf-8")
+    packages = r"\usepackage[T1]{fontenc}\usepackage{booktabs}"
+    page = rf"\documentclass{{article}}{packages}\begin{{document}}\input{{tables.tex}}\end{{document}}"
+    (tmp_path / "page.tex").write_text(page, "utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, errors="replace", check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=8))
 def test_data_survives_its_script_element(data: object) -> None:
     text = as_script(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from drike.report.tables import Table
@@ -11,6 +12,8 @@ _SPECIAL = {
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "*": "{*}", "`": r"\textasciigrave{}",
 }  # fmt: skip
+_MINUS = re.compile(r"(?<![\w.)\]-])-(?=[.\d])")
+_NARROW = 6  # columns; a table with more is set smaller, so that it fits a page
 HEAD = "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.\n"
 
 
@@ -29,8 +32,10 @@ def as_latex(table: Table, label: str) -> str:
         (
             r"\begin{table}",
             r"\centering",
+            *([r"\footnotesize"] if width > _NARROW else []),
             rf"\caption{{{escaped(' '.join((_sentence(table.title), *table.notes)))}}}",
             rf"\label{{{label}}}",
+            *([r"\setlength{\tabcolsep}{3pt}"] if width > _NARROW else []),
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             _line(map(escaped, table.header)),
@@ -60,4 +65,10 @@ def _line(cells: Iterable[str]) -> str:
 
 def _small_interval(cell: str) -> str:
     value, bracket, interval = cell.partition(" [")
-    return f"{escaped(value)} {{\\scriptsize {escaped('[' + interval)}}}" if bracket else escaped(cell)
+    shown = [_number(value)] + ([f"{{\\scriptsize {_number('[' + interval)}}}"] if bracket else [])
+    return " ".join(shown)
+
+
+def _number(text: str) -> str:
+    """Text with a minus, not a hyphen, before its numbers."""
+    return _MINUS.sub("$-$", escaped(text))
