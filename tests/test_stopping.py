@@ -51,7 +51,7 @@ def test_a_stopped_training_goes_on_to_the_same_end(tmp_path: Path, capsys: pyte
     (stopped / "checkpoint" / "budget.json").unlink()
     capsys.readouterr()
     assert run("train", "--resume", str(stopped)) == 0
-    assert "Recovered 11 episodes" in capsys.readouterr().out
+    assert "Recovered 11 of 16 episodes" in capsys.readouterr().out
     for name in ("head.safetensors", "budget.json", "retriever.json"):
         assert (stopped / "checkpoint" / name).read_bytes() == (whole / "checkpoint" / name).read_bytes()
     first, second = (
@@ -191,7 +191,7 @@ def test_a_signal_stops_a_run_at_once_and_it_goes_on(
     done = len((stopped / "episodes.jsonl").read_text("utf-8").splitlines())
     assert 0 < done < 200
     assert run("train", "--resume", str(stopped)) == 0
-    assert f"Recovered {done} episodes" in capsys.readouterr().out
+    assert f"Recovered {done} of 200 episodes" in capsys.readouterr().out
     assert run(*options, "--epochs", "5", "--out", str(whole)) == 0
     for name in ("head.safetensors", "budget.json", "retriever.json"):
         assert (stopped / "checkpoint" / name).read_bytes() == (whole / "checkpoint" / name).read_bytes()

@@ -221,7 +221,6 @@ def take_up(folder: Path, bench: Bench, described: Mapping[str, object]) -> list
     path = folder / "episodes.jsonl"
     past = answered(path)
     keep_lines(path, len(past))
-    console.print(f"Recovered {len(past)} episodes", markup=False)
     return past
 
 
@@ -254,6 +253,8 @@ def run_training(
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )
+    if past:
+        console.print(f"Recovered {len(past)} of {epochs * len(cases)} episodes", markup=False)
     warm(bench, cases, [retriever, budget])
     trained_on: dict[str, object] = {
         "model": dict(described), "data": bench.dataset.name, "data_fingerprint": bench.dataset.fingerprint,
