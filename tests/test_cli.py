@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from drike import datasets, tinyfacts
 from drike.budget import Fraction, Threshold
 from drike.checkpoint import load
-from drike.cli import main
+from drike.cli import app, main
 from drike.cli.editing import parse_fact
 from drike.cli.evaluating import make_editor
 from drike.cli.opening import UsageError, open_bench, open_past
@@ -44,6 +46,27 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = run("demo", *SMALL, "--edits", "20", "--test", "10", "--epochs", "2", "--out", str(folder))
     assert code == 0
     return folder
+
+
+def commands() -> dict[str, Any]:
+    """Every command by its name, groups gone through."""
+    found, left = {}, [("drike", typer.main.get_command(app))]
+    while left:
+        name, command = left.pop()
+        found[name] = command
+        left += [(f"{name} {sub}", one) for sub, one in getattr(command, "commands", {}).items()]
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_and_option_says_what_it_is(name: str) -> None:
+    command = commands()[name]
+    assert command.help
+    for option in command.params:
+        assert getattr(option, "help", None), option.name
+        assert not any("--no-no" in text for text in [*option.opts, *option.secondary_opts]), option.opts
+        if type(option.default) is bool:
+            assert not option.secondary_opts or option.name == "own_copy", "a flag has no --no- form"
 
 
 def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:

@@ -20,7 +20,7 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.showing import console
-from drike.cli.training import Out, Seed, run_training
+from drike.cli.training import Encoder, Epochs, Out, Seed, run_training
 from drike.edited import EditedModel
 from drike.edits import Aspect
 from drike.encoder import MINILM
@@ -35,9 +35,9 @@ def demo(
     seed: Seed = 0,
     edits: Annotated[int, typer.Option("--edits", min=1, help="Training edits")] = 300,
     test: Annotated[int, typer.Option("--test", min=1, help="Test edits")] = 100,
-    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
+    epochs: Epochs = 5,
     model: Annotated[str, typer.Option("--model", help="embedded, or reader for a dry run in seconds")] = EMBEDDED,
-    encoder: Annotated[str, typer.Option("--encoder")] = MINILM,
+    encoder: Encoder = MINILM,
 ) -> None:
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     folder = new_run(out, "demo")

@@ -30,7 +30,7 @@ from drike.cli.opening import (
 )
 from drike.cli.serving import template_for
 from drike.cli.showing import console, draw, errors
-from drike.cli.training import Data, Device, Editable, Encoder, Out, Seed, Template, run_training
+from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
 from drike.cli.variants import further_tables
 from drike.encoder import MINILM
 from drike.files import write_text
@@ -56,7 +56,7 @@ def models(
     editable: Editable = None,
     subset: Subset = None,
     zsre_target: ZsreTarget = "alt",
-    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
+    epochs: Epochs = 5,
     seed: Seed = 0,
     encoder: Encoder = MINILM,
     policy_encoder: Annotated[str | None, typer.Option("--policy-encoder", help="As for train")] = None,

@@ -35,7 +35,7 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
     Raises UsageError for an option given beside --resume that could change the result, RunError where the folder is of
     another command.
     """
-    signature = inspect.signature(command)
+    signature = inspect.signature(command, eval_str=True)  # typer reads the annotations themselves
     known = {name for name in signature.parameters if name not in _OWN}
 
     @wraps(command)
@@ -53,8 +53,9 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
         return command(**(began | {name: given[name] for name in named}), resume=folder)
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    with_options.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])  # type: ignore[attr-defined]
-    with_options.__annotations__ = {"context": typer.Context} | command.__annotations__
+    taken = signature.replace(parameters=[first, *signature.parameters.values()])
+    with_options.__signature__ = taken  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: one.annotation for one in taken.parameters.values()}
     return with_options
 
 

@@ -87,6 +87,7 @@ Model = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run; default runs/DATE-COMMAND")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the split, the head's first weights and every draw")]
+Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Times that all training edits are gone through")]
 Editable = Annotated[
     int | None, typer.Option("--editable", help="First rows that may be edited; the rest demonstrates")
 ]
@@ -111,12 +112,12 @@ def train(
     edits: Annotated[
         int | None, typer.Option("--edits", min=1, help="Training edits; default 300, or what there is")
     ] = None,
-    test: Annotated[int | None, typer.Option("--test", help="Edits kept aside for testing; default 100")] = None,
+    test: Annotated[int | None, typer.Option("--test", min=0, help="Edits kept aside for testing; default 100")] = None,
     editable: Editable = None,
     subset: Subset = None,
     zsre_target: ZsreTarget = "alt",
-    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 5,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0)] = 1e-4,
+    epochs: Epochs = 5,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0, help="Of Adam, for the head")] = 1e-4,
     seed: Seed = 0,
     form: Annotated[str, typer.Option("--form", help="The head S_theta: dot or cross")] = FORMS[0],
     encoder: Encoder = MINILM,
