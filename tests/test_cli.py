@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from drike.checkpoint import load
 from drike.cli import app, main
 from drike.cli.editing import parse_fact
 from drike.cli.evaluating import make_editor
-from drike.cli.opening import UsageError, open_bench, open_past
+from drike.cli.opening import UsageError, open_bench, open_data, open_past
 from drike.cli.variants import swept
 from drike.controllers import Controller
 from drike.datasets.splits import Split
@@ -409,3 +410,103 @@ def test_a_limit_needs_a_model_that_counts(tmp_path: Path, capsys: pytest.Captur
     assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
     assert "does not count tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) -> None:
+    """The same rows given as other data, alone and in a file of another order."""
+    folder = tmp_path / "run"
+    assert run("train", *SMALL, "--edits", "200", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
+    rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
+    shuffled = tmp_path / "shuffled.json"
+    shuffled.write_text(json.dumps([row | {"case_id": row["case_id"] + 7} for row in reversed(rows)]), "utf-8")
+    dataset = datasets.load(tinyfacts.rows_path())
+    facts = {case.case_id: (case.edit.query, case.edit.target_new) for case in dataset.cases}
+    learned = {facts[case_id] for case_id in Split.load(folder / "split.json").train}
+    for i, data in enumerate((["tinyfacts"], [str(shuffled)])):
+        out = tmp_path / str(i)
+        asked = ["--data", *data, "--editors", "unedited", "--test", "40", "--editable", "459", "--seed", "5"]
+        assert run("evaluate", "--run", str(folder), *asked, "--out", str(out)) == 0
+        outcomes = read_outcomes(out / "outcomes" / "unedited.jsonl")
+        cases = {case.case_id: case for case in datasets.load(*(data if i else [tinyfacts.rows_path()])).cases}
+        asked_about = {cases[one.case_id].edit for one in outcomes}
+        assert len(asked_about) == 40
+        assert not learned & {(edit.query, edit.target_new) for edit in asked_about}
+
+
+def test_a_policy_of_a_stopped_training_is_used_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert run("train", *SMALL, "--edits", "4", "--test", "2", "--epochs", "1", "--out", str(folder)) == 0
+    asked = ["evaluate", "--run", str(folder), "--editors", "dr-ike"]
+    assert run(*asked, "--out", str(tmp_path / "e")) == 0
+    assert "was stopped after" not in capsys.readouterr().out
+    record = json.loads((folder / "run.json").read_text("utf-8"))
+    record["settings"]["epochs"] = 3
+    record.pop("sha256", None)
+    (folder / "run.json").write_text(json.dumps(record), "utf-8")
+    assert run(*asked, "--out", str(tmp_path / "f")) == 0
+    assert "was stopped after 4 of 12 episodes" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_that_recorded_nothing_is_begun_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "2", "--out", str(folder)]
+    assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--deadline", "2") == 1
+    assert "Go on with" not in capsys.readouterr().err
+    assert (folder / "run.json").exists()
+    assert run(*asked, "--model", "reader") == 0
+    assert run(*asked, "--model", "reader") == 1
+    assert "already holds a run" in " ".join(capsys.readouterr().err.split())
+
+
+def test_prompts_that_no_pruning_shortens_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["evaluate", "--encoder", "hashing", "--editors", "ike", "--test", "2", "--prompt-tokens"]
+    assert run(*asked, "10", "--out", str(tmp_path / "a")) == 0
+    assert "are longer than 10 tokens" in " ".join(capsys.readouterr().out.split())
+    assert run(*asked, "1000", "--out", str(tmp_path / "b")) == 0
+    assert "are longer than" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("embeded", "did you mean embedded?"),
+        ("openay:gpt", "SERVICE:MODEL"),
+        ("m@http://127.0.0.1:9/v1", "SERVICE:MODEL"),
+        ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),
+    ],
+)
+def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
+    name: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
+    assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
+
+
+def test_a_fact_is_written_with_any_arrow_and_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for arrow in ("->", "=>", "\N{RIGHTWARDS ARROW}"):
+        edit = parse_fact(f"The capital of Peru is {arrow} Oslo", [])
+        assert (edit.query, edit.target_new) == ("The capital of Peru is", "Oslo")
+    facts = ["--fact", "The capital of Peru is -> Oslo", "--fact", "The capital of Peru is -> Rome"]
+    assert run("edit", *SMALL, *facts) == 2
+    assert "two new objects" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_a_models_folder_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["evaluate", "--encoder", "hashing", "--editors", "unedited", "--test", "1", "--model", str(tmp_path)]
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        assert run(*asked, "--out", str(tmp_path / "out")) == 1
+        assert f"holds no {name}" in " ".join(capsys.readouterr().err.split())
+        (tmp_path / name).write_bytes((tinyfacts.model_path() / name).read_bytes())
+    assert run(*asked, "--out", str(tmp_path / "out")) == 0
+
+
+def test_rows_of_tinyfacts_can_stand_beside_a_file(tmp_path: Path) -> None:
+    row = json.loads(tinyfacts.rows_path().read_text("utf-8"))[0]
+    more = tmp_path / "more.json"
+    more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
+    assert len(open_data(["tinyfacts", str(more)]).cases) == len(open_data(["tinyfacts"]).cases) + 1

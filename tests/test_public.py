@@ -1,6 +1,16 @@
+import re
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 import drike
+from drike import tinyfacts
+from drike.models import ModelError, Question, judge
+from drike.prompts import bare
+
+README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
 
 def test_every_public_name_is_there_and_has_a_home() -> None:
@@ -12,10 +22,42 @@ def test_every_public_name_is_there_and_has_a_home() -> None:
 
 
 def test_the_readme_calls_only_public_names() -> None:
-    import re
-    from pathlib import Path
-
-    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
-    called = set(re.findall(r"\bdrike\.([A-Za-z_]+)\(", readme))
+    called = set(re.findall(r"\bdrike\.([A-Za-z_]+)\(", README))
     assert called, "the README shows the Python API"
     assert called <= set(drike.__all__)
+
+
+def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    """On the embedded model and few edits; otherwise word for word."""
+    program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    replaced = {
+        '"path/or/name"': repr(str(tinyfacts.model_path())),
+        '"counterfact.json"': repr(str(tinyfacts.rows_path())),
+        "draw_split(data)": "draw_split(data, editable=459, train=3, test=2)",
+        "parts.train, pool, retriever": "parts.train, pool, retriever, epochs=1",
+    }
+    for old, new in replaced.items():
+        assert program.count(old) == 1
+        program = program.replace(old, new)
+    names: dict[str, Any] = {"my_program": lambda prompt: " Oslo\n"}
+    exec(compile(program, "README.md", "exec"), names)
+    assert "esr=Estimate" in capsys.readouterr().out
+    exec(compile(own, "README.md", "exec"), names)
+    assert names["edited"].ask("Which city governs Peru? It is")
+    mine = drike.EditedModel(names["Mine"](), drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo"))
+    assert mine.ask("The capital of Peru is") == "Oslo"
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [(["Oslo"], "mine.generate returned a str: return drike.Completions"), ([], "returned 0 answers to 1 prompts")],
+)
+def test_a_model_that_returns_something_else_is_told_what_to_return(answers: list[Any], expected: str) -> None:
+    class Mine:
+        name = "mine"
+
+        def generate(self, prompts: Any, max_tokens: int = 16, stop: str | None = None) -> list[Any]:
+            return answers
+
+    with pytest.raises(ModelError, match=expected):
+        judge(Mine(), [Question(bare("The capital of Peru is"), "Oslo")])

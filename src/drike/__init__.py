@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from drike.edits import Aspect, Edit, EditCase, Probe
     from drike.encoder import load_encoder
     from drike.metrics import Outcome, Summary, paired_difference, summarise
-    from drike.models import LanguageModel, ScoringModel
+    from drike.models import Completion, LanguageModel, Request, Score, ScoringModel
     from drike.models.cached import cached as cached_model
     from drike.models.huggingface import load as load_model
     from drike.models.openai import connect as connect_model
@@ -53,7 +53,7 @@ _HOMES = {
     "drike.edits": ("Aspect", "Edit", "EditCase", "Probe"),
     "drike.encoder": ("load_encoder",),
     "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
-    "drike.models": ("LanguageModel", "ScoringModel"),
+    "drike.models": ("Completion", "LanguageModel", "Request", "Score", "ScoringModel"),
     "drike.models.cached": ("cached_model",),
     "drike.models.huggingface": ("load_model",),
     "drike.models.openai": ("connect_model",),
@@ -81,6 +81,7 @@ __all__ = [
     "BayesianReader",
     "CaseStudy",
     "Checkpoint",
+    "Completion",
     "Controller",
     "Demonstration",
     "Edit",
@@ -96,8 +97,10 @@ __all__ = [
     "Outcome",
     "Pool",
     "Probe",
+    "Request",
     "Retriever",
     "Role",
+    "Score",
     "ScoringModel",
     "ScriptedModel",
     "ScriptedWriter",

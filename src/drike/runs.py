@@ -155,6 +155,12 @@ def options_of(folder: Path) -> dict[str, Any]:
     return options
 
 
+def has_begun(folder: Path) -> bool:
+    """Whether a run is in the folder that recorded anything."""
+    records = ("episodes.jsonl", "outcomes/*.jsonl", "summary.json", "*/episodes.jsonl")  # the last: of several models
+    return (folder / "run.json").exists() and any(any(folder.glob(record)) for record in records)
+
+
 def recovered(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:
     """An editor's outcomes of the first of `cases`, as a stopped evaluation left them, its file cut to whole cases.
 

@@ -14,6 +14,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
 
 # Before torch is loaded: its threads shall sleep while they wait. On a machine that is busy with other work, threads
 # that spin make a small model many times slower.
@@ -40,11 +42,27 @@ SPENT, STOPPED, TERMINATED = 3, 130, 143
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 app = typer.Typer(
-    help="In-context knowledge editing for language models whose weights you cannot touch.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"drike {version('drike')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end")
+    ] = False,
+) -> None:
+    """In-context knowledge editing for language models whose weights you cannot touch."""
+
+
 app.command("demo")(demo.demo)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)

@@ -61,7 +61,7 @@ def _versions() -> Iterator[Finding]:
         "ok",
         torch.cuda.get_device_name() if torch.cuda.is_available() else f"none; {torch.get_num_threads()} CPU threads",
     )
-    yield "extra offline", *(("ok", "installed") if _installed() else ("absent", "pip install 'drike[offline]'"))
+    yield "extra offline", *(("ok", "installed") if _installed() else ("absent", "pip install -e '.[offline]'"))
 
 
 def _installed() -> bool:

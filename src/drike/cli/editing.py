@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +50,7 @@ from drike.models.spending import Price
 from drike.report import Table
 
 _ARROW = "->"
+_ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
 _NOTHING = "(nothing)"
 
 
@@ -115,6 +118,9 @@ def edit(
     chosen = make_editor(by, bench.pool, asked, past.trained if past else None, limit)
     edits = [parse_fact(text, bench.dataset.cases) for text in fact]
     edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
+    twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]
+    if twice:
+        raise UsageError(f"{twice[0]!r} is given two new objects: give one --fact for it")
     try:
         edited = EditedModel(asked, chosen, edits, gate=gate)
     except ValueError as problem:
@@ -146,7 +152,7 @@ def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
 
     Raises UsageError if there is no query or no object.
     """
-    query, arrow, target = (part.strip() for part in text.replace("\N{RIGHTWARDS ARROW}", _ARROW).partition(_ARROW))
+    query, arrow, target = (part.strip() for part in _ARROWS.sub(_ARROW, text).partition(_ARROW))
     if not arrow:
         query, _, target = query.rstrip(".").rpartition(" ")
     target = target.rstrip(".") if target.count(".") == 1 else target

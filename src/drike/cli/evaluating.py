@@ -26,6 +26,7 @@ from drike.cli.opening import (
     open_model,
     open_past,
     record_run,
+    trained_facts,
 )
 from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
 from drike.cli.serving import (
@@ -168,6 +169,7 @@ def evaluate(
     bench = open_bench(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
+        leave_out=trained_facts(past) if past and split is None else (),
     )  # fmt: skip
     counted = counting_model(name, template, terms, tokenizer) if dry_run else None
     asked = counted or open_model(
@@ -191,8 +193,22 @@ def evaluate(
     else:
         record_run(folder, bench, described, settings | {"editors": names}, options=options, trained=policy)
     with resumed_by("evaluate", folder), metered(asked, "evaluation", folder):
-        run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
+        outcomes = run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
+    if limit is not None:
+        tell_of_long(outcomes, limit)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
+
+
+def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -> None:
+    """Say which editors asked with prompts that no pruning brings under the limit."""
+    for name, of_editor in outcomes.items():
+        over = sum((one.prompt_tokens or 0) > limit.tokens for one in of_editor)
+        if over:
+            console.print(
+                f"Note: {over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, with all "
+                "retains pruned that can be",
+                style="yellow", markup=False,
+            )  # fmt: skip
 
 
 def tested(split: Split, test: int | None) -> Split:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,14 +19,17 @@ from drike.cli.serving import Terms, open_served, template_for
 from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
+from drike.edits import EditCase
 from drike.encoder import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.fitting import TokenLimit
 from drike.models import Counting, LanguageModel
-from drike.models.address import is_served
+from drike.models.address import SERVICES, is_served
 from drike.pool import Pool
-from drike.runs import RunError, settings_of, versions, write_record
+from drike.runs import RunError, has_begun, settings_of, versions, write_record
 
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
+
+Fact = tuple[str, str]
 
 PromptTokens = Annotated[
     int | None,
@@ -62,7 +66,8 @@ def open_data(sources: Sequence[str], target: str = "alt") -> Dataset:
         raise UsageError(f"--zsre-target must be alt or answers, not {target}")
     if list(sources) == [TINYFACTS]:
         return datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    return datasets.load(*sources, target=target)  # type: ignore[arg-type]
+    paths = [tinyfacts.rows_path() if source == TINYFACTS else source for source in sources]
+    return datasets.load(*paths, target=target)  # type: ignore[arg-type]
 
 
 def open_bench(
@@ -76,11 +81,13 @@ def open_bench(
     editable: int | None = None,
     subset: str | None = None,
     target: str = "alt",
+    leave_out: Collection[Fact] = (),
 ) -> Bench:
     """Load, split and embed; `seed` draws the split and deals the roles.
 
-    Sizes that are None are the paper's, or what there is. A given `split` is kept. Raises UsageError for a subset that
-    does not exist, DataError if the split was drawn from other rows.
+    Sizes that are None are the paper's, or what there is. A given `split` is kept. leave_out: facts that are not to be
+    edited, as they were trained on. Raises UsageError for a subset that does not exist, DataError if the split was
+    drawn from other rows.
     """
     if subset is not None and subset not in SUBSETS:
         raise UsageError(f"--subset must be {' or '.join(SUBSETS)}, not {subset}")
@@ -88,12 +95,22 @@ def open_bench(
     if split is None:
         if editable is None and list(sources) == [TINYFACTS]:
             editable = tinyfacts.EDITABLE
+        chosen = SUBSETS[subset] if subset else None
+
+        def fresh(case: EditCase) -> bool:
+            return fact_of(case) not in leave_out and (chosen is None or chosen(case))
+
         split = splits.draw(
             dataset, editable=editable, train=train, test=test, seed=seed,
-            subset=SUBSETS[subset] if subset else None, name=subset or "default",
+            subset=fresh if leave_out else chosen, name=subset or "default",
         )  # fmt: skip
     parts = splits.parts(split, dataset)
     return Bench(dataset, split, parts, Pool(parts.demonstrations, open_encoder(encoder), seed=seed))
+
+
+def fact_of(case: EditCase) -> Fact:
+    """What tells an edit in whatever file it stands: its query and its new object."""
+    return case.edit.query, case.edit.target_new
 
 
 @dataclass(frozen=True)
@@ -121,10 +138,23 @@ def open_past(folder: Path) -> Past:
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
     told = {name: settings[name] for name in ("model", "template", "encoder", "seed", *kinds)}
     place = folder / "checkpoint"
-    return Past(
+    past = Past(
         **told, data=tuple(settings["data"]), split=Split.load(folder / "split.json"),
         trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place),
     )  # fmt: skip
+    done, epochs = past.trained.trained_on.get("episodes"), settings.get("epochs")
+    if isinstance(done, int) and isinstance(epochs, int) and done < (asked := epochs * len(past.split.train)):
+        showing.console.print(
+            f"Note: {folder} was stopped after {done} of {asked} episodes; drike train --resume {folder} ends it",
+            style="yellow", markup=False,
+        )  # fmt: skip
+    return past
+
+
+def trained_facts(past: Past) -> frozenset[Fact]:
+    """The facts that a run trained on. Raises DataError where its data are not to be had any more."""
+    dataset = open_data(past.data, past.zsre_target)
+    return frozenset(map(fact_of, splits.parts(past.split, dataset).train))
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
@@ -176,6 +206,7 @@ def open_model(
         if replicas > 1:
             raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
         return open_served(name, template, terms or Terms())  # type: ignore[arg-type]
+    _refuse_slips(name)
     where = str(tinyfacts.model_path()) if name == EMBEDDED else name
     options: dict[str, Any] = {"template": template, "device": device, "name": name, "remember": remember}
     options["keep"] = None if remember else 0
@@ -186,6 +217,20 @@ def open_model(
     from drike.models.huggingface import load
 
     return load(where, **options)
+
+
+def _refuse_slips(name: str) -> None:
+    """Raise UsageError for a name that is nearly a built-in model's, or nearly an address, rather than ask the hub."""
+    if name == EMBEDDED or Path(name).exists():
+        return
+    if ":" in name:
+        raise UsageError(
+            f"{name} is no folder: a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
+            f"with SERVICE one of {', '.join(SERVICES)}"
+        )
+    near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
+    if near:
+        raise UsageError(f"there is no model {name!r}: did you mean {near[0]}?")
 
 
 def limit_to(tokens: int | None, model: LanguageModel) -> TokenLimit | None:
@@ -207,11 +252,11 @@ def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
 def new_run(out: Path | None, command: str) -> Path:
     """Where a run will be kept: `out`, or runs/<date>-<command>; made when first written to.
 
-    Raises RunError if it already holds a run.
+    Raises RunError if it already holds a run; one that recorded nothing is begun again.
     """
     folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
-    if (folder / "run.json").exists():
-        raise RunError(f"{folder} already holds a run: choose another --out or remove it")
+    if has_begun(folder):
+        raise RunError(f"{folder} already holds a run: choose another --out, go on with it by --resume, or remove it")
     return folder
 
 

@@ -18,7 +18,7 @@ import typer
 from drike.cli.opening import Bench, UsageError
 from drike.cli.showing import console, errors
 from drike.datasets.splits import Split
-from drike.runs import RunError, options_of, recorded, versions
+from drike.runs import RunError, has_begun, options_of, recorded, versions
 
 Resume = Annotated[
     Path | None, typer.Option("--resume", help="A run that was stopped: go on as it was asked for, to the same end")
@@ -88,11 +88,14 @@ def check_same(folder: Path, bench: Bench, described: Mapping[str, object], trai
 
 @contextmanager
 def resumed_by(command: str, folder: Path) -> Iterator[None]:
-    """Say how to go on where what is inside is stopped, be it by an error, a limit or Ctrl-C."""
+    """Say how to go on where what is inside is stopped, be it by an error, a limit or Ctrl-C.
+
+    A run that recorded nothing has nothing to go on with, and may need other options than it was given.
+    """
     try:
         yield
     except BaseException:
-        if (folder / "run.json").exists():
+        if has_begun(folder):
             errors.print(
                 f"Go on with: drike {command} --resume {folder}", markup=False, highlight=False, soft_wrap=True
             )

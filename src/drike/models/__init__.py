@@ -15,10 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from drike.answers import ends_answer, ends_word, equals, matches
 from drike.prompts import Prompt
+
+Answer = TypeVar("Answer")
 
 MAX_ANSWER_TOKENS = 16
 MAX_REASONING_TOKENS = 128
@@ -246,7 +248,7 @@ def _score(model: ScoringModel, questions: Sequence[Question]) -> list[tuple[Sco
         requests.append(Request(text, f" {question.target}"))
         if question.distractor is not None:
             requests.append(Request(text, f" {question.distractor}"))
-    scores = iter(model.score(requests))
+    scores = iter(_given(model, "score", model.score(requests), Score, len(requests)))
     return [(next(scores), next(scores) if question.distractor is not None else None) for question in questions]
 
 
@@ -264,9 +266,22 @@ def complete(
         if not which:
             continue
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
-        for i, completion in zip(which, model.generate([prompts[i].text for i in which], limit, stop), strict=True):
+        written = model.generate([prompts[i].text for i in which], limit, stop)
+        for i, completion in zip(which, _given(model, "generate", written, Completion, len(which)), strict=True):
             texts[i] = (_after_cue(completion.text, prompts[i].cue), completion.prompt_tokens)
     return [texts[i] for i in range(len(prompts))]
+
+
+def _given(model: LanguageModel, method: str, answers: list[Answer], kind: type[Answer], count: int) -> list[Answer]:
+    """What a model returned, if it is what it should be. Raises ModelError."""
+    wrong = next((answer for answer in answers if not isinstance(answer, kind)), None)
+    if wrong is not None:
+        raise ModelError(f"{model.name}.{method} returned a {type(wrong).__name__}: return drike.{kind.__name__}s")
+    if len(answers) != count:
+        raise ModelError(
+            f"{model.name}.{method} returned {len(answers)} answers to {count} prompts: return one for each"
+        )
+    return answers
 
 
 def cut(text: str, stop: str | None) -> str:

@@ -39,7 +39,7 @@ class Address:
 def is_served(name: str) -> bool:
     """Whether a model's name is that of one behind an API."""
     service, colon, _ = name.partition(":")
-    return bool(colon) and service in SERVICES
+    return bool(colon) and service.casefold() in SERVICES
 
 
 def is_loopback(host: str | None) -> bool:
@@ -56,11 +56,14 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     allow_http: let prompts and key go over the network unencrypted. On this machine they may anyway.
     """
     service, _, rest = name.partition(":")
+    service = service.casefold()
     if service not in SERVICES:
         raise ModelError(f"{service!r} is no service: choose of {', '.join(SERVICES)}")
     home, variable = SERVICES[service]
     model, at, where = rest.rpartition("@http")
     model, where = (model, f"http{where}") if at else (rest, home)
+    if "://" in model:
+        raise ModelError(f"{name!r} has no address of a server: write {service}:MODEL@https://host/v1")
     try:
         url = urlsplit(where)
         own = _origin(url) == _origin(urlsplit(home))

@@ -93,6 +93,12 @@ def _ask_hub(name: str) -> None:
 
 
 def _refusal(name_or_path: str, error: Exception) -> ModelError:
+    lacking = _lacks(Path(name_or_path))
+    if lacking is not None:
+        return ModelError(
+            f"{name_or_path} holds no {lacking}: give a folder with config.json, tokenizer.json and model.safetensors, "
+            "as save_pretrained writes it"
+        )
     text = str(error)
     first = next(iter(text.splitlines()), type(error).__name__)
     if "trust_remote_code" in text:
@@ -105,6 +111,17 @@ def _refusal(name_or_path: str, error: Exception) -> ModelError:
             "convert it with save_pretrained, or choose another model"
         )
     return ModelError(f"{name_or_path} cannot be opened: {first}")
+
+
+def _lacks(folder: Path) -> str | None:
+    """The first thing a folder lacks to be a model; None if it has all, or is no folder."""
+    kinds = {
+        "config.json": ("config.json",),
+        "tokenizer.json": ("tokenizer*", "vocab.*", "*.model"),
+        "model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth"),  # pickled ones have a refusal of their own
+    }
+    missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
+    return next(missing, None) if folder.is_dir() else None
 
 
 def _is_causal(model: PreTrainedModel) -> bool:

@@ -158,7 +158,7 @@ def _connect() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ModelError("replicas are Ray actors, and Ray is not installed: pip install 'drike[ray]'") from error
+        raise ModelError("replicas are Ray actors, and Ray is not installed: pip install -e '.[ray]'") from error
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "local")
         own: dict[str, Any] = {"object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
