@@ -1,9 +1,10 @@
 """A model whose answers are kept on disk, so that no prompt is ever paid for twice: not in a call, a run, or the next.
 
 An SQLite table of JSON, keyed by the SHA-256 of model, settings and prompt (and continuation): prompts themselves are
-not in it. Answers are written as they arrive, each in a short transaction, so that a failure or Ctrl-C loses none and
-several processes can share the file. A row that cannot be read is a miss. Where the file cannot be written (a full
-disk, no rights) the run goes on with a warning, and with its answers in memory.
+not in it. Answers are written as they arrive, in short transactions, so that a failure or Ctrl-C loses none and several
+processes can share the file. Several threads may ask at once: where one is asking for an answer, the others wait for
+it, and ask themselves if it fails. A row that cannot be read is a miss. Where the file cannot be written (a full disk,
+no rights) the run goes on with a warning, and with its answers in memory.
 
 The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
 """
@@ -14,10 +15,11 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,8 +34,10 @@ from drike.models import (
     Request,
     Score,
     ScoringModel,
+    calls_at_once,
 )
 from drike.models.spending import Paid, Price, Spending
+from drike.parallel import ATTENTION, StoppedError, current_lot
 
 T = TypeVar("T", Completion, Score)
 
@@ -67,50 +71,94 @@ class Contents:
 
 
 class Answers:
-    """Answers by key, on disk and in memory; only `get` and `put`. Not safe to share between threads."""
+    """Answers by key, on disk and in memory, and who is asking for which; threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._memory: dict[str, str] = {}
         self._unsaved: dict[str, str] = {}
+        self._asking: dict[str, object] = {}  # by whom: a token of each `asking`
+        self._changed = threading.Condition()  # guards the three above, and tells when a key is no longer asked for
+        self._writing = threading.Lock()  # guards the file and what follows
         self._failed = 0.0
         self._warned = False
         self._file: sqlite3.Connection | None = None
 
-    def get(self, key: str) -> str | None:
-        """An answer, or None."""
-        if key in self._memory:
-            return self._memory[key]
+    def get(self, keys: Collection[str]) -> dict[str, str]:
+        """The answers there are."""
+        found = {key: self._memory[key] for key in keys if key in self._memory}
         try:
-            row = self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+            with self._writing:
+                for key in keys:
+                    if key not in found:
+                        row = self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+                        if row is not None and isinstance(row[0], str):
+                            found[key] = row[0]
         except (sqlite3.Error, OSError) as problem:
             self._warn(problem)
-            return None
-        return row[0] if row is not None and isinstance(row[0], str) else None
+        return found
 
     def put(self, key: str, answer: str) -> None:
-        """Keep an answer, with those that could not be written before."""
-        self._memory[key] = self._unsaved[key] = answer
+        """Keep an answer, with those that could not be written before, or that other threads bring meanwhile."""
+        with self._changed:
+            self._memory[key] = self._unsaved[key] = answer
+            self._asking.pop(key, None)
+            self._changed.notify_all()
+        with self._writing:
+            if key in self._unsaved:  # else another thread has written it with its own
+                self._save()
+
+    @contextmanager
+    def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
+        """Those of `keys` that nobody else asks for; until this ends, or they are put, everyone else waits for them."""
+        token = object()
+        try:
+            with self._changed:
+                ours = [key for key in keys if key not in self._asking]
+                self._asking.update(dict.fromkeys(ours, token))
+            yield ours
+        finally:
+            with self._changed:
+                for key in keys:
+                    if self._asking.get(key) is token:
+                        del self._asking[key]
+                self._changed.notify_all()
+
+    def wait_for(self, keys: Collection[str]) -> None:
+        """Until nobody asks for any of `keys`. Raises StoppedError where the caller's lot is abandoned before."""
+        lot = current_lot()
+        with self._changed:
+            while not self._changed.wait_for(lambda: self._asking.keys().isdisjoint(keys), ATTENTION):
+                if lot.abandoned:
+                    raise StoppedError
+
+    def close(self) -> None:
+        """Try once more to write what could not be written, and let go of the file."""
+        with self._writing:
+            self._failed = 0.0
+            if self._unsaved:
+                self._save()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def _save(self) -> None:
+        """Write what is not yet written, unless that has failed a moment ago."""
         if self._failed and time.monotonic() - self._failed < _PATIENCE:
             return
+        with self._changed:
+            unsaved = dict(self._unsaved)
         try:
             with self._open() as file:  # one short transaction; none is open while a model is asked
-                file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(self._unsaved.items()))
+                file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(unsaved.items()))
         except (sqlite3.Error, OSError) as problem:
             self._failed = time.monotonic()
             self._warn(problem)
         else:
             self._failed = 0.0
-            self._unsaved.clear()
-
-    def close(self) -> None:
-        """Try once more to write what could not be written, and let go of the file."""
-        self._failed = 0.0
-        if self._unsaved:
-            self.put(*next(iter(self._unsaved.items())))
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+            with self._changed:
+                for key in unsaved:
+                    self._unsaved.pop(key, None)
 
     def _open(self) -> sqlite3.Connection:
         if self._file is None:
@@ -132,16 +180,20 @@ class CachedWriter:
     """A `LanguageModel` whose completions are kept. `store` holds them; `inner` is asked for the others."""
 
     def __init__(self, inner: LanguageModel, identity: str, store: Answers) -> None:
-        self.name = inner.name
+        self.name, self.parallel = inner.name, calls_at_once(inner)
         self.inner = inner
         self.store = store
-        self.remembered = 0
-        self._identity = identity
+        self._kept = _Kept(inner, identity, store)
+
+    @property
+    def remembered(self) -> int:
+        """Prompts for which the inner model did not have to be asked."""
+        return self._kept.remembered
 
     @property
     def spending(self) -> Spending:
         """What the inner model was paid, and how many prompts it was spared."""
-        return _spending(self.inner, self.remembered)
+        return self._kept.spending
 
     @property
     def price(self) -> Price:
@@ -152,25 +204,28 @@ class CachedWriter:
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """As the inner model, which is asked only for what was never answered, and once for each prompt."""
-        found, spared = _completions(self.inner, self._identity, self.store, (prompts, max_tokens, stop))
-        self.remembered += spared
-        return found
+        return self._kept.completions(prompts, max_tokens, stop)
 
 
 class CachedModel:
     """A `ScoringModel` whose completions and scores are kept."""
 
     def __init__(self, inner: ScoringModel, identity: str, store: Answers) -> None:
-        self.name = inner.name
+        self.name, self.parallel = inner.name, calls_at_once(inner)
         self.inner = inner
         self.store = store
-        self.remembered = 0
+        self._kept = _Kept(inner, identity, store)
         self._identity = identity
+
+    @property
+    def remembered(self) -> int:
+        """Prompts and requests for which the inner model did not have to be asked."""
+        return self._kept.remembered
 
     @property
     def spending(self) -> Spending:
         """What the inner model was paid, and how many prompts it was spared."""
-        return _spending(self.inner, self.remembered)
+        return self._kept.spending
 
     @property
     def price(self) -> Price:
@@ -181,9 +236,7 @@ class CachedModel:
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """As the inner model, which is asked only for what was never answered, and once for each prompt."""
-        found, spared = _completions(self.inner, self._identity, self.store, (prompts, max_tokens, stop))
-        self.remembered += spared
-        return found
+        return self._kept.completions(prompts, max_tokens, stop)
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """The same for scores."""
@@ -195,51 +248,65 @@ class CachedModel:
                 return self.inner.scores(wanted)
             return iter(enumerate(self.inner.score(wanted)))
 
-        found, spared = _recall(self.store, keys, ask, _read_score)
-        self.remembered += spared
-        return found
+        return self._kept.recall(keys, ask, _read_score)
 
 
-def _completions(
-    inner: LanguageModel, identity: str, store: Answers, asked: tuple[Sequence[str], int, str | None]
-) -> tuple[list[Completion], int]:
-    prompts, max_tokens, stop = asked
-    keys = [_key(identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
+class _Kept:
+    """What both kinds of cached model are made of: a model, and what it has answered."""
 
-    def ask(missing: Sequence[int]) -> Iterator[tuple[int, Completion]]:
-        wanted = [prompts[i] for i in missing]
-        if isinstance(inner, Arriving):
-            return inner.completions(wanted, max_tokens, stop)
-        return iter(enumerate(inner.generate(wanted, max_tokens, stop)))
+    def __init__(self, inner: LanguageModel, identity: str, store: Answers) -> None:
+        self.remembered = 0
+        self._counting = threading.Lock()
+        self._inner, self._identity, self._store = inner, identity, store
 
-    return _recall(store, keys, ask, _read_completion)
+    @property
+    def spending(self) -> Spending:
+        spending = self._inner.spending if isinstance(self._inner, Paid) else Spending()
+        return replace(spending, remembered=self.remembered)
+
+    def completions(self, prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[Completion]:
+        keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
+
+        def ask(missing: Sequence[int]) -> Iterator[tuple[int, Completion]]:
+            wanted = [prompts[i] for i in missing]
+            if isinstance(self._inner, Arriving):
+                return self._inner.completions(wanted, max_tokens, stop)
+            return iter(enumerate(self._inner.generate(wanted, max_tokens, stop)))
+
+        return self.recall(keys, ask, _read_completion)
+
+    def recall(
+        self,
+        keys: Sequence[str],
+        ask: Callable[[Sequence[int]], Iterator[tuple[int, T]]],
+        read: Callable[[Mapping[str, Any]], T],
+    ) -> list[T]:
+        """What every key stands for; what has to be asked is kept as it arrives.
+
+        What another thread is asking for is waited for after one's own questions, so that no two wait for each other.
+        """
+        known: dict[str, T] = {}
+        spared = len(keys)
+        while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
+            with self._store.asking(unknown) as ours:
+                rows = self._store.get(ours)
+                known |= {key: answer for key in rows if (answer := _parsed(rows[key], read)) is not None}
+                missing = [keys.index(key) for key in ours if key not in known]
+                spared -= len(missing)
+                for j, answer in ask(missing) if missing else ():
+                    key = keys[missing[j]]
+                    known[key] = answer
+                    self._store.put(key, json.dumps(asdict(answer)))
+            self._store.wait_for([key for key in unknown if key not in known])
+        with self._counting:
+            self.remembered += spared
+        return [known[key] for key in keys]
 
 
-def _recall(
-    store: Answers,
-    keys: Sequence[str],
-    ask: Callable[[Sequence[int]], Iterator[tuple[int, T]]],
-    read: Callable[[Mapping[str, Any]], T],
-) -> tuple[list[T], int]:
-    """What every key stands for, and how many did not have to be asked; what is asked is kept as it arrives."""
-    known: dict[str, T] = {}
-    for key in dict.fromkeys(keys):
-        answer = _parsed(store.get(key), read)
-        if answer is not None:
-            known[key] = answer
-    missing = [i for i, key in enumerate(keys) if key not in known and key not in keys[:i]]
-    if missing:
-        for j, answer in ask(missing):
-            key = keys[missing[j]]
-            known[key] = answer
-            store.put(key, json.dumps(asdict(answer)))
-    return [known[key] for key in keys], len(keys) - len(missing)
-
-
-def _parsed(row: str | None, read: Callable[[Mapping[str, Any]], T]) -> T | None:
-    """What a row says; None where there is none, or it is damaged."""
+def _parsed(row: str, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+    """What a row says; None where it is damaged."""
     try:
-        told = json.loads(row) if row is not None else None
+        told = json.loads(row)
         return read(told) if isinstance(told, dict) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -268,11 +335,6 @@ def _count(value: object) -> int | None:
 def _key(*parts: object) -> str:
     """SHA-256 of the parts, told apart by JSON's quotes."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _spending(inner: LanguageModel, remembered: int) -> Spending:
-    spending = inner.spending if isinstance(inner, Paid) else Spending()
-    return replace(spending, remembered=remembered)
 
 
 def contents(path: Path | None = None) -> Contents:
@@ -309,7 +371,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     path.chmod(0o600)  # SQLite gives its journal the same
-    file = sqlite3.connect(path, timeout=BUSY_SECONDS)
+    file = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)  # `Answers` lets in one at a time
     try:
         file.execute("PRAGMA journal_mode = DELETE")
         file.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID")

@@ -5,6 +5,9 @@ A model is named as `openai:gpt-4o-mini`, `gemini:gemini-2.0-flash` or
 of chat/completions, with "plain" the text of completions. `connect` opens a `ServedWriter`, or, where a probe shows
 that the server rates given continuations (see `given`), a `ServedModel`, which also scores. Answers are cut here; the
 server is not asked to stop at a line break, since chat models like to begin with one.
+
+Several threads may ask at once (`Concurrent`). What fails for one of them ends the others where they work for one
+`Lot`, as they do in evaluation and training.
 """
 
 from __future__ import annotations
@@ -61,8 +64,8 @@ def connect(
     """Open a served model; with template "plain" it is first probed for scores, by two to six short requests.
 
     price, max_calls, max_cost: see `Meter`. deadline: seconds for one answer, with all waits and attempts. concurrency:
-    requests at a time. thinking_tokens: added to the length of every answer, for models that think before they write;
-    effort: sent as reasoning_effort. text_only: never ask for scores.
+    requests at a time, and edits that may be asked about at once. thinking_tokens: added to the length of every answer,
+    for models that think before they write; effort: sent as reasoning_effort. text_only: never ask for scores.
     Raises ModelError: ServerError, RefusedError, SpentError.
     """
     address = parse_address(name, allow_http=allow_http)
@@ -188,6 +191,7 @@ class ServedWriter:
 
     def __init__(self, line: _Line, scoring: str) -> None:
         self.name = line.address.model
+        self.parallel = line.wire.concurrency  # an edit has a request on its way at any time, and often more
         self.scoring = scoring
         self._line = line
 
@@ -227,6 +231,7 @@ class ServedModel:
 
     def __init__(self, line: _Line, way: given.Way) -> None:
         self.name = line.address.model
+        self.parallel = line.wire.concurrency
         self.scoring = way.name
         self._line = line
         self._way = way

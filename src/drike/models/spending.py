@@ -84,7 +84,8 @@ class Meter:
     """Counts what is sent and answered, and refuses what would pass a limit.
 
     max_calls bounds requests over the wire, those tried again included. max_cost bounds money, needs a price, and
-    counts what is still on its way by a cautious estimate. Used from one thread. Raises ModelError for a limit on money
+    counts what is still on its way by a cautious estimate. It counts in one thread, that of the requests, whoever asks;
+    `spending` may be read in any. Raises ModelError for a limit on money
     without a price.
     """
 

@@ -6,7 +6,8 @@ deadline for the whole call, which ends slow drips and long waits alike, and a b
 wrong becomes a `ServerError` (it may pass) or a `RefusedError` (it will not), one sentence with the remedy.
 
 Requests run on an event loop in a thread of their own, so that this works wherever the caller stands, in a notebook
-too. The key is put on a request at the last moment and taken out of everything that comes back.
+too, and for any number of threads. The key is put on a request at the last moment and taken out of everything that
+comes back.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from drike.models import ModelError
 from drike.models.address import is_loopback
 from drike.models.failures import Situation, checked, explained, read_within_bounds, too_late
 from drike.models.spending import Meter
+from drike.parallel import ATTENTION, Lot, StoppedError, current_lot
 
 T = TypeVar("T")
 
@@ -60,19 +62,18 @@ def families(texts: Sequence[str]) -> list[list[int]]:
     return [sorted(family, key=lambda i: -len(texts[i])) for family in kin.values()] + alone
 
 
-async def _in_families(texts: Sequence[str], put: Callable[[int, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any, Any, None]]) -> None:
     """Do the first of every family, then its others together."""
-    over = asyncio.Event()
 
     async def family(first: int, others: Sequence[int]) -> None:
-        await put(first, over)
-        await asyncio.gather(*(put(i, over) for i in others))
+        await put(first)
+        await asyncio.gather(*(put(i) for i in others))
 
     await asyncio.gather(*(family(first, others) for first, *others in families(texts)))
 
 
 class Wire:
-    """A connection to one server.
+    """A connection to one server, which several threads may use at once.
 
     Args:
         url: where the API begins, such as https://api.openai.com/v1/.
@@ -87,7 +88,7 @@ class Wire:
     def __init__(
         self, url: str, key: str | None, *, remedy: str, meter: Meter, deadline: float, attempts: int, concurrency: int
     ) -> None:
-        self.meter = meter
+        self.meter, self.concurrency = meter, concurrency
         self._at = Situation(url, deadline, attempts, remedy)
         self._clean = (lambda text: text.replace(key, "[key]")) if key else str
         self._unwanted: set[str] = set()
@@ -115,38 +116,45 @@ class Wire:
         """What `read` makes of each answer's JSON, with the index of its call, as they arrive.
 
         Of calls whose texts begin alike the longest is sent alone, then the others together: by then the server may
-        have read their beginning. After a failure, of `read` too, nothing more is sent, but what is on its way is
-        waited for. `read` runs in the thread of the requests. Raises ServerError, RefusedError, SpentError, and what
-        ModelError `read` raises.
+        have read their beginning. After a failure, of `read` too, neither this nor another thread of the same `Lot`
+        sends anything more, but what is on its way is waited for, until the lot is abandoned. `read` runs in the thread
+        of the requests. Raises ServerError, RefusedError, SpentError, and what ModelError `read` raises; StoppedError
+        where another's failure, or the end of the lot, kept calls from being sent.
         """
+        lot = current_lot()
         done: queue.SimpleQueue[tuple[int, asyncio.Task[T | None]]] = queue.SimpleQueue()
 
-        async def put(i: int, over: asyncio.Event) -> None:
-            task = asyncio.create_task(self._answer(calls[i], lambda answer: read(i, answer), over))
+        async def put(i: int) -> None:
+            task = asyncio.create_task(self._answer(calls[i], lambda answer: read(i, answer), lot))
             task.add_done_callback(lambda task: done.put((i, task)))
             await asyncio.gather(task, return_exceptions=True)
 
         running = asyncio.run_coroutine_threadsafe(_in_families([call.text for call in calls], put), self._loop)
-        failure: ModelError | None = None
+        failures: list[ModelError] = []
+        unsent = False
         try:
             for _ in calls:
-                i, task = done.get()
+                i, task = _next(done, lot)
                 try:
                     item = task.result()
                 except ModelError as error:
-                    failure = failure or error
+                    failures.append(error)
                 else:
                     if item is not None:
                         yield i, item
+                    unsent |= item is None
         finally:
             running.cancel()
-        if failure is not None:
-            raise failure
+        for failure in failures:
+            if failure is lot.failure:
+                raise failure
+        if failures or unsent:
+            raise StoppedError
 
-    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], over: asyncio.Event) -> T | None:
-        """What is read from an answer; None if another call of the same lot has failed before this one was sent."""
+    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], lot: Lot) -> T | None:
+        """What is read from an answer; None if the lot was over before this call was sent."""
         async with self._slots:
-            if over.is_set():
+            if lot.over:
                 return None
             try:
                 with self.meter.reserved(call.text, call.max_tokens):
@@ -154,8 +162,8 @@ class Wire:
                     prompt, written, prefix = token_counts(body)
                     self.meter.answered(call.text, prompt, written, prefix or 0, call.max_tokens)
                 return read(body)
-            except ModelError:
-                over.set()
+            except ModelError as error:
+                lot.fail(error)
                 raise
 
     async def _post(self, call: Call) -> dict[str, Any]:
@@ -185,6 +193,16 @@ class Wire:
             problem.args = tuple(self._clean(str(part)) for part in problem.args)
             raise problem from None
         return checked(json.loads(self._clean(response.text)), self._at.url)
+
+
+def _next(done: queue.SimpleQueue[T], lot: Lot) -> T:
+    """What arrives next. Raises StoppedError if the lot is abandoned before."""
+    while True:
+        try:
+            return done.get(timeout=ATTENTION)
+        except queue.Empty:
+            if lot.abandoned:
+                raise StoppedError from None
 
 
 def token_counts(body: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:
