@@ -28,7 +28,7 @@ from drike.feedback import Feedback
 from drike.metrics import Outcome
 from drike.models import ModelError, Request, Score, calls_at_once
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.parallel import in_order
+from drike.parallel import GRACE, StoppedError, current_lot, in_order
 from drike.pool import Pool
 from drike.reinforce import Episode, Switches, rollout, train
 from drike.retriever import Retriever, Similarity
@@ -46,7 +46,7 @@ def no_thread_stays() -> Iterator[None]:
 
 
 def ours() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike_")]
 
 
 def press_ctrl_c() -> None:
@@ -141,6 +141,46 @@ def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
         list(in_order(work, range(1000), 3))
     assert len(begun) < 30 and not ours()
     assert len(list(evaluate(FactPrompt(), model, CASES))) == sum(len(case.probes) for case in CASES)
+
+
+def test_work_that_another_failure_cut_short_raises_that_error_and_nothing_more_is_begun() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item == 2:
+            raise ModelError("the third is bad")
+        lot = current_lot()
+        while not lot.over:
+            time.sleep(0.001)
+        raise StoppedError
+
+    with pytest.raises(ModelError, match="third"):
+        list(in_order(work, range(20), 3))
+    assert sorted(begun) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("heeds", ["over", "abandoned"])
+def test_work_that_is_not_waited_for_is_told_so_and_given_a_moment(heeds: str) -> None:
+    ended: list[str] = []
+
+    def work(item: int) -> int:
+        lot = current_lot()
+        while item and not getattr(lot, heeds):
+            time.sleep(0.001)
+        ended.append("over" if not lot.abandoned else "abandoned")
+        return item
+
+    results = in_order(work, range(20), 3)
+    assert next(results) == 0
+    began = time.monotonic()
+    results.close()
+    assert {*ended[1:]} == {heeds}
+    assert (time.monotonic() - began > GRACE) == (heeds == "abandoned")
+
+
+def test_work_of_no_lot_is_never_told_to_end() -> None:
+    assert not current_lot().over and current_lot() is not current_lot()
 
 
 # -- evaluation ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,345 @@
+"""Several edits in flight on a served model: the same results, no prompt paid for twice, an end when one is due."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.budget import Fraction, Threshold
+from drike.cli import main
+from drike.editors.editcot import EditCoTFull
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.metrics import Outcome
+from drike.models import Completion, LanguageModel, ModelError, calls_at_once
+from drike.models.cached import Answers, CachedModel, CachedWriter, cached, contents
+from drike.models.failures import RefusedError
+from drike.models.openai import ServedModel, ServedWriter, connect
+from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.spending import Price, SpentError
+from drike.parallel import GRACE
+from drike.pool import Pool
+from drike.reinforce import Episode, train
+from drike.retriever import Retriever, Similarity
+from drike.runs import read_outcomes
+from servers import Handler, Respond, Served, serve, serving, status
+from worlds import CAPITALS, follows_the_fact
+
+CASES = CAPITALS[:10]
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[10:], ENCODER)
+GOOD = serving(ScriptedWriter(follows_the_fact))
+
+
+@contextmanager
+def connected(served: Served, **options) -> Iterator[ServedWriter | ServedModel]:  # type: ignore[no-untyped-def]
+    with closing(connect(served.named(), **{"deadline": 20.0, "attempts": 1, **options})) as model:  # type: ignore[type-var]
+        yield model
+
+
+def jittering(respond: Respond) -> Respond:
+    """The same after a short random sleep, so that no two runs meet in the same order."""
+
+    def late(handler: Handler, body: dict) -> None:
+        time.sleep(random.random() / 100)
+        respond(handler, body)
+
+    return late
+
+
+def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
+    return [replace(outcome, seconds=0.0) for outcome in outcomes]
+
+
+# Results
+
+
+def moody(prompt: str) -> str:
+    """Right or wrong by the prompt's hash: rewards of both signs, and flips."""
+    return follows_the_fact(prompt) if zlib.crc32(prompt.encode()) % 3 else "nothing"
+
+
+def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor], list[Episode]]:
+    retriever = Retriever(ENCODER, seed=1)
+    episodes = train(
+        model,
+        CASES[:5],
+        POOL,
+        retriever,
+        Threshold(0.05, 4),
+        epochs=2,
+        learning_rate=0.01,
+        parallel_edits=edits_at_once,
+    )
+    return [*retriever.head.parameters()], [replace(episode, seconds=0.0) for episode in episodes]
+
+
+@pytest.mark.parametrize("edits_at_once", [1, 3])
+def test_what_is_learned_depends_on_seed_and_block_and_not_on_requests_at_a_time(
+    edits_at_once: int, tmp_path: Path
+) -> None:
+    expected: tuple[list[torch.Tensor], list[Episode]] | None = None
+    for concurrency in (1, 4, 16):
+        respond = jittering(serving(ScriptedWriter(moody)))
+        with serve(respond) as served, connected(served, concurrency=concurrency) as inner:
+            model = cached(inner, identity="m", path=tmp_path / f"{concurrency}.sqlite")
+            assert calls_at_once(model) == concurrency
+            head, episodes = learned(model, edits_at_once)
+            assert len({*map(json.dumps, served.bodies)}) == served.requests, "nothing was paid for twice"
+        expected = expected or (head, episodes)
+        assert episodes == expected[1] and {reward for episode in episodes for reward in episode.rewards} == {1, -1}
+        assert all(torch.equal(one, other) for one, other in zip(head, expected[0], strict=True))
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, tmp_path: Path) -> None:
+    respond = jittering(serving(ScriptedModel(follows_the_fact), scores=scores))
+
+    def with_(concurrency: int) -> list[Outcome]:
+        with serve(respond) as served, connected(served, template="plain", concurrency=concurrency) as inner:
+            model = cached(inner, identity="m", path=tmp_path / f"{concurrency}.sqlite")
+            assert isinstance(model, CachedModel) == scores
+            editors = (IKE("IKE", POOL, Similarity(), Fraction(1.0)), FactPrompt(), EditCoTFull(model))
+            return [outcome for editor in editors for outcome in timeless(evaluate(editor, model, CASES[:4]))]
+
+    assert with_(16) == with_(1)
+
+
+# Answers that several want at once
+
+
+class Slow:
+    """A model that takes a moment, and notes what it was asked."""
+
+    name, parallel = "slow", 8
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
+        self.asked += prompts
+        time.sleep(0.002)
+        return [Completion(f" {prompt.upper()}") for prompt in prompts]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=2, max_size=12))
+def test_no_prompt_is_asked_twice_by_any_threads_and_none_waits_for_ever(calls: list[list[str]]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        inner, path = Slow(), Path(folder) / "a.sqlite"
+        model = CachedWriter(inner, "m", Answers(path))
+        with ThreadPoolExecutor(len(calls)) as threads:
+            answers = list(threads.map(model.generate, calls, timeout=20))
+        assert [[a.text for a in answer] for answer in answers] == [[f" {p.upper()}" for p in call] for call in calls]
+        assert not [prompt for prompt, times in Counter(inner.asked).items() if times > 1]
+        assert contents(path).answers == len(inner.asked)
+        assert model.remembered == sum(map(len, calls)) - len(inner.asked)
+        model.store.close()
+
+
+def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class FailsOnce(Slow):
+        def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
+            self.asked += prompts
+            if len(self.asked) > 1:
+                return [Completion(" yes") for _ in prompts]
+            begun.set()
+            go_on.wait(10)
+            raise ModelError("not now: ask again")
+
+    inner = FailsOnce()
+    model = CachedWriter(inner, "m", Answers(tmp_path / "a.sqlite"))
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(model.generate, ["a"])
+        assert begun.wait(10)
+        second = threads.submit(model.generate, ["a"])
+        time.sleep(0.05)
+        assert inner.asked == ["a"] and not second.done()
+        go_on.set()
+        assert second.result(10)[0].text == " yes"
+        assert isinstance(first.exception(10), ModelError)
+
+
+# Limits and failures
+
+
+@pytest.mark.parametrize("most", [1, 17, 40])
+def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int, tmp_path: Path) -> None:
+    with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
+        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
+        with pytest.raises(SpentError):
+            list(evaluate(FactPrompt(), model, CASES))
+        assert served.requests == most == contents(tmp_path / "a.sqlite").answers
+
+
+def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
+    # A word is a token to this server, so that the cautious estimate holds.
+    limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
+    with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
+        with pytest.raises(SpentError):
+            list(evaluate(FactPrompt(), model, CASES))
+        spent = model.spending
+        assert served.requests == spent.calls > 8
+        assert (model.price.of(spent.prompt_tokens, spent.completion_tokens) or 0) <= 1.0
+
+
+@pytest.mark.parametrize("make", [lambda model: FactPrompt(), EditCoTFull])
+@pytest.mark.parametrize("refused", ["Land0 ", "Land5 "])
+def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept(
+    refused: str, make: Callable[[LanguageModel], FactPrompt], tmp_path: Path
+) -> None:
+    failed: list[float] = []
+
+    def respond(handler: Handler, body: dict) -> None:
+        if refused in str(body):
+            time.sleep(0.2)
+            failed.append(time.monotonic())
+            return status(404)(handler, body)
+        time.sleep(0.5)  # sent before the failure, answered after
+        return GOOD(handler, body)
+
+    path = tmp_path / "a.sqlite"
+    with serve(respond) as served, connected(served, concurrency=16) as inner:
+        model = cached(inner, identity="m", path=path)
+        with pytest.raises(RefusedError, match="404"):
+            list(evaluate(make(model), model, CASES))
+        assert served.requests > 6, "several edits were in flight"
+        assert max(served.began) < min(failed) + 0.1
+        assert contents(path).answers == served.requests - len(failed) > 0
+        assert isinstance(model.generate(["Something else"])[0], Completion), "the model can be asked again"
+
+
+def test_the_error_is_the_first_ones() -> None:
+    def respond(handler: Handler, body: dict) -> None:
+        if "Land1 " in str(body):
+            return status(404)(handler, body)
+        time.sleep(0.3)
+        return status(401)(handler, body)
+
+    with (
+        serve(respond) as served,
+        connected(served, concurrency=30) as model,
+        pytest.raises(RefusedError, match="404"),
+    ):
+        list(evaluate(FactPrompt(), model, CASES))
+
+
+# Ctrl-C
+
+
+def press_ctrl_c() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+class Stops:
+    """Answers like another, but for all requests after the first `count`: these it leaves without an answer.
+
+    Once `at_once` of them wait, somebody presses Ctrl-C. wait: seconds for which they are left so.
+    """
+
+    def __init__(self, count: int, at_once: int, wait: float = 30.0) -> None:
+        self.count, self.at_once, self.wait = count, at_once, wait
+        self.pressed = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self, handler: Handler, body: dict) -> None:
+        with self._lock:
+            self.count -= 1
+            if hangs := self.count < 0:
+                self.at_once -= 1
+                if self.at_once == 0:
+                    self.pressed = time.monotonic()
+                    press_ctrl_c()
+        if hangs:
+            time.sleep(self.wait)
+        serving(ScriptedWriter(lambda prompt: "French"))(handler, body)
+
+
+def ours() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike_")]
+
+
+# How many requests are answered: most of some 120, and those of the first block.
+COMMANDS = {
+    "evaluate": (100, ("evaluate", "--test", "12", "--editors", "factprompt")),
+    "train": (32, ("train", "--edits", "16", "--test", "2", "--parallel-edits", "8", "--max-shots", "4")),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    answered, asked_for = COMMANDS[command]
+    stops = Stops(answered, 8)
+    with serve(stops) as served:
+        options = (
+            "--model",
+            served.named(),
+            "--concurrency",
+            "8",
+            "--encoder",
+            "hashing",
+            "--out",
+            str(tmp_path / "r"),
+        )
+        with pytest.raises(SystemExit) as stop:
+            main([*asked_for, *options])
+        assert stop.value.code == 130 and time.monotonic() - stops.pressed < 5
+        assert served.requests == answered + 8, "nothing was sent after it"
+    assert not ours()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Stopped" in said and "Traceback" not in said
+    assert contents(tmp_path / "cache" / "drike" / "answers.sqlite").answers == answered
+    if command == "evaluate":
+        cases = {outcome.case_id for outcome in read_outcomes(tmp_path / "r" / "outcomes" / "factprompt.jsonl")}
+        assert 1 <= len(cases) < 12
+    else:
+        assert len((tmp_path / "r" / "episodes.jsonl").read_text("utf-8").splitlines()) == 8
+        assert (tmp_path / "r" / "checkpoint" / "budget.json").is_file()
+
+
+def test_ctrl_c_keeps_what_arrives_a_moment_later(tmp_path: Path) -> None:
+    stops = Stops(0, 8, wait=GRACE / 4)
+    with serve(stops) as served, connected(served, concurrency=8) as inner:
+        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
+        with pytest.raises(KeyboardInterrupt):
+            list(evaluate(FactPrompt(), model, CASES))
+        assert contents(tmp_path / "a.sqlite").answers == served.requests == 8
+        assert time.monotonic() - stops.pressed < GRACE
+
+
+def test_whoever_stops_listening_is_not_kept_by_a_server_that_hangs() -> None:
+    def respond(handler: Handler, body: dict) -> None:
+        if "Imagine that The capital of Land0 " not in str(body):
+            time.sleep(30)
+        GOOD(handler, body)
+
+    with serve(respond) as served, connected(served, concurrency=40) as model:
+        outcomes = evaluate(FactPrompt(), model, CASES)
+        next(outcomes)
+        began = time.monotonic()
+        outcomes.close()
+        assert time.monotonic() - began < 5 and not ours()
