@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.cli.serving import live, sentence
+from drike.cli.serving import live, sentence, token_counter
 from drike.models import ModelError
 from drike.models.cached import cached
 from drike.models.openai import connect
@@ -170,6 +170,83 @@ def test_a_dry_run_sends_nothing_and_is_never_passed(
     spent = json.loads((tested / "spending.json").read_text("utf-8"))["evaluation"]
     assert spent["prompt_tokens"] <= bound(shown, "tokens read") + 50 * probes
     assert "calls in" in capsys.readouterr().out
+
+
+def tokens_sent(served: Served, since: int) -> list[int]:
+    """Tokens of the prompts that were sent, as they were sent, by the embedded model's tokenizer."""
+    count = token_counter(str(tinyfacts.model_path()), "plain")
+    return [count(body["messages"][0]["content"]) for body in served.bodies[since:]]
+
+
+def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--model", served.named(), *SMALL, "--epochs", "1", "--prompt-tokens", "600")
+    for more in ((), ("--dry-run",)):
+        assert run("train", *options, *more, "--out", str(tmp_path / "no")) == 2
+        assert "--tokenizer" in " ".join(capsys.readouterr().err.split()) and served.requests == 0
+    counted = ("--tokenizer", str(tinyfacts.model_path()))
+    assert run("train", *options, *counted, "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert run("train", *options, *counted, "--out", str(tmp_path / "t")) == 0
+    sent = tokens_sent(served, 0)
+    assert max(sent) <= 600 and 4 < len(sent) <= bound(shown, "calls") < 4 * 16
+    assert sum(sent) <= bound(shown, "tokens read")
+    before = served.requests
+    evaluation = ("evaluate", "--run", str(tmp_path / "t"), "--editors", "ike,dr-ike")  # limit and tokenizer of the run
+    capsys.readouterr()
+    assert run(*evaluation, "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert run(*evaluation, "--out", str(tmp_path / "e")) == 0
+    sent = tokens_sent(served, before)
+    assert max(sent) <= 600 and len(sent) == bound(shown, "calls") and sum(sent) == bound(shown, "tokens read")
+    outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "ike.jsonl")
+    assert {outcome.pruned > 0 for outcome in outcomes} == {True} and {outcome.shots for outcome in outcomes} != {1}
+
+
+def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    opened = AutoTokenizer.from_pretrained(tinyfacts.model_path())
+    opened.chat_template = "{% for m in messages %}user says: {{ m['content'] }}{% endfor %} you say:"
+    opened.save_pretrained(tmp_path)
+    plain, without, with_template = (
+        token_counter(str(tinyfacts.model_path()), "plain")("The text is in"),
+        token_counter(str(tinyfacts.model_path()), "chat")("The text is in"),
+        token_counter(str(tmp_path), "chat")("The text is in"),
+    )
+    assert plain < without < with_template
+    assert token_counter(str(tmp_path), "plain")("The text is in") == plain
+
+
+def test_what_an_edit_costs_is_foretold(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green")
+    options += ("--ask", "Somewhere is", "--ask", "Elsewhere is")
+    assert run(*options, "--dry-run", "--price-in", "1") == 0
+    shown = capsys.readouterr().out
+    assert served.requests == 0 and bound(shown, "calls") == 4 and "money" in shown
+    assert run(*options) == 0
+    assert served.requests == 4
+
+
+def test_several_models_share_terms_and_limits(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [served.named(model=name) for name in ("one", "two")]
+    options = ("models", "--model", names[0], "--model", names[1], *SMALL, "--epochs", "1", "--concurrency", "4")
+    assert run(*options, "--dry-run", "--out", str(tmp_path / "no")) == 0
+    shown = capsys.readouterr().out
+    assert served.requests == 0 and not (tmp_path / "no").exists()
+    at_most = sum(int(calls.replace(",", "")) for calls in re.findall(r"calls +([\d,]+)", shown))
+    assert run(*options, "--out", str(tmp_path / "all")) == 0
+    needed = served.requests
+    assert 0 < needed <= at_most
+    assert run("cache", "clear") == 0
+    # The first model is paid for, the second begun: then the limit on both ends it.
+    assert run(*options, "--max-calls", str(needed - 5), "--out", str(tmp_path / "some")) == 3
+    assert served.requests == needed + needed - 5
+    assert "one" in (tmp_path / "some" / "table.md").read_text("utf-8")
+    assert "two" not in (tmp_path / "some" / "table.md").read_text("utf-8")
 
 
 def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_again(

@@ -38,7 +38,11 @@ def doctor(
     findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
     if model is not None and is_served(model):
         terms = Terms(
-            allow_http, deadline=deadline, thinking_tokens=thinking_tokens, effort=reasoning_effort, cache=False
+            allow_http,
+            deadline=deadline,
+            thinking_tokens=thinking_tokens,
+            reasoning_effort=reasoning_effort,
+            no_cache=True,
         )
         findings += _served(model, template, terms)
     elif model is not None:

@@ -22,22 +22,7 @@ from drike.cli.opening import (
     open_model,
     open_past,
 )
-from drike.cli.serving import (
-    AllowHttp,
-    Concurrency,
-    Deadline,
-    Effort,
-    MaxCalls,
-    MaxCost,
-    NoCache,
-    PriceIn,
-    PriceOut,
-    Terms,
-    TextOnly,
-    ThinkingTokens,
-    metered,
-    template_for,
-)
+from drike.cli.serving import DryRun, Terms, counting_model, metered, show_bound, template_for, with_terms
 from drike.cli.showing import console, draw
 from drike.cli.training import Device
 from drike.edited import EditedModel
@@ -46,7 +31,6 @@ from drike.edits import Edit, EditCase, mentions
 from drike.encoder import MINILM
 from drike.models import LanguageModel
 from drike.models.address import is_served
-from drike.models.spending import Price
 from drike.report import Table
 
 _ARROW = "->"
@@ -54,6 +38,7 @@ _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
 _NOTHING = "(nothing)"
 
 
+@with_terms
 def edit(
     *,
     fact: Annotated[
@@ -83,17 +68,8 @@ def edit(
     template: Annotated[str | None, typer.Option("--template", help="plain or chat; default the run's")] = None,
     prompt_tokens: PromptTokens = None,
     device: Device = None,
-    allow_http: AllowHttp = False,
-    concurrency: Concurrency = 8,
-    deadline: Deadline = 120.0,
-    thinking_tokens: ThinkingTokens = 0,
-    reasoning_effort: Effort = None,
-    text_only: TextOnly = False,
-    no_cache: NoCache = False,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
+    dry_run: DryRun = False,
+    terms: Terms,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
     past = None if run is None else open_past(run)
@@ -108,13 +84,11 @@ def edit(
     name = model or (past.model if past else EMBEDDED)
     alike = past is not None and is_served(past.model) == is_served(name)
     template = template_for(name, template or (past.template if past and alike else None))
-    terms = Terms(
-        allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
-        Price(price_in, price_out), max_calls, max_cost,
-    )  # fmt: skip
-    asked = open_model(name, template=template, device=device, terms=terms)
+    terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
+    counted = counting_model(name, template, terms) if dry_run else None
+    asked = counted or open_model(name, template=template, device=device, terms=terms)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
-    limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked)
+    limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked, terms.tokenizer, template)
     chosen = make_editor(by, bench.pool, asked, past.trained if past else None, limit)
     edits = [parse_fact(text, bench.dataset.cases) for text in fact]
     edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
@@ -129,6 +103,9 @@ def edit(
         about = f", about {one.subject}" if one.subject else ""
         console.print(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})', markup=False)
     queries = ask or [one.query for one in edited.edits]
+    if counted is not None:
+        before_after(counted, edited, queries)
+        return show_bound(counted.tally, terms)
     with metered(asked, "editing"):
         show_before_after(asked, edited, queries)
         for query in queries:
@@ -142,9 +119,13 @@ def edit(
 
 def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:
     """A row a query: the answer of the model as it is, and under the edits."""
+    draw(Table("", ("query", "before", "after"), before_after(model, edited, queries), wide=True))
+
+
+def before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+    """Each query with the answer of the model as it is, and under the edits."""
     plain = EditedModel(model, Unedited(), edited.edits)
-    rows = tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
-    draw(Table("", ("query", "before", "after"), rows, wide=True))
+    return tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:

@@ -30,25 +30,14 @@ from drike.cli.opening import (
 )
 from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
 from drike.cli.serving import (
-    AllowHttp,
-    Concurrency,
-    Deadline,
     DryRun,
-    Effort,
-    MaxCalls,
-    MaxCost,
-    NoCache,
-    PriceIn,
-    PriceOut,
     Terms,
-    TextOnly,
-    ThinkingTokens,
-    Tokenizer,
     counting_model,
     live,
     metered,
     show_bound,
     template_for,
+    with_terms,
 )
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device, Editable, Out, Replicas, usage_of, warm
@@ -66,7 +55,6 @@ from drike.fitting import TokenLimit
 from drike.metrics import Outcome, Summary, summarise
 from drike.models import Forgetful, LanguageModel, Measured, Usage
 from drike.models.address import is_served
-from drike.models.spending import Price
 from drike.pool import Pool
 from drike.reinforce import Switches
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
@@ -82,6 +70,7 @@ Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequenc
 
 
 @resumable
+@with_terms
 def evaluate(
     *,
     run: Annotated[
@@ -118,21 +107,10 @@ def evaluate(
     prompt_tokens: PromptTokens = None,
     device: Device = None,
     replicas: Replicas = 1,
-    allow_http: AllowHttp = False,
-    concurrency: Concurrency = 8,
-    deadline: Deadline = 120.0,
-    thinking_tokens: ThinkingTokens = 0,
-    reasoning_effort: Effort = None,
-    text_only: TextOnly = False,
-    no_cache: NoCache = False,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    tokenizer: Tokenizer = None,
     dry_run: DryRun = False,
     out: Out = None,
     resume: Resume = None,
+    terms: Terms,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
@@ -150,17 +128,14 @@ def evaluate(
     name = model or (past.model if past else EMBEDDED)
     alike = past is not None and is_served(past.model) == is_served(name)
     template = template_for(name, template or (past.template if past and alike else None))
-    terms = Terms(
-        allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
-        Price(price_in, price_out), max_calls, max_cost,
-    )  # fmt: skip
+    terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
     settings = {
         "run": None if run is None else str(run), "data": sources, "model": name, "template": template, "test": test,
         "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
         "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
         "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
         "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
-        "order": order, "sigmas": sigmas, "replicas": replicas,
+        "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": terms.tokenizer,
     }  # fmt: skip
     names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
     _check([*names, *(["dr-ike"] if sigmas else [])], past is not None)
@@ -171,12 +146,11 @@ def evaluate(
         train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
         leave_out=trained_facts(past) if past and split is None else (),
     )  # fmt: skip
-    counted = counting_model(name, template, terms, tokenizer) if dry_run else None
+    counted = counting_model(name, template, terms) if dry_run else None
     asked = counted or open_model(
         name, template=template, device=device, replicas=replicas, terms=terms, remember=False
     )
-    # A dry run says what it costs at most: without the limit.
-    limit = None if counted else limit_to(settings["prompt_tokens"], asked)  # type: ignore[arg-type]
+    limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, template)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make_editor(one, bench.pool, asked, trained, limit) for one in names]
     made += reordered(made, orders, bench.pool.seed)
@@ -186,7 +160,7 @@ def evaluate(
         for editor in made:
             for _ in outcomes_of(editor, counted, bench.parts.test, write=write):
                 pass
-        return show_bound(counted.tally, terms, tokenizer)
+        return show_bound(counted.tally, terms)
     described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
     if resume:
         check_same(folder, bench, described, policy)

@@ -6,12 +6,12 @@ import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
 
-from drike.budget import Threshold
+from drike.budget import Fraction, Threshold
 from drike.cli.evaluating import make_editor, run_evaluation
 from drike.cli.opening import (
     TINYFACTS,
@@ -28,24 +28,38 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
-from drike.cli.serving import template_for
+from drike.cli.serving import (
+    DryRun,
+    Terms,
+    count_training,
+    counting_model,
+    metered,
+    show_bound,
+    spent_in,
+    template_for,
+    with_terms,
+)
 from drike.cli.showing import console, draw, errors
 from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
 from drike.cli.variants import further_tables
+from drike.editors.ike import IKE
 from drike.encoder import MINILM
+from drike.evaluate import evaluate
 from drike.files import write_text
 from drike.metrics import Summary, summarise
 from drike.models import ModelError
+from drike.models.spending import SpentError
 from drike.reinforce import Switches
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
-from drike.retriever import Retriever
+from drike.retriever import Retriever, Similarity
 from drike.runs import slug, write_record
 
 EDITORS = ("ike", "dr-ike")
 
 
+@with_terms
 def models(
     *,
     model: Annotated[list[str], typer.Option("--model", help="As for train; give it once for each model")],
@@ -63,9 +77,14 @@ def models(
     prompt_tokens: PromptTokens = None,
     template: Template = None,
     device: Device = None,
+    dry_run: DryRun = False,
+    terms: Terms,
 ) -> None:
-    """Train DR-IKE and evaluate it and IKE on each model, in a run's folder each; a model that fails is skipped."""
-    settings = {name: value for name, value in locals().items() if name != "out"}
+    """Train DR-IKE and evaluate it and IKE on each model, in a run's folder each; a model that fails is skipped.
+
+    Limits on calls and money are for all models together, and the same prices are taken for each.
+    """
+    settings = {name: value for name, value in locals().items() if name not in ("out", "terms")} | asdict(terms)
     folders = {name: slug(name) for name in model}
     if len(set(folders.values())) < len(model):
         raise UsageError(f"--model must name different models, not {', '.join(model)}")
@@ -75,13 +94,22 @@ def models(
     bench = open_bench(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
+    if dry_run:
+        for name in model:
+            _bound(bench, settings | {"model": name, "template": template_for(name, template)}, terms)
+        return
     record_run(folder, bench, {"asked": model}, settings)
     summaries: dict[str, Mapping[str, Summary]] = {}
     failed: list[str] = []
+    spent: SpentError | None = None
     for name in model:
         console.print(f"\n{name}", style="bold", markup=False)
         of_model = settings | {"model": name, "template": template_for(name, template)}
-        found = _attempt(folder / folders[name], bench, of_model, prompt_tokens)
+        found = _attempt(folder / folders[name], bench, of_model, terms)
+        terms = terms.after(spent_in(folder / folders[name]))
+        if isinstance(found, SpentError):
+            spent = found
+            break  # the limit is for all of them
         if isinstance(found, str):
             failed.append(found)
             _tell(f"Error: {found}")
@@ -91,51 +119,74 @@ def models(
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     if summaries:
-        tables = _tables(summaries, f"{bench.title}, {len(bench.parts.test)} test edits")
-        for table in tables:
-            draw(table)
-        write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
-        record = {name: {s.editor: asdict(s) for s in of_model.values()} for name, of_model in summaries.items()}
-        write_record(folder, "summary.json", record)
-        console.print(f"\nA run's folder for each model is in {folder}", markup=False)
+        _show(folder, summaries, f"{bench.title}, {len(bench.parts.test)} test edits")
+    if spent is not None:
+        raise spent
     if failed:
         _tell("\n  ".join([f"{len(failed)} of {len(model)} models failed:", *failed]))
         raise typer.Exit(1)
+
+
+def _show(folder: Path, summaries: Mapping[str, Mapping[str, Summary]], title: str) -> None:
+    """Draw and save the models side by side."""
+    tables = _tables(summaries, title)
+    for table in tables:
+        draw(table)
+    write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
+    record = {name: {s.editor: asdict(s) for s in of_model.values()} for name, of_model in summaries.items()}
+    write_record(folder, "summary.json", record)
+    console.print(f"\nA run's folder for each model is in {folder}", markup=False)
 
 
 def _tell(what: str) -> None:
     errors.print(what, style="red", markup=False, highlight=False)
 
 
+def _bound(bench: Bench, settings: Mapping[str, Any], terms: Terms) -> None:
+    """Show what training and evaluating on one model would cost at most."""
+    name, template = settings["model"], settings["template"]
+    training, testing = counting_model(name, template, terms), counting_model(name, template, terms)
+    limit = limit_to(settings["prompt_tokens"], training, terms.tokenizer, template)
+    candidates = bench.pool.candidates([case.edit for case in bench.parts.train])
+    count_training(training.tally, candidates, Threshold().max_shots, Switches(), limit)
+    # Whatever is learned, DR-IKE shows no more than all retains; under a limit it may choose those that fill it best.
+    longest = IKE("DR-IKE", bench.pool, Similarity(), Fraction(1.0))
+    for editor in (make_editor("ike", bench.pool, testing, None), longest):
+        list(evaluate(editor, testing, bench.parts.test))
+    show_bound(training.tally, terms, settings["epochs"], f"Training on {name}: at most; nothing was sent")
+    show_bound(testing.tally, terms, title=f"Evaluating on {name}: at most; nothing was sent")
+
+
 def _attempt(
-    folder: Path, bench: Bench, settings: Mapping[str, object], prompt_tokens: int | None
-) -> Mapping[str, Summary] | str:
+    folder: Path, bench: Bench, settings: Mapping[str, object], terms: Terms
+) -> Mapping[str, Summary] | SpentError | str:
     """Summaries by editor, or in one sentence why this model gave none; what concerns all models is raised."""
     try:
-        return _one(folder, bench, settings, prompt_tokens)
+        return _one(folder, bench, settings, terms)
+    except SpentError as problem:
+        return problem
     except (ModelError, UsageError) as problem:
         return str(problem)
     except (MemoryError, torch.OutOfMemoryError):
         return f"{settings['model']} needs more memory than there is: take a smaller model, or a card with more"
 
 
-def _one(
-    folder: Path, bench: Bench, settings: Mapping[str, object], prompt_tokens: int | None
-) -> Mapping[str, Summary]:
+def _one(folder: Path, bench: Bench, settings: Mapping[str, Any], terms: Terms) -> Mapping[str, Summary]:
     """Train and evaluate on one model; what it leaves is a training run's folder with outcomes."""
-    name, seed = str(settings["model"]), int(str(settings["seed"]))
-    device = settings["device"]
-    asked = open_model(name, template=str(settings["template"]), device=None if device is None else str(device))
-    described, limit = describe_model(name, asked), limit_to(prompt_tokens, asked)
+    name, seed = settings["model"], settings["seed"]
+    asked = open_model(name, template=settings["template"], device=settings["device"], terms=terms)
+    limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, settings["template"])
+    described = describe_model(name, asked)
     record_run(folder, bench, described, settings)
-    retriever = Retriever(open_encoder(str(settings["policy_encoder"] or settings["encoder"])), seed=seed)
-    trained = run_training(
-        folder, bench, asked, retriever, Threshold(),
-        epochs=int(str(settings["epochs"])), learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
-        limit=limit,
-    )  # fmt: skip
-    editors = [make_editor(editor, bench.pool, asked, trained, limit) for editor in EDITORS]
-    outcomes = run_evaluation(folder, bench, asked, editors, further=further_tables)
+    retriever = Retriever(open_encoder(settings["policy_encoder"] or settings["encoder"]), seed=seed)
+    with metered(asked, "training and evaluation", folder):
+        trained = run_training(
+            folder, bench, asked, retriever, Threshold(),
+            epochs=settings["epochs"], learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
+            limit=limit,
+        )  # fmt: skip
+        editors = [make_editor(editor, bench.pool, asked, trained, limit) for editor in EDITORS]
+        outcomes = run_evaluation(folder, bench, asked, editors, further=further_tables)
     return {editor: summarise(of_editor) for editor, of_editor in outcomes.items()}
 
 

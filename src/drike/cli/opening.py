@@ -15,7 +15,7 @@ import typer
 from drike import checkpoint, datasets, tinyfacts
 from drike.checkpoint import Checkpoint
 from drike.cli import showing
-from drike.cli.serving import Terms, open_served, template_for
+from drike.cli.serving import Terms, open_served, template_for, token_counter
 from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
@@ -127,12 +127,13 @@ class Past:
     trained_sha256: str
     zsre_target: str = "alt"
     prompt_tokens: int | None = None
+    tokenizer: str | None = None
 
 
 def open_past(folder: Path) -> Past:
     """Read a training run's folder. Raises RunError with the remedy if it is not one; CheckpointError, DataError."""
-    settings = {"zsre_target": "alt", "prompt_tokens": None} | settings_of(folder)
-    kinds = {"zsre_target": str, "prompt_tokens": int | None}
+    settings = {"zsre_target": "alt", "prompt_tokens": None, "tokenizer": None} | settings_of(folder)
+    kinds = {"zsre_target": str, "prompt_tokens": int | None, "tokenizer": str | None}
     wrong = [name for name, kind in kinds.items() if not isinstance(settings[name], kind)]
     if wrong or not all(isinstance(source, str) for source in settings["data"]):
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
@@ -233,13 +234,21 @@ def _refuse_slips(name: str) -> None:
         raise UsageError(f"there is no model {name!r}: did you mean {near[0]}?")
 
 
-def limit_to(tokens: int | None, model: LanguageModel) -> TokenLimit | None:
-    """A limit on prompt tokens as this model counts them. Raises UsageError if it does not count."""
+def limit_to(
+    tokens: int | None, model: LanguageModel, tokenizer: str | None = None, template: str = "plain"
+) -> TokenLimit | None:
+    """A limit on prompt tokens as this model counts them, or else `tokenizer`. Raises UsageError if neither does."""
     if tokens is None:
         return None
-    if not isinstance(model, Counting):
-        raise UsageError(f"{model.name} does not count tokens: leave --prompt-tokens out")
-    return TokenLimit(tokens, model.count_tokens)
+    if isinstance(model, Counting):
+        return TokenLimit(tokens, model.count_tokens)
+    if tokenizer is None:
+        raise UsageError(
+            f"{model.name} does not count tokens, as --prompt-tokens needs it: "
+            "give the folder or hub name of its tokenizer as --tokenizer"
+        )
+    count = token_counter(tokenizer, template)
+    return TokenLimit(tokens, lambda prompts: list(map(count, prompts)))
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

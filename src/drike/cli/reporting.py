@@ -113,7 +113,7 @@ def _studies(
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {bench.title}: try one of its test edits, {some}")
     model = open_model(told["model"], template=told["template"], device=device)
-    limit = limit_to(told.get("prompt_tokens"), model)
+    limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
     made = [make_editor(name, bench.pool, model, learned, limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]
     with progress("asking"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,9 +60,10 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def options_in(given: Mapping[str, object]) -> dict[str, object]:
+def options_in(given: Mapping[str, Any]) -> dict[str, object]:
     """A command's options, of its `locals()`, as run.json keeps them for `resumable`."""
-    return {name: str(value) if isinstance(value, Path) else value for name, value in given.items() if name not in _OWN}
+    options = {name: value for name, value in given.items() if name not in (*_OWN, "terms")} | asdict(given["terms"])
+    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 
 def check_same(folder: Path, bench: Bench, described: Mapping[str, object], trained: str | None = None) -> None:

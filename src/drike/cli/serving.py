@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 import typer
 
 from drike.cli.showing import console, draw
-from drike.demonstrations import Candidates
+from drike.demonstrations import Candidates, Demonstration
 from drike.editors.ike import arrange
+from drike.fitting import TokenLimit
 from drike.models import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
 from drike.models.address import is_served, parse_address
 from drike.models.spending import CHARACTERS_PER_TOKEN, Paid, Price, Spending, estimated_tokens
-from drike.prompts import chat_messages, demonstration_block, in_context
+from drike.prompts import Prompt, chat_messages, demonstration_block, in_context
 from drike.reinforce import Switches
 from drike.report import Table
 from drike.runs import write_record
@@ -27,7 +30,9 @@ _PANEL = "Models behind an API"
 AllowHttp = Annotated[
     bool, typer.Option("--allow-http", help="Send prompts unencrypted to another machine", rich_help_panel=_PANEL)
 ]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Requests at a time", rich_help_panel=_PANEL)]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, help="Requests, and edits, at a time", rich_help_panel=_PANEL)
+]
 Deadline = Annotated[
     float, typer.Option("--deadline", min=0.1, help="Seconds for an answer, retries included", rich_help_panel=_PANEL)
 ]
@@ -56,24 +61,62 @@ MaxCost = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost at most", rich_help_panel=_PANEL)]
 Tokenizer = Annotated[
     str | None,
-    typer.Option("--tokenizer", help="Counts tokens for --dry-run: folder or hub name", rich_help_panel=_PANEL),
+    typer.Option(
+        "--tokenizer",
+        help="Counts tokens for --dry-run and --prompt-tokens: folder or hub name",
+        rich_help_panel=_PANEL,
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a served model is asked: see `drike.models.openai.connect`."""
+    """On what terms a served model is asked: see `drike.models.openai.connect`. Each is an option of a command."""
 
-    allow_http: bool = False
-    concurrency: int = 8
-    deadline: float = 120.0
-    thinking_tokens: int = 0
-    effort: str | None = None
-    text_only: bool = False
-    cache: bool = True
-    price: Price | None = None
-    max_calls: int | None = None
-    max_cost: float | None = None
+    allow_http: AllowHttp = False
+    concurrency: Concurrency = 8
+    deadline: Deadline = 120.0
+    thinking_tokens: ThinkingTokens = 0
+    reasoning_effort: Effort = None
+    text_only: TextOnly = False
+    no_cache: NoCache = False
+    price_in: PriceIn = None
+    price_out: PriceOut = None
+    max_calls: MaxCalls = None
+    max_cost: MaxCost = None
+    tokenizer: Tokenizer = None
+
+    @property
+    def price(self) -> Price:
+        """What a token costs."""
+        return Price(self.price_in, self.price_out)
+
+    def after(self, spent: Spending) -> Terms:
+        """The terms on which to go on, this being spent: what is left of the limits."""
+        money = self.price.of(spent.prompt_tokens, spent.completion_tokens) or 0.0
+        return replace(
+            self,
+            max_calls=None if self.max_calls is None else max(0, self.max_calls - spent.requests),
+            max_cost=None if self.max_cost is None else max(0.0, self.max_cost - money),
+        )
+
+
+def with_terms(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with an option for each of the `Terms` instead of its parameter `terms`."""
+    hints = get_type_hints(Terms, include_extras=True)
+    options = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(Terms)
+    ]
+
+    @wraps(command)
+    def asked(**given: object) -> None:
+        terms = {option.name: given.pop(option.name, option.default) for option in options}
+        command(**given, terms=Terms(**terms))  # type: ignore[arg-type]
+
+    own = [one for one in signature(command, eval_str=True).parameters.values() if one.name != "terms"]
+    asked.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]
+    return asked
 
 
 def template_for(name: str, asked: str | None) -> str:
@@ -89,9 +132,9 @@ def open_served(name: str, template: Literal["plain", "chat"], terms: Terms) -> 
     model = connect(
         name, template=template, allow_http=terms.allow_http, price=terms.price, max_calls=terms.max_calls,
         max_cost=terms.max_cost, deadline=terms.deadline, concurrency=terms.concurrency,
-        thinking_tokens=terms.thinking_tokens, effort=terms.effort, text_only=terms.text_only,
+        thinking_tokens=terms.thinking_tokens, effort=terms.reasoning_effort, text_only=terms.text_only,
     )  # fmt: skip
-    if not terms.cache:
+    if terms.no_cache:
         return model
     told = model.describe()
     # What decides an answer besides its prompt; the wording of a chat is a part of it.
@@ -117,6 +160,14 @@ def metered(model: LanguageModel, part: str, folder: Path | None = None) -> Iter
                     name: None if value is None else value + (before.get(name) or 0) for name, value in told.items()
                 }
                 write_record(folder, path.name, known | {part: added | {"price": asdict(model.price)}})
+
+
+def spent_in(folder: Path) -> Spending:
+    """What a run's folder says was used in all its parts; nothing where it does not say."""
+    path = folder / "spending.json"
+    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    names = [field.name for field in fields(Spending)]
+    return sum((Spending(**{name: part[name] for name in names}) for part in known.values()), Spending())
 
 
 def sentence(spent: Spending, price: Price) -> str:
@@ -153,8 +204,8 @@ def live(model: LanguageModel) -> Callable[[], str] | None:
 class Tally:
     """Distinct calls, their tokens, and the most that could be written."""
 
-    def __init__(self, count: Callable[[str], int], template: str, room: int = 0) -> None:
-        self._count, self._template, self._room = count, template, room
+    def __init__(self, count: Callable[[str], int], room: int = 0) -> None:
+        self.count, self._room = count, room
         self._seen: set[tuple[str, int]] = set()
         self.calls = self.read = self.written = 0
 
@@ -163,17 +214,15 @@ class Tally:
         if (prompt, most) not in self._seen:
             self._seen.add((prompt, most))
             self.calls += 1
-            self.read += self._count(chat_messages(prompt)[0]["content"] if self._template == "chat" else prompt)
+            self.read += self.count(prompt)
             self.written += most + self._room
 
 
 class CountingWriter:
     """A model that only counts, and writes what makes callers ask the most: to the limit, "Contradict" first."""
 
-    name = "nobody"
-
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(self, name: str, tally: Tally) -> None:
+        self.name, self.tally = name, tally
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
@@ -185,10 +234,8 @@ class CountingWriter:
 class CountingModel:
     """The same for a server that may rate texts: every target and distractor is then a call of its own."""
 
-    name = "nobody"
-
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(self, name: str, tally: Tally) -> None:
+        self.name, self.tally = name, tally
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
@@ -210,18 +257,21 @@ def _written(tally: Tally, prompts: Sequence[str], max_tokens: int) -> list[Comp
     return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
 
 
-def counting_model(name: str, template: str, terms: Terms, tokenizer: str | None) -> CountingWriter | CountingModel:
+def counting_model(name: str, template: str, terms: Terms) -> CountingWriter | CountingModel:
     """A model that counts, of the kind that would be asked. Raises ModelError for an address that cannot be."""
     if is_served(name):
         parse_address(name, allow_http=terms.allow_http)
-    tally = Tally(token_counter(tokenizer), template, terms.thinking_tokens)
-    return CountingWriter(tally) if template == "chat" or terms.text_only else CountingModel(tally)
+    tally = Tally(token_counter(terms.tokenizer, template), terms.thinking_tokens)
+    return CountingWriter(name, tally) if template == "chat" or terms.text_only else CountingModel(name, tally)
 
 
-def token_counter(tokenizer: str | None) -> Callable[[str], int]:
-    """Tokens of a text, by a tokenizer or by an estimate. Raises UsageError for one that cannot be opened."""
+def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
+    """Tokens of a prompt as it is sent, by a tokenizer (with its chat template, if it has one) or by an estimate.
+
+    Raises UsageError for a tokenizer that cannot be opened.
+    """
     if tokenizer is None:
-        return estimated_tokens
+        return lambda prompt: estimated_tokens(chat_messages(prompt)[0]["content"] if template == "chat" else prompt)
     from transformers import AutoTokenizer
 
     from drike.cli.opening import UsageError
@@ -230,25 +280,53 @@ def token_counter(tokenizer: str | None) -> Callable[[str], int]:
         opened = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
     except (OSError, ValueError) as problem:
         raise UsageError(f"--tokenizer {tokenizer} cannot be opened: give a folder with tokenizer.json") from problem
-    return lambda text: len(opened.encode(text))
+
+    def count(prompt: str) -> int:
+        if template != "chat":
+            return len(opened.encode(prompt))
+        messages = chat_messages(prompt)
+        if not opened.chat_template:
+            return len(opened.encode(messages[0]["content"]))
+        text = opened.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return len(opened.encode(text, add_special_tokens=False))
+
+    return count
 
 
-def count_training(tally: Tally, candidates: Iterable[Candidates], max_shots: int, switches: Switches) -> None:
-    """Count an epoch's calls at most: every prefix of every pool, the longest retains first, whatever is learned."""
+def count_training(
+    tally: Tally, candidates: Iterable[Candidates], max_shots: int, switches: Switches, limit: TokenLimit | None = None
+) -> None:
+    """Count an epoch's calls at most: every prefix of every pool, the longest retains first, whatever is learned.
+
+    Under a limit, as many prefixes as fit with the shortest retains.
+    """
     for one in candidates:
-        longest = sorted(one.retains, key=lambda retain: -len(demonstration_block(retain, switches.retain)))
-        for j in range(1, min(max_shots, len(longest)) + 1):
-            shown = arrange(one, longest[:j], switches.layout)
-            edit = one.edit
-            prompt = in_context(shown, edit, edit.query, own_copy=switches.own_copy, retain=switches.retain)
-            tally.add(f"{prompt.text} {edit.target_new}", MAX_ANSWER_TOKENS)
+        blocks = {retain: demonstration_block(retain, switches.retain) for retain in one.retains}
+        longest = sorted(
+            one.retains, key=lambda retain: (tally.count(blocks[retain]), len(blocks[retain])), reverse=True
+        )
+        most = min(max_shots, len(longest))
+        if limit is not None:
+            most = limit.fitting(most, lambda j: [_prefix(one, longest[-j:], switches)])  # noqa: B023 - asked at once
+        for j in range(1, most + 1):
+            tally.add(f"{_prefix(one, longest[:j], switches).text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
 
 
-def show_bound(tally: Tally, terms: Terms, tokenizer: str | None, times: int = 1) -> None:
+def _prefix(candidates: Candidates, retains: Sequence[Demonstration], switches: Switches) -> Prompt:
+    """The edit's own query under these retains."""
+    shown, edit = arrange(candidates, retains, switches.layout), candidates.edit
+    return in_context(shown, edit, edit.query, own_copy=switches.own_copy, retain=switches.retain)
+
+
+def show_bound(tally: Tally, terms: Terms, times: int = 1, title: str = "At most; nothing was sent") -> None:
     """Draw what a run would cost at most. Nothing has been sent."""
     calls, read, written = times * tally.calls, times * tally.read, times * tally.written
-    money = (terms.price or Price()).of(read, written)
-    how = f"counted by {tokenizer}" if tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
+    money = terms.price.of(read, written)
+    how = (
+        f"counted by {terms.tokenizer}"
+        if terms.tokenizer
+        else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
+    )
     remark = "give --price-in and --price-out" if money is None else "at the prices given; retries come on top"
     rows = (
         ("calls", f"{calls:,}", "answers that are in the cache already cost nothing"),
@@ -256,4 +334,4 @@ def show_bound(tally: Tally, terms: Terms, tokenizer: str | None, times: int = 1
         ("tokens written", f"{written:,}", "as if every answer used all its room"),
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
-    draw(Table("At most; nothing was sent", ("what", "how many", "how it is known"), rows, wide=True))
+    draw(Table(title, ("what", "how many", "how it is known"), rows, wide=True))

@@ -31,26 +31,15 @@ from drike.cli.opening import (
 )
 from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
 from drike.cli.serving import (
-    AllowHttp,
-    Concurrency,
-    Deadline,
     DryRun,
-    Effort,
-    MaxCalls,
-    MaxCost,
-    NoCache,
-    PriceIn,
-    PriceOut,
     Terms,
-    TextOnly,
-    ThinkingTokens,
-    Tokenizer,
     count_training,
     counting_model,
     live,
     metered,
     show_bound,
     template_for,
+    with_terms,
 )
 from drike.cli.showing import console, draw, watch_training
 from drike.controllers import KINDS, Controller, untrained
@@ -62,7 +51,6 @@ from drike.feedback import AT_ONCE, Feedback
 from drike.fitting import TokenLimit
 from drike.models import LanguageModel, Measured, Usage
 from drike.models.address import SERVICES
-from drike.models.spending import Price
 from drike.reinforce import Answered, Switches
 from drike.report import work
 from drike.retriever import FORMS, Retriever
@@ -104,6 +92,7 @@ Replicas = Annotated[
 
 
 @resumable
+@with_terms
 def train(
     *,
     data: Data = [TINYFACTS],  # noqa: B006 - typer copies it
@@ -154,20 +143,9 @@ def train(
     parallel_edits: Annotated[
         int, typer.Option("--parallel-edits", min=1, help="B: edits rolled out at once; 1 is Algorithm 1")
     ] = 1,
-    allow_http: AllowHttp = False,
-    concurrency: Concurrency = 8,
-    deadline: Deadline = 120.0,
-    thinking_tokens: ThinkingTokens = 0,
-    reasoning_effort: Effort = None,
-    text_only: TextOnly = False,
-    no_cache: NoCache = False,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    tokenizer: Tokenizer = None,
     dry_run: DryRun = False,
     resume: Resume = None,
+    terms: Terms,
 ) -> None:
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     options = options_in(locals())
@@ -181,10 +159,6 @@ def train(
         )
     template = template_for(model, template)
     settings = options | {"template": template}
-    terms = Terms(
-        allow_http, concurrency, deadline, thinking_tokens, reasoning_effort, text_only, not no_cache,
-        Price(price_in, price_out), max_calls, max_cost,
-    )  # fmt: skip
     try:
         switches = Switches(selection, renormalise, stop_on_flip, retain, layout, own_copy)  # type: ignore[arg-type]
     except ValueError as problem:
@@ -194,11 +168,14 @@ def train(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
     if dry_run:
-        tally = counting_model(model, template, terms, tokenizer).tally
-        count_training(tally, bench.pool.candidates([case.edit for case in bench.parts.train]), max_shots, switches)
-        return show_bound(tally, terms, tokenizer, epochs)
+        counted = counting_model(model, template, terms)
+        limit = limit_to(prompt_tokens, counted, terms.tokenizer, template)
+        candidates = bench.pool.candidates([case.edit for case in bench.parts.train])
+        count_training(counted.tally, candidates, max_shots, switches, limit)
+        return show_bound(counted.tally, terms, epochs)
     asked = open_model(model, template=template, device=device, replicas=replicas, terms=terms)
-    limit, described = limit_to(prompt_tokens, asked), describe_model(model, asked)
+    limit = limit_to(prompt_tokens, asked, terms.tokenizer, template)
+    described = describe_model(model, asked)
     past = take_up(folder, bench, described) if resume else []
     if not resume:
         record_run(folder, bench, described, settings, options=options)
