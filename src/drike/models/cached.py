@@ -1,10 +1,11 @@
 """A model whose answers are kept on disk, so that no prompt is ever paid for twice: not in a call, a run, or the next.
 
 An SQLite table of JSON, keyed by the SHA-256 of model, settings and prompt (and continuation): prompts themselves are
-not in it. Answers are written as they arrive, in short transactions, so that a failure or Ctrl-C loses none and several
-processes can share the file. Several threads may ask at once: where one is asking for an answer, the others wait for
-it, and ask themselves if it fails. A row that cannot be read is a miss. Where the file cannot be written (a full disk,
-no rights) the run goes on with a warning, and with its answers in memory.
+not in it. Answers are written as they arrive, so that a failure or Ctrl-C loses none, by a thread of their own in short
+transactions, so that several processes can share the file; what comes while one is written goes into the next. Several
+threads may ask at once: where one is asking for an answer, the others wait for it, and ask themselves if it fails. A
+row that cannot be read is a miss. Where the file cannot be written (a full disk, no rights) the run goes on with a
+warning, and with its answers in memory.
 
 The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
 """
@@ -43,6 +44,7 @@ T = TypeVar("T", Completion, Score)
 
 BUSY_SECONDS = 10.0
 _PATIENCE = 30.0  # seconds until a file that could not be written is tried again
+_LINGERING = 0.05  # seconds for which the thread that writes waits for more
 
 
 def answers_path() -> Path:
@@ -78,17 +80,18 @@ class Answers:
         self._memory: dict[str, str] = {}
         self._unsaved: dict[str, str] = {}
         self._asking: dict[str, object] = {}  # by whom: a token of each `asking`
-        self._changed = threading.Condition()  # guards the three above, and tells when a key is no longer asked for
-        self._writing = threading.Lock()  # guards the file and what follows
+        self._writer: threading.Thread | None = None  # while there is something to write
         self._failed = 0.0
         self._warned = False
+        self._changed = threading.Condition()  # guards all of these, and tells when they change
         self._file: sqlite3.Connection | None = None
+        self._filing = threading.Lock()  # guards the file
 
     def get(self, keys: Collection[str]) -> dict[str, str]:
         """The answers there are."""
         found = {key: self._memory[key] for key in keys if key in self._memory}
         try:
-            with self._writing:
+            with self._filing:
                 for key in keys:
                     if key not in found:
                         row = self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
@@ -99,14 +102,17 @@ class Answers:
         return found
 
     def put(self, key: str, answer: str) -> None:
-        """Keep an answer, with those that could not be written before, or that other threads bring meanwhile."""
+        """Keep an answer; it is written soon (see `settle`), with those that could not be written before."""
         with self._changed:
             self._memory[key] = self._unsaved[key] = answer
             self._asking.pop(key, None)
+            if self._writer is None and not self._rests():
+                self._start()
             self._changed.notify_all()
-        with self._writing:
-            if key in self._unsaved:  # else another thread has written it with its own
-                self._save()
+
+    def settle(self, keys: Collection[str]) -> None:
+        """Until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
+        self._wait_until(lambda: self._writer is None or self._unsaved.keys().isdisjoint(keys))
 
     @contextmanager
     def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
@@ -126,39 +132,62 @@ class Answers:
 
     def wait_for(self, keys: Collection[str]) -> None:
         """Until nobody asks for any of `keys`. Raises StoppedError where the caller's lot is abandoned before."""
+        self._wait_until(lambda: self._asking.keys().isdisjoint(keys))
+
+    def _wait_until(self, so: Callable[[], bool]) -> None:
         lot = current_lot()
         with self._changed:
-            while not self._changed.wait_for(lambda: self._asking.keys().isdisjoint(keys), ATTENTION):
+            while not self._changed.wait_for(so, ATTENTION):
                 if lot.abandoned:
                     raise StoppedError
 
     def close(self) -> None:
         """Try once more to write what could not be written, and let go of the file."""
-        with self._writing:
-            self._failed = 0.0
+        with self._changed:
+            self._changed.wait_for(lambda: self._writer is None)
             if self._unsaved:
-                self._save()
+                self._start()
+            self._changed.wait_for(lambda: self._writer is None)
+        with self._filing:
             if self._file is not None:
                 self._file.close()
                 self._file = None
 
-    def _save(self) -> None:
-        """Write what is not yet written, unless that has failed a moment ago."""
-        if self._failed and time.monotonic() - self._failed < _PATIENCE:
-            return
-        with self._changed:
-            unsaved = dict(self._unsaved)
+    def _rests(self) -> bool:
+        """Whether writing has failed a moment ago."""
+        return bool(self._failed) and time.monotonic() - self._failed < _PATIENCE
+
+    def _start(self) -> None:
+        # Not a daemon: Python waits for it before it ends.
+        self._failed, self._writer = 0.0, threading.Thread(target=self._write, name="drike-answers")
+        self._writer.start()
+
+    def _write(self) -> None:
+        """Write what is not yet written, until nothing comes for a while, or the file cannot be written."""
         try:
-            with self._open() as file:  # one short transaction; none is open while a model is asked
-                file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(unsaved.items()))
-        except (sqlite3.Error, OSError) as problem:
-            self._failed = time.monotonic()
-            self._warn(problem)
-        else:
-            self._failed = 0.0
+            while not self._failed:
+                with self._changed:
+                    if not self._changed.wait_for(lambda: self._unsaved, _LINGERING):
+                        self._writer = None
+                        return
+                    unsaved = dict(self._unsaved)
+                try:
+                    with self._filing, self._open() as file:  # one short transaction
+                        file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(unsaved.items()))
+                except (sqlite3.Error, OSError) as problem:
+                    self._failed = time.monotonic()
+                    self._warn(problem)
+                else:
+                    with self._changed:
+                        for key, answer in unsaved.items():
+                            if self._unsaved[key] is answer:
+                                del self._unsaved[key]
+                        self._changed.notify_all()
+        finally:
             with self._changed:
-                for key in unsaved:
-                    self._unsaved.pop(key, None)
+                if self._writer is threading.current_thread():
+                    self._writer = None
+                self._changed.notify_all()
 
     def _open(self) -> sqlite3.Connection:
         if self._file is None:
@@ -172,7 +201,7 @@ class Answers:
                 f"answers cannot be kept in {self.path} ({problem}): they stay in memory for this run; "
                 "make room, set XDG_CACHE_HOME, or run `drike cache clear`",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=2,
             )
 
 
@@ -293,10 +322,13 @@ class _Kept:
                 known |= {key: answer for key in rows if (answer := _parsed(rows[key], read)) is not None}
                 missing = [keys.index(key) for key in ours if key not in known]
                 spared -= len(missing)
-                for j, answer in ask(missing) if missing else ():
-                    key = keys[missing[j]]
-                    known[key] = answer
-                    self._store.put(key, json.dumps(asdict(answer)))
+                try:
+                    for j, answer in ask(missing) if missing else ():
+                        key = keys[missing[j]]
+                        known[key] = answer
+                        self._store.put(key, json.dumps(asdict(answer)))
+                finally:
+                    self._store.settle(ours)
             self._store.wait_for([key for key in unknown if key not in known])
         with self._counting:
             self.remembered += spared

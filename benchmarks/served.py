@@ -1,0 +1,172 @@
+"""How much faster a served model is with more requests at a time: over real sockets, as `--concurrency` has it.
+
+A server in a process of its own answers every request 50 ms after it came, whatever is asked, and any number at once.
+drike asks it N at a time; answers are kept in a new file each time, as they always are. Everything counts: prompts,
+threads, JSON, the client, sockets, the file. Linear is the rate of requests at N = 1, times N. "core" is the share of
+one that this process used: where it nears 100 %, Python is the limit and not the server.
+
+In training every prefix of an edit is a request. With sigma = 0 an edit has 16; with the sigma of a trained run few,
+and then a block of B edits waits for its last ones. Runs of the sizes alternate; the best of each counts, since others
+may use the machine.
+
+    python benchmarks/served.py [--edits 160] [--repeat 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from drike import datasets, tinyfacts
+from drike.budget import Fraction, Threshold
+from drike.datasets import splits
+from drike.editors import Editor
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.edits import EditCase
+from drike.encoder import load_encoder
+from drike.evaluate import evaluate
+from drike.models.cached import CachedWriter, cached
+from drike.models.openai import connect
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool
+from drike.reinforce import train
+from drike.retriever import Retriever, Similarity
+
+LATENCY = 0.05
+ENDPOINTS = (1, 4, 16)
+BLOCKS = (16, 32, 64)  # for the most endpoints
+TRAINED = 0.0667  # a sigma just above 1 / 16, under which few retains of an untrained head stay
+
+Work = Callable[[CachedWriter], None]
+
+
+class Endpoint(asyncio.Protocol):
+    """A connection on which requests come one after another; each gets its answer `LATENCY` seconds later."""
+
+    ANSWER = json.dumps(
+        {
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "French"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 1},
+        }
+    ).encode()
+    REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(ANSWER), ANSWER)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport, self.read = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        """Answer once a request is whole."""
+        self.read += data
+        head, found, body = self.read.partition(b"\r\n\r\n")
+        if found and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
+            self.read = b""
+            asyncio.get_running_loop().call_later(LATENCY, self.transport.write, self.REPLY)
+
+
+def listen(told: Connection) -> None:
+    """Serve until the process is ended; tells its port."""
+
+    async def forever() -> None:
+        server = await asyncio.get_running_loop().create_server(Endpoint, "127.0.0.1", 0, backlog=256)
+        told.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(forever())
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The name of a model behind that server."""
+    spawning = multiprocessing.get_context("spawn")
+    heard, told = spawning.Pipe(duplex=False)
+    process = spawning.Process(target=listen, args=(told,), daemon=True)
+    process.start()
+    try:
+        yield f"vllm:any@http://127.0.0.1:{heard.recv()}/v1"
+    finally:
+        process.terminate()
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--edits", type=int, default=160, help="with the most endpoints; fewer with fewer")
+    arguments.add_argument("--repeat", type=int, default=2)
+    given = arguments.parse_args()
+    dataset = datasets.load(tinyfacts.rows_path())
+    parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
+    pool = Pool(parts.demonstrations, load_encoder())
+    ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
+    list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed
+    with serving() as name:
+        for editor in (FactPrompt(), ike):
+            works = {n: partial(answer, editor, some(parts.test, n)) for n in ENDPOINTS}
+            show(f"evaluate, {editor.name}", name, {(n, 0): work for n, work in works.items()}, given.repeat)
+        for sigma, title in ((0.0, "train, 16 prompts an edit"), (TRAINED, "train, few prompts an edit")):
+            sizes = [(1, 1), (4, 4), *((ENDPOINTS[-1], block) for block in BLOCKS)]
+            blocks = {(n, b): partial(learn, pool, some(parts.test, n), b, sigma) for n, b in sizes}
+            show(title, name, blocks, given.repeat)
+
+
+def some(cases: tuple[EditCase, ...], endpoints: int) -> tuple[EditCase, ...]:
+    """As many cases as `endpoints` take in about the time in which the most take all."""
+    return cases[: max(16, len(cases) * endpoints // ENDPOINTS[-1])]
+
+
+def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedWriter) -> None:
+    """Evaluate."""
+    list(evaluate(editor, model, cases))
+
+
+def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedWriter) -> None:
+    """An epoch in blocks of so many edits."""
+    list(train(model, cases, pool, Retriever(pool.encoder), Threshold(sigma, 16), epochs=1, parallel_edits=block))
+
+
+def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
+    """Seconds of the clock, seconds of processors in this process, and requests."""
+    with tempfile.TemporaryDirectory() as folder:
+        inner = connect(name, concurrency=endpoints)
+        with closing(inner):  # type: ignore[type-var]
+            model = cached(inner, identity="any", path=Path(folder) / "answers.sqlite")
+            assert isinstance(model, CachedWriter)
+            began, used = time.perf_counter(), time.process_time()
+            work(model)
+            seconds, cpu = time.perf_counter() - began, time.process_time() - used
+            model.store.close()
+            return seconds, cpu, inner.spending.requests
+
+
+def show(what: str, name: str, works: dict[tuple[int, int], Work], repeat: int) -> None:
+    """A line a size: rate, speed-up against one endpoint, share of linear, processor time."""
+    best: dict[tuple[int, int], tuple[float, float, int]] = {}
+    for _ in range(repeat):
+        for size, work in works.items():
+            found = measured(name, size[0], work)
+            best[size] = min(best.get(size, found), found)
+    one: float | None = None
+    for (n, block), (seconds, cpu, requests) in best.items():
+        rate = requests / seconds
+        one = one or rate
+        print(
+            f"{what:27} {n:3} endpoints {f'B = {block}' if block else '':6}  {requests:5} requests  {seconds:6.2f} s"
+            f"  {rate:6.1f}/s  {rate / one:5.2f} x  {rate / one / n:5.0%} of linear"
+            f"  {cpu / requests * 1e3:5.2f} ms a request, {cpu / seconds:4.0%} core",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
