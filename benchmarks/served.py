@@ -1,6 +1,7 @@
 """How much faster a served model is with more requests at a time: over real sockets, as `--concurrency` has it.
 
 A server in a process of its own answers every request 50 ms after it came, whatever is asked, and any number at once.
+(Real ones mostly take longer, and then less is lost.)
 drike asks it N at a time; answers are kept in a new file each time, as they always are. Everything counts: prompts,
 threads, JSON, the client, sockets, the file. Linear is the rate of requests at N = 1, times N. "core" is the share of
 one that this process used: where it nears 100 %, Python is the limit and not the server.
@@ -9,7 +10,7 @@ In training every prefix of an edit is a request. With sigma = 0 an edit has 16;
 and then a block of B edits waits for its last ones. Runs of the sizes alternate; the best of each counts, since others
 may use the machine.
 
-    python benchmarks/served.py [--edits 160] [--repeat 2]
+    python benchmarks/served.py [--edits 160] [--repeat 2] [--latency 50]
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ from drike.pool import Pool
 from drike.reinforce import train
 from drike.retriever import Retriever, Similarity
 
-LATENCY = 0.05
 ENDPOINTS = (1, 4, 16)
 BLOCKS = (16, 32, 64)  # for the most endpoints
 TRAINED = 0.0667  # a sigma just above 1 / 16, under which few retains of an untrained head stay
@@ -51,8 +51,9 @@ Work = Callable[[CachedWriter], None]
 
 
 class Endpoint(asyncio.Protocol):
-    """A connection on which requests come one after another; each gets its answer `LATENCY` seconds later."""
+    """A connection on which requests come one after another; each gets its answer `latency` seconds later."""
 
+    latency = 0.05
     ANSWER = json.dumps(
         {
             "choices": [{"index": 0, "message": {"role": "assistant", "content": "French"}, "finish_reason": "stop"}],
@@ -72,11 +73,12 @@ class Endpoint(asyncio.Protocol):
         head, found, body = self.read.partition(b"\r\n\r\n")
         if found and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
             self.read = b""
-            asyncio.get_running_loop().call_later(LATENCY, self.transport.write, self.REPLY)
+            asyncio.get_running_loop().call_later(self.latency, self.transport.write, self.REPLY)
 
 
-def listen(told: Connection) -> None:
+def listen(told: Connection, latency: float) -> None:
     """Serve until the process is ended; tells its port."""
+    Endpoint.latency = latency
 
     async def forever() -> None:
         server = await asyncio.get_running_loop().create_server(Endpoint, "127.0.0.1", 0, backlog=256)
@@ -87,11 +89,11 @@ def listen(told: Connection) -> None:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def serving(latency: float) -> Iterator[str]:
     """The name of a model behind that server."""
     spawning = multiprocessing.get_context("spawn")
     heard, told = spawning.Pipe(duplex=False)
-    process = spawning.Process(target=listen, args=(told,), daemon=True)
+    process = spawning.Process(target=listen, args=(told, latency), daemon=True)
     process.start()
     try:
         yield f"vllm:any@http://127.0.0.1:{heard.recv()}/v1"
@@ -104,13 +106,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--edits", type=int, default=160, help="with the most endpoints; fewer with fewer")
     arguments.add_argument("--repeat", type=int, default=2)
+    arguments.add_argument("--latency", type=float, default=50.0, help="milliseconds")
     given = arguments.parse_args()
     dataset = datasets.load(tinyfacts.rows_path())
     parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
     pool = Pool(parts.demonstrations, load_encoder())
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
     list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed
-    with serving() as name:
+    with serving(given.latency / 1e3) as name:
+        measured(name, 1, partial(answer, FactPrompt(), parts.test[:1]))  # so that all is imported
         for editor in (FactPrompt(), ike):
             works = {n: partial(answer, editor, some(parts.test, n)) for n in ENDPOINTS}
             show(f"evaluate, {editor.name}", name, {(n, 0): work for n, work in works.items()}, given.repeat)

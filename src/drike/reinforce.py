@@ -288,10 +288,10 @@ def _rewards(
 
 def _prompts(candidates: Candidates, chosen: Sequence[int], switches: Switches) -> list[Prompt]:
     """The edit's own query under every prefix of `chosen`, shortest first."""
-    query = rewrite_probe(candidates.edit).query
+    query, retains = rewrite_probe(candidates.edit).query, candidates.retains
     prompts = []
     for j in range(1, len(chosen) + 1):
-        shown = arrange(candidates, [candidates.retains[i] for i in chosen[:j]], switches.layout)
+        shown = arrange(candidates, [retains[i] for i in chosen[:j]], switches.layout)
         prompts.append(in_context(shown, candidates.edit, query, own_copy=switches.own_copy, retain=switches.retain))
     return prompts
 

@@ -44,7 +44,8 @@ T = TypeVar("T", Completion, Score)
 
 BUSY_SECONDS = 10.0
 _PATIENCE = 30.0  # seconds until a file that could not be written is tried again
-_LINGERING = 0.05  # seconds for which the thread that writes waits for more
+_GATHERING = 0.01  # seconds for which answers wait for others, to be written together, unless somebody waits for them
+_LINGERING = 0.05  # seconds for which the thread that writes stays when there is nothing to write
 
 
 def answers_path() -> Path:
@@ -81,6 +82,7 @@ class Answers:
         self._unsaved: dict[str, str] = {}
         self._asking: dict[str, object] = {}  # by whom: a token of each `asking`
         self._writer: threading.Thread | None = None  # while there is something to write
+        self._hurried = False  # somebody waits for it
         self._failed = 0.0
         self._warned = False
         self._changed = threading.Condition()  # guards all of these, and tells when they change
@@ -112,6 +114,9 @@ class Answers:
 
     def settle(self, keys: Collection[str]) -> None:
         """Until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
+        with self._changed:
+            self._hurried = True
+            self._changed.notify_all()
         self._wait_until(lambda: self._writer is None or self._unsaved.keys().isdisjoint(keys))
 
     @contextmanager
@@ -170,7 +175,8 @@ class Answers:
                     if not self._changed.wait_for(lambda: self._unsaved, _LINGERING):
                         self._writer = None
                         return
-                    unsaved = dict(self._unsaved)
+                    self._changed.wait_for(lambda: self._hurried, _GATHERING)
+                    unsaved, self._hurried = dict(self._unsaved), False
                 try:
                     with self._filing, self._open() as file:  # one short transaction
                         file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(unsaved.items()))

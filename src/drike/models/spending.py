@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from operator import add, sub
 from typing import Protocol, runtime_checkable
 
 from drike.models import ModelError
@@ -54,10 +55,10 @@ class Spending:
     estimated: int = 0
 
     def __add__(self, other: Spending) -> Spending:
-        return Spending(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Spending(*map(add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: Spending) -> Spending:
-        return Spending(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Spending(*map(sub, vars(self).values(), vars(other).values()))
 
 
 @runtime_checkable
