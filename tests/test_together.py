@@ -204,10 +204,13 @@ def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
         assert (model.price.of(spent.prompt_tokens, spent.completion_tokens) or 0) <= 1.0
 
 
-@pytest.mark.parametrize("make", [lambda model: FactPrompt(), EditCoTFull])
-@pytest.mark.parametrize("refused", ["Land0 ", "Land5 "])
+@pytest.mark.parametrize(
+    ("make", "refused", "late"),
+    [(lambda model: FactPrompt(), "Land0 ", GRACE + 0.5), (lambda model: FactPrompt(), "Land5 ", 0.5)]
+    + [(EditCoTFull, refused, 0.5) for refused in ("Land0 ", "Land5 ")],
+)
 def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept(
-    refused: str, make: Callable[[LanguageModel], FactPrompt], tmp_path: Path
+    make: Callable[[LanguageModel], FactPrompt], refused: str, late: float, tmp_path: Path
 ) -> None:
     failed: list[float] = []
 
@@ -216,7 +219,7 @@ def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept
             time.sleep(0.2)
             failed.append(time.monotonic())
             return status(404)(handler, body)
-        time.sleep(0.5)  # sent before the failure, answered after
+        time.sleep(late)  # sent before the failure, answered after
         return GOOD(handler, body)
 
     path = tmp_path / "a.sqlite"

@@ -36,7 +36,7 @@ def evaluate(
     """
     most = calls_at_once(model)
     if parallel is not None and not 1 <= parallel <= most:
-        raise ValueError(f"{model.name} takes 1 to {most} edits at once, not {parallel}: replicas of it take more")
+        raise ValueError(f"{model.name} takes 1 to {most} edits at once, not {parallel}")
     with closing(in_order(partial(_answer, editor, model, write), cases, parallel or most)) as answered:
         for outcomes in answered:
             yield from outcomes
