@@ -24,10 +24,11 @@ from drike.encoder import HashingEncoder
 from drike.evaluate import evaluate
 from drike.models import ModelError
 from drike.models.address import KEY
-from drike.models.cached import Answers, CachedWriter, contents
+from drike.models.cached import CachedWriter
 from drike.models.failures import RefusedError, ServerError
 from drike.models.openai import connect
 from drike.models.scripted import ScriptedWriter
+from drike.models.store import Answers, contents
 from drike.pool import Pool
 from drike.reinforce import train
 from drike.retriever import Retriever, Similarity

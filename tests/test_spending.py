@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from drike import tinyfacts
 from drike.cli import main
-from drike.cli.serving import live, sentence, token_counter
+from drike.cli.bounds import token_counter
+from drike.cli.serving import live, sentence
 from drike.models import ModelError
 from drike.models.cached import cached
 from drike.models.openai import connect

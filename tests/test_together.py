@@ -29,11 +29,12 @@ from drike.encoder import HashingEncoder
 from drike.evaluate import evaluate
 from drike.metrics import Outcome
 from drike.models import Completion, LanguageModel, ModelError, calls_at_once
-from drike.models.cached import Answers, CachedModel, CachedWriter, cached, contents
+from drike.models.cached import CachedModel, CachedWriter, cached
 from drike.models.failures import RefusedError
 from drike.models.openai import ServedModel, ServedWriter, connect
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.models.spending import Price, SpentError
+from drike.models.store import Answers, contents
 from drike.parallel import GRACE
 from drike.pool import Pool
 from drike.reinforce import Episode, train

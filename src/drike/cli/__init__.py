@@ -2,7 +2,8 @@
 
 A file per command: `demo`, `data`, `training`, `evaluating`, `models`, `editing`, `reporting`, `paper`, `doctor`,
 `embedded`, `cache`; what they share: `opening` (data, models, encoders, run folders), `resuming` (stopped runs),
-`serving` (models behind an API), `variants` (of trained editors), `showing` (tables, progress).
+`serving` (models behind an API), `bounds` (what they would cost), `variants` (of trained editors), `showing` (tables,
+progress).
 """
 
 from __future__ import annotations

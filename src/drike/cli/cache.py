@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from drike.cli.showing import console
-from drike.models import cached
+from drike.models import store
 
 app = typer.Typer(help="Answers of models behind an API that are kept on disk.", no_args_is_help=True)
 
@@ -13,12 +13,12 @@ app = typer.Typer(help="Answers of models behind an API that are kept on disk.",
 @app.command("info")
 def info() -> None:
     """Say where answers are kept, and how many."""
-    held = cached.contents()
+    held = store.contents()
     console.print(f"{held.answers:,} answers, {held.bytes / 1e6:.1f} MB, in {held.path}", markup=False, soft_wrap=True)
 
 
 @app.command("clear")
 def clear() -> None:
     """Forget all answers; what is asked again is paid again."""
-    cached.clear()
-    console.print(f"No answers are left in {cached.answers_path()}", markup=False, soft_wrap=True)
+    store.clear()
+    console.print(f"No answers are left in {store.answers_path()}", markup=False, soft_wrap=True)

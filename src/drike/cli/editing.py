@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from drike.cli.bounds import counting_model, show_bound
 from drike.cli.evaluating import make_editor
 from drike.cli.opening import (
     EMBEDDED,
@@ -22,7 +23,7 @@ from drike.cli.opening import (
     open_model,
     open_past,
 )
-from drike.cli.serving import DryRun, Terms, counting_model, metered, show_bound, template_for, with_terms
+from drike.cli.serving import DryRun, Terms, metered, template_for, with_terms
 from drike.cli.showing import console, draw
 from drike.cli.training import Device
 from drike.edited import EditedModel

@@ -12,6 +12,7 @@ import typer
 
 from drike.budget import Fraction
 from drike.checkpoint import Checkpoint
+from drike.cli.bounds import counting_model, show_bound
 from drike.cli.opening import (
     EMBEDDED,
     TINYFACTS,
@@ -29,16 +30,7 @@ from drike.cli.opening import (
     trained_facts,
 )
 from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
-from drike.cli.serving import (
-    DryRun,
-    Terms,
-    counting_model,
-    live,
-    metered,
-    show_bound,
-    template_for,
-    with_terms,
-)
+from drike.cli.serving import DryRun, Terms, live, metered, template_for, with_terms
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device, Editable, Out, Replicas, usage_of, warm
 from drike.cli.variants import ORDERS, further_tables, parse_orders, parse_sigmas, reordered, swept

@@ -12,6 +12,7 @@ import torch
 import typer
 
 from drike.budget import Fraction, Threshold
+from drike.cli.bounds import count_training, counting_model, show_bound
 from drike.cli.evaluating import make_editor, run_evaluation
 from drike.cli.opening import (
     TINYFACTS,
@@ -28,17 +29,7 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
-from drike.cli.serving import (
-    DryRun,
-    Terms,
-    count_training,
-    counting_model,
-    metered,
-    show_bound,
-    spent_in,
-    template_for,
-    with_terms,
-)
+from drike.cli.serving import DryRun, Terms, metered, spent_in, template_for, with_terms
 from drike.cli.showing import console, draw, errors
 from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
 from drike.cli.variants import further_tables

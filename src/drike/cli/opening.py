@@ -15,7 +15,8 @@ import typer
 from drike import checkpoint, datasets, tinyfacts
 from drike.checkpoint import Checkpoint
 from drike.cli import showing
-from drike.cli.serving import Terms, open_served, template_for, token_counter
+from drike.cli.bounds import token_counter
+from drike.cli.serving import Terms, open_served, template_for
 from drike.datasets import Dataset, splits
 from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS

@@ -13,6 +13,7 @@ from torch import Tensor
 from drike import checkpoint, reinforce
 from drike.budget import Budget, Flip, Fraction, Threshold
 from drike.checkpoint import Checkpoint
+from drike.cli.bounds import count_training, counting_model, show_bound
 from drike.cli.opening import (
     EMBEDDED,
     TINYFACTS,
@@ -30,17 +31,7 @@ from drike.cli.opening import (
     record_run,
 )
 from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
-from drike.cli.serving import (
-    DryRun,
-    Terms,
-    count_training,
-    counting_model,
-    live,
-    metered,
-    show_bound,
-    template_for,
-    with_terms,
-)
+from drike.cli.serving import DryRun, Terms, live, metered, template_for, with_terms
 from drike.cli.showing import console, draw, watch_training
 from drike.controllers import KINDS, Controller, untrained
 from drike.datasets.published import PUBLISHED

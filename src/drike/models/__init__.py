@@ -5,9 +5,9 @@ and get lists of the same length and order back; sharing prefixes and batching i
 cannot score has no `score`. `judge` is how training and evaluation ask: one definition of a right answer for both.
 
 Siblings: `huggingface` (local weights), `openai` (any server that speaks that API), `cached` (what was answered once is
-not asked again), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form observer of TinyFacts
-prompts), `replicas` (several copies as one model), `ray` (such copies as Ray actors), `token_trie` (shared prefixes,
-used by `huggingface`).
+not asked again; `store` keeps it), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form
+observer of TinyFacts prompts), `replicas` (several copies as one model), `ray` (such copies as Ray actors),
+`token_trie` (shared prefixes, used by `huggingface`).
 """
 
 from __future__ import annotations
