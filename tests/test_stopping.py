@@ -180,7 +180,8 @@ def test_a_signal_stops_a_run_at_once_and_it_goes_on(
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "200"},
     )  # fmt: skip
     deadline = time.monotonic() + 60
-    while not (stopped / "episodes.jsonl").exists() and time.monotonic() < deadline:
+    episodes = stopped / "episodes.jsonl"
+    while not (episodes.exists() and episodes.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(number)
     began = time.monotonic()
