@@ -278,13 +278,15 @@ def run_training(
             if done % len(cases) == 0:
                 checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
     finally:
-        retriever.head.load_state_dict(head)
-        saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
-        if done:
-            checkpoint.save(saved, folder / "checkpoint")
-        episodes.close()  # it waits for edits that are still being asked about
-        if isinstance(model, Measured):
-            draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
+        try:
+            retriever.head.load_state_dict(head)
+            saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
+            if done:
+                checkpoint.save(saved, folder / "checkpoint")
+        finally:  # also where the disk is full
+            episodes.close()  # it waits for edits that are still being asked about
+            if isinstance(model, Measured):
+                draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
     return saved
 
 
