@@ -1,23 +1,28 @@
-"""Kills real runs with SIGKILL at random moments, takes them up again until they are done, and compares the ends.
+"""Stops real runs at random moments, by SIGKILL or by a full disk, takes them up again until they are done, and
+compares the ends.
 
-    python tests/killing.py train --kills 200 --seed 1
-    python tests/killing.py evaluate --kills 200
-    python tests/killing.py train --served --kills 20
+    python tests/killing.py train --times 200 --seed 1
+    python tests/killing.py evaluate --times 200
+    python tests/killing.py train --served --times 20
+    python tests/killing.py train --how full --times 200
 
 Everything is imported once; every run is a fork of this process, in a process group of its own, so that a kill costs
 what a run costs and not the imports. Moments are drawn from a seed: a third anywhere in the time that a whole run
 takes, a third right behind the n-th change in the run's folder, a third behind a change in its checkpoint or outcomes.
-A run that was taken up is itself killed with probability 1/2. The machine's timing is not seeded: a series hits other
-places each time.
+A full disk is a limit on the size of files: of a run from its first byte on (then in place of "any time"), or of none
+at all from such a moment on; it must be told in a sentence. A run that was taken up is itself stopped with probability
+1/2. The machine's timing is not seeded: a series hits other places each time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import mmap
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -41,15 +46,16 @@ _SPAN = struct.Struct("q")
 
 @dataclass
 class Series:
-    """What a series of kills did. `differing`: what was not as in the whole run; a good series has none."""
+    """What a series of stops did. `differing`: what was not as in the whole run; a good series has none."""
 
     command: str
     model: str
-    kills: int = 0
+    how: str
+    times: int = 0  # that a run was stopped
     runs: int = 0  # begun and ended in the same folder, whatever happened in between
     taken_up: int = 0
-    begun_again: int = 0  # killed before there was a run.json
-    killed_by: dict[str, int] = field(default_factory=dict)
+    begun_again: int = 0  # stopped before there was a run.json
+    stopped: dict[str, int] = field(default_factory=dict)
     differing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     requests: int = 0
@@ -57,20 +63,26 @@ class Series:
     seconds: float = 0.0
 
 
-def start(arguments: Sequence[str], log: Path) -> int:
-    """A fork that runs `drike` with these arguments, in a process group of its own; its pid."""
+def start(arguments: Sequence[str], output: int, limit: int | None = None) -> int:
+    """A fork that runs `drike` with these arguments, in a process group of its own; its pid.
+
+    output: a file descriptor for what it says. limit: bytes of the longest file that it may write.
+    """
     sys.stdout.flush()
     pid = os.fork()
     if pid:
+        with contextlib.suppress(OSError):  # it may have done so itself, and ended
+            os.setpgid(pid, pid)
         return pid
     code = 70
     try:
         os.setpgid(0, 0)
-        with log.open("ab", buffering=0) as stream:
-            os.dup2(stream.fileno(), 1)
-            os.dup2(stream.fileno(), 2)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
         sys.argv = ["drike", *arguments]
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         from drike.cli import main
 
         try:
@@ -89,36 +101,76 @@ def start(arguments: Sequence[str], log: Path) -> int:
         os._exit(code)
 
 
-def ended(pid: int) -> int | None:
-    """The exit code of a child that has ended, minus the signal that ended it; None while it runs."""
-    found, status = os.waitpid(pid, os.WNOHANG)
-    return None if found == 0 else os.waitstatus_to_exitcode(status)
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: its exit code, or minus the signal; what it said last; whether its moment had come."""
+
+    code: int
+    said: str
+    hit: bool
+    seconds: float
 
 
-def whole(arguments: Sequence[str], log: Path) -> float:
-    """Run to the end; the seconds it took. Raises RuntimeError for any exit code but 0."""
-    began = time.monotonic()
-    pid = start(arguments, log)
-    while (code := ended(pid)) is None:
-        time.sleep(0.001)
+def run(
+    arguments: Sequence[str],
+    moment: Callable[[], bool] = lambda: False,
+    stop: Callable[[int], None] = lambda pid: None,
+    limit: int | None = None,
+) -> Ended:
+    """Run until the end; `stop` it when `moment` says so, once. What it says goes through a pipe: disks may be full."""
+    began, hit, said = time.monotonic(), False, b""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    pid = start(arguments, write, limit)
+    os.close(write)
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(read, 1 << 16):
+                said += chunk
+        if found:
+            os.close(read)
+            code = os.waitstatus_to_exitcode(status)
+            return Ended(code, " ".join(said.decode()[-4000:].split()), hit, time.monotonic() - began)
+        if not hit and moment():
+            hit = True
+            stop(pid)
+        elif hit:
+            time.sleep(0.001)
         if time.monotonic() - began > LONGEST:
-            os.kill(pid, signal.SIGKILL)
-    if code != 0:
-        raise RuntimeError(f"exit code {code}: {log.read_text('utf-8')[-2000:]}")
-    return time.monotonic() - began
+            os.killpg(pid, signal.SIGKILL)
 
 
-def killed(arguments: Sequence[str], log: Path, moment: Callable[[], bool]) -> bool:
-    """Run until `moment` says so, then SIGKILL; False if the run ended first."""
-    pid = start(arguments, log)
-    while (code := ended(pid)) is None:
-        if moment():
-            os.kill(pid, signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
-            return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-    if code != 0:
-        raise RuntimeError(f"exit code {code}: {log.read_text('utf-8')[-2000:]}")
-    return False
+def whole(arguments: Sequence[str]) -> float:
+    """Run to the end; the seconds it took. Raises RuntimeError for any exit code but 0."""
+    end = run(arguments, lambda: bool(time.sleep(0.001)))
+    if end.code != 0:
+        raise RuntimeError(f"exit code {end.code}: {end.said}")
+    return end.seconds
+
+
+def killed(arguments: Sequence[str], moment: Callable[[], bool]) -> bool:
+    """Run until `moment`, then SIGKILL; False if the run ended first. Raises RuntimeError if that was no good end."""
+    end = run(arguments, moment, lambda pid: os.killpg(pid, signal.SIGKILL))
+    if end.code not in (0, -signal.SIGKILL):
+        raise RuntimeError(f"exit code {end.code}: {end.said}")
+    return end.code != 0
+
+
+def filled(arguments: Sequence[str], moment: Callable[[], bool] | int) -> bool:
+    """Run with a disk that is full from `moment` on, or for files of so many bytes; False if that was no hindrance.
+
+    Raises RuntimeError if it was one, and was not told in a sentence that asks for room.
+    """
+    if isinstance(moment, int):
+        end = run(arguments, lambda: bool(time.sleep(0.001)), limit=moment)
+    else:
+        end = run(arguments, moment, lambda pid: resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, -1)) and None)
+    if end.code == 0:
+        return False
+    if end.code != 1 or "Traceback" in end.said or "make room" not in end.said or end.said.count("Error: ") != 1:
+        raise RuntimeError(f"exit code {end.code}: {end.said}")
+    return True
 
 
 def look(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -236,39 +288,40 @@ def _without_second_columns(text: str) -> list[list[str]]:
 # Series
 
 
-def series(command: str, model: str, kills: int, seed: int, place: Path, *, served: bool = False) -> Series:
-    """So many kills of `command` on `model`, each run taken up until it is done and compared with a whole one."""
-    told, began, log = Series(command, model), time.monotonic(), place / "log"
-    told.killed_by = {"any time": 0, "behind a write": 0, "behind a write of results": 0}
+def series(
+    command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
+) -> Series:
+    """So many stops of `command` on `model`, each run taken up until it is done and compared with a whole one."""
+    told, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731
     with _server() if served else _nothing() as server:
         if server is not None:
             model, count = server
-        arguments = _arguments(command, model, place, log)
+        arguments = _arguments(command, model, place)
         os.environ["XDG_CACHE_HOME"] = str(place / "cache-whole")
         before = count()
-        seconds = whole([*arguments, "--out", str(place / "whole")], log)
+        seconds = whole([*arguments, "--out", str(place / "whole")])
         paid = count() - before
         number = 0
-        while told.kills < kills:
+        while told.times < times:
             number += 1
             rng, folder = random.Random(f"{seed}|{command}|{number}"), place / f"run-{number}"
             os.environ["XDG_CACHE_HOME"] = str(place / f"cache-{number}")
-            before, hits = count(), told.kills
+            before, hits = count(), told.times
             try:
-                _one(told, arguments, command, folder, log, rng, seconds)
+                _one(told, arguments, folder, rng, seconds)
             except RuntimeError as problem:
                 told.failed.append(f"run {number}: {problem}")
-                told.kills += 1  # a series that fails must end, too
+                told.times += 1  # a series that fails must end, too
                 continue
-            if told.kills == hits:
+            if told.times == hits:
                 shutil.rmtree(folder)  # it ended before its moment came
                 continue
             told.runs += 1
             told.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
             told.requests += count() - before
-            told.allowed += paid + (told.kills - hits) * CONCURRENCY
-            if count() - before > paid + (told.kills - hits) * CONCURRENCY:
+            told.allowed += paid + (told.times - hits) * CONCURRENCY
+            if count() - before > paid + (told.times - hits) * CONCURRENCY:
                 told.differing.append(f"run {number}: {count() - before} requests, {paid} in a whole run")
             shutil.rmtree(folder)
             shutil.rmtree(place / f"cache-{number}", ignore_errors=True)
@@ -276,23 +329,28 @@ def series(command: str, model: str, kills: int, seed: int, place: Path, *, serv
     return told
 
 
-def _one(
-    told: Series, arguments: Sequence[str], command: str, folder: Path, log: Path, rng: random.Random, seconds: float
-) -> None:
-    """One run, killed once or more if the moments come, and taken up until it is done."""
+def _one(told: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float) -> None:
+    """One run, stopped once or more if the moments come, and taken up until it is done."""
     again = True
     while True:
         fresh = not (folder / "run.json").exists()
-        now = [*arguments, "--out", str(folder)] if fresh else [command, "--resume", str(folder)]
+        now = [*arguments, "--out", str(folder)] if fresh else [told.command, "--resume", str(folder)]
         if not again:
-            whole(now, log)
+            whole(now)
             return
         kind, due = moment(rng, seconds, folder)
-        if not killed(now, log, due):
+        if told.how == "kill":
+            stopped = killed(now, due)
+        elif kind == "any time":
+            kind = "a limit on files"
+            stopped = filled(now, int(10 ** rng.uniform(1, 5.5)))
+        else:
+            stopped = filled(now, due)
+        if not stopped:
             return
-        told.kills += 1
-        told.killed_by[kind] += 1
-        told.differing += [f"{folder.name}, killed {kind}: {problem}" for problem in unreadable(folder)]
+        told.times += 1
+        told.stopped[kind] = told.stopped.get(kind, 0) + 1
+        told.differing += [f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)]
         if (folder / "run.json").exists():
             told.taken_up += 1
         else:
@@ -300,26 +358,18 @@ def _one(
         again = rng.random() < 0.5
 
 
-def _arguments(command: str, model: str, place: Path, log: Path) -> list[str]:
+def _arguments(command: str, model: str, place: Path) -> list[str]:
     from drike import tinyfacts
 
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
     (place / "rows.json").write_text(json.dumps(rows[:ROWS]), "utf-8")
     more = ["--concurrency", str(CONCURRENCY)] if "@" in model else []
-    train = [
-        "train",
-        "--data",
-        str(place / "rows.json"),
-        "--model",
-        model,
-        *OPTIONS,
-        *(SIZE if model == "reader" else SMALL),
-        *more,
-    ]
+    size = SIZE if model == "reader" else SMALL
+    train = ["train", "--data", str(place / "rows.json"), "--model", model, *OPTIONS, *size, *more]
     if command == "train":
         return train
     os.environ["XDG_CACHE_HOME"] = str(place / "cache-trained")
-    whole([*train, "--out", str(place / "trained")], log)
+    whole([*train, "--out", str(place / "trained")])
     editors = "unedited,factprompt,ike,dr-ike"
     return ["evaluate", "--run", str(place / "trained"), "--editors", editors, *more]
 
@@ -374,7 +424,8 @@ def main() -> None:
     """Run a series and print what it did as JSON; exit code 1 if a run ended otherwise than the whole one."""
     parser = argparse.ArgumentParser()
     parser.add_argument("command", choices=["train", "evaluate"])
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--how", choices=["kill", "full"], default="kill")
+    parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="reader")
     parser.add_argument("--served", action="store_true")
@@ -384,7 +435,9 @@ def main() -> None:
     import drike.models.reader  # noqa: F401
 
     with tempfile.TemporaryDirectory() as place:
-        told = series(asked.command, asked.model, asked.kills, asked.seed, Path(place), served=asked.served)
+        told = series(
+            asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
+        )
     print(json.dumps(asdict(told), indent=1))
     sys.exit(bool(told.differing or told.failed))
 

@@ -13,35 +13,48 @@ import pytest
 HARNESS = Path(__file__).with_name("killing.py")
 
 
-def check(*arguments: str, kills: int) -> None:
+def check(*arguments: str, times: int) -> None:
     """A series in a process of its own, which has no threads but the forks' own. Nothing may differ or fail."""
-    command = [sys.executable, str(HARNESS), *arguments, "--kills", str(kills)]
+    command = [sys.executable, str(HARNESS), *arguments, "--times", str(times)]
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
     print(json.dumps(told))
     assert not told["differing"] and not told["failed"] and done.returncode == 0
-    assert told["kills"] >= kills and told["taken_up"] > 0
+    assert told["times"] >= times and told["taken_up"] > 0
     assert told["requests"] <= told["allowed"]
 
 
-def test_a_training_that_is_killed_ends_as_if_it_had_not_been() -> None:
-    check("train", kills=20)
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(command: str) -> None:
+    check(command, times=20)
 
 
-def test_nor_does_a_model_with_weights_or_behind_a_socket_notice() -> None:
-    check("train", "--model", "embedded", kills=2)
-    check("train", "--served", kills=4)
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_nor_does_a_full_disk_leave_a_trace(command: str) -> None:
+    check(command, "--how", "full", times=8)
+
+
+def test_nor_does_a_model_behind_a_socket_notice_or_is_it_asked_again() -> None:
+    check("train", "--served", times=4)
 
 
 @pytest.mark.reliability
+@pytest.mark.parametrize("command", ["train", "evaluate"])
 @pytest.mark.parametrize("seed", range(10))
-def test_two_hundred_kills_of_trainings(seed: int) -> None:
-    check("train", "--seed", str(100 + seed), kills=20)
+def test_two_hundred_kills(command: str, seed: int) -> None:
+    check(command, "--seed", str(100 + seed), times=20)
 
 
 @pytest.mark.reliability
-def test_twenty_kills_of_trainings_on_other_models() -> None:
-    check("train", "--model", "embedded", "--seed", "7", kills=20)
-    check("train", "--served", "--seed", "7", kills=20)
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_a_hundred_full_disks(command: str) -> None:
+    check(command, "--how", "full", "--seed", "7", times=100)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_twenty_kills_on_other_models(command: str) -> None:
+    check(command, "--model", "embedded", "--seed", "7", times=20)
+    check(command, "--served", "--seed", "7", times=20)
