@@ -37,7 +37,10 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
     not answer, answers with an error, stops half way, or sends another file than expected.
     """
     folder = folder or cache_folder()
-    name = Path(urlsplit(address).path).name or "data"
+    try:
+        name = Path(urlsplit(address).path).name or "data"
+    except ValueError as error:
+        raise DataError(f"{address} is no address ({error}); check it, or give the path of a file") from None
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
