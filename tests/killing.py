@@ -5,6 +5,7 @@ compares the ends.
     python tests/killing.py evaluate --times 200
     python tests/killing.py train --served --times 20
     python tests/killing.py train --how full --times 200
+    python tests/killing.py writers
 
 Everything is imported once; every run is a fork of this process, in a process group of its own, so that a kill costs
 what a run costs and not the imports. Moments are drawn from a seed: a third anywhere in the time that a whole run
@@ -35,6 +36,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 ROWS = 120  # of TinyFacts: reading all of them would take longer than the runs
 OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--selection", "sample", "--seed", "3"]
 SIZE = ["--edits", "10", "--epochs", "3"]
@@ -63,8 +66,11 @@ class Series:
     seconds: float = 0.0
 
 
-def start(arguments: Sequence[str], output: int, limit: int | None = None) -> int:
-    """A fork that runs `drike` with these arguments, in a process group of its own; its pid.
+Arguments = Sequence[str] | Callable[[], object]
+
+
+def start(arguments: Arguments, output: int, limit: int | None = None) -> int:
+    """A fork that runs `drike` with these arguments, or does something else, in a process group of its own; its pid.
 
     output: a file descriptor for what it says. limit: bytes of the longest file that it may write.
     """
@@ -80,13 +86,16 @@ def start(arguments: Sequence[str], output: int, limit: int | None = None) -> in
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
-        sys.argv = ["drike", *arguments]
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         from drike.cli import main
 
         try:
-            main(arguments)
+            if callable(arguments):
+                arguments()
+            else:
+                sys.argv = ["drike", *arguments]
+                main(arguments)
             code = 0
         except SystemExit as stop:
             code = int(stop.code or 0)
@@ -112,7 +121,7 @@ class Ended:
 
 
 def run(
-    arguments: Sequence[str],
+    arguments: Arguments,
     moment: Callable[[], bool] = lambda: False,
     stop: Callable[[int], None] = lambda pid: None,
     limit: int | None = None,
@@ -145,7 +154,7 @@ def whole(arguments: Sequence[str]) -> float:
     """Run to the end; the seconds it took. Raises RuntimeError for any exit code but 0."""
     end = run(arguments, lambda: bool(time.sleep(0.001)))
     if end.code != 0:
-        raise RuntimeError(f"exit code {end.code}: {end.said}")
+        raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")
     return end.seconds
 
 
@@ -153,11 +162,11 @@ def killed(arguments: Sequence[str], moment: Callable[[], bool]) -> bool:
     """Run until `moment`, then SIGKILL; False if the run ended first. Raises RuntimeError if that was no good end."""
     end = run(arguments, moment, lambda pid: os.killpg(pid, signal.SIGKILL))
     if end.code not in (0, -signal.SIGKILL):
-        raise RuntimeError(f"exit code {end.code}: {end.said}")
+        raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")
     return end.code != 0
 
 
-def filled(arguments: Sequence[str], moment: Callable[[], bool] | int) -> bool:
+def filled(arguments: Arguments, moment: Callable[[], bool] | int) -> bool:
     """Run with a disk that is full from `moment` on, or for files of so many bytes; False if that was no hindrance.
 
     Raises RuntimeError if it was one, and was not told in a sentence that asks for room.
@@ -169,7 +178,7 @@ def filled(arguments: Sequence[str], moment: Callable[[], bool] | int) -> bool:
     if end.code == 0:
         return False
     if end.code != 1 or "Traceback" in end.said or "make room" not in end.said or end.said.count("Error: ") != 1:
-        raise RuntimeError(f"exit code {end.code}: {end.said}")
+        raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")
     return True
 
 
@@ -420,10 +429,115 @@ def _moody(prompt: str) -> str:
     return " " + facts[-1].split()[-1].rstrip(".") if facts and right else " nothing"
 
 
+# What else writes
+
+
+LIMITS = (0, 10, 300, 1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000)
+
+
+def writers(place: Path) -> Series:
+    """Every other writer on disks that are full at one length of file after another: told, and the old state intact."""
+    from drike.encoder.features import FeatureStore
+    from drike.tinyfacts import build
+
+    told, began = Series("writers", "reader", "full"), time.monotonic()
+    os.environ["XDG_CACHE_HOME"] = str(place / "cache")
+    arguments = _arguments("evaluate", "reader", place)
+    run_folder, page, model = place / "evaluated", place / "page.html", place / "model"
+    whole([*arguments, "--out", str(run_folder)])
+    report = ["report", str(run_folder), "--out", str(page)]
+    small = ["--data", str(place / "rows.json"), "--model", "reader", "--encoder", "hashing", "--editable", "40"]
+    small += ["--edits", "3", "--test", "3", "--epochs", "1"]
+
+    def built() -> None:
+        from drike.cli import main
+
+        sys.argv = ["drike"]
+        build.CURRICULUM, build.build.__kwdefaults__["curriculum"] = (), ()
+        main(["tinyfacts", "build", "--out", str(model)])
+
+    def fetched() -> None:
+        from drike.cli import main
+
+        main(["data", "inspect", address, "--encoder", "none"])
+
+    def kept() -> None:
+        FeatureStore(place / "features", "m" * 40).write({f"text {i}": np.full(384, i, np.float32) for i in range(200)})
+        raise SystemExit(0)
+
+    with _files(place) as root:
+        address = f"{root}/rows.json"
+        each: dict[str, tuple[Arguments, list[Path]]] = {
+            "report": (report, [page, page.with_suffix(".md"), page.with_suffix(".tex")]),
+            "models": (["models", *small, "--out", "{new}"], []),
+            "demo": (["demo", *small[2:6], *small[8:], "--out", "{new}"], []),
+            "download": (fetched, []),
+            "tinyfacts build": (built, [model / "model.safetensors", model / "config.json"]),
+        }  # fmt: skip
+        for name, (what, results) in each.items():
+            for number, limit in enumerate(LIMITS):
+                for path in results:
+                    path.parent.mkdir(exist_ok=True)
+                    path.write_text("the old one", "utf-8")
+                shutil.rmtree(place / "cache", ignore_errors=True)
+                new = str(place / f"{name}-{number}")
+                now = what if callable(what) else [word.replace("{new}", new) for word in what]
+                try:
+                    stopped = filled(now, limit)
+                except RuntimeError as problem:
+                    told.failed.append(f"{name} with room for {limit}: {problem}")
+                    continue
+                told.times += stopped
+                told.stopped[name] = told.stopped.get(name, 0) + stopped
+                for path in results:
+                    old = path.exists() and path.read_text("utf-8", "replace") == "the old one"
+                    if not old and (not path.exists() or (stopped and path.stat().st_size > limit)):
+                        told.differing.append(f"{name} with room for {limit}: {path.name} is neither old nor new")
+    for limit in LIMITS:
+        end = run(kept, limit=limit)
+        known = FeatureStore(place / "features", "m" * 40).read([f"text {i}" for i in range(200)])
+        if end.code or any((vector != int(text.split()[1])).any() for text, vector in known.items()):
+            told.differing.append(f"features with room for {limit}: {end.said}")
+        told.stopped["features"] = told.stopped.get("features", 0) + (len(known) < 200)
+        shutil.rmtree(place / "features", ignore_errors=True)
+    told.seconds = time.monotonic() - began
+    return told
+
+
+@contextmanager
+def _files(place: Path) -> Iterator[str]:
+    """The files of a folder behind an address, in a process of its own."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            from http.server import HTTPServer, SimpleHTTPRequestHandler
+
+            class Quiet(SimpleHTTPRequestHandler):
+                def log_message(self, format: str, *args: object) -> None:
+                    pass
+
+            os.chdir(place)
+            with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+                os.write(write, str(server.server_address[1]).encode())
+                os.close(write)
+                server.serve_forever()
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        port = stream.read()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def main() -> None:
     """Run a series and print what it did as JSON; exit code 1 if a run ended otherwise than the whole one."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=["train", "evaluate"])
+    parser.add_argument("command", choices=["train", "evaluate", "writers"])
     parser.add_argument("--how", choices=["kill", "full"], default="kill")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -435,8 +549,12 @@ def main() -> None:
     import drike.models.reader  # noqa: F401
 
     with tempfile.TemporaryDirectory() as place:
-        told = series(
-            asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
+        told = (
+            writers(Path(place))
+            if asked.command == "writers"
+            else series(
+                asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
+            )
         )
     print(json.dumps(asdict(told), indent=1))
     sys.exit(bool(told.differing or told.failed))

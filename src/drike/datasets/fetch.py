@@ -63,7 +63,9 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
             f"{address} could not be downloaded ({reason}); check the network, or download it by hand and give the path"
         ) from None
     except OSError as error:
-        raise DataError(f"{folder} cannot hold downloads ({error}); set XDG_CACHE_HOME to another folder") from None
+        raise DataError(
+            f"{folder} cannot hold downloads ({error}); make room, or set XDG_CACHE_HOME to another folder"
+        ) from None
     return path
 
 
