@@ -68,6 +68,7 @@ GOOD = {  # values by option that are right, or wrong in the option's own way; n
     "--ask": ["Where?", "The home of Bo is"], "--subject": ["Bo", "Bo 1"], "--k": SMALL,
 }  # fmt: skip
 LONG = {("tinyfacts", "build"), ("tinyfacts", "check"), ("demo",), ("doctor",)}  # tried only with what they must refuse
+HEAVY = {("models",), ("report",), ("case",)}  # tried less often: they read the data several times, or draw
 LAST = {  # behind everything else, so that nothing takes long or leaves the machine
     ("tinyfacts", "build"): ["--out", "{place}"], ("tinyfacts", "check"): ["--model", "no/such/model"],
     ("demo",): ["--edits", "5000"], ("doctor",): ["--deadline", "x"],
@@ -114,6 +115,8 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
     path = rng.choice(list(COMMANDS))
     if path in LONG and rng.random() < 0.7:
         path = rng.choice([("train",), ("evaluate",), ("edit",), ("report",), ("data", "inspect")])
+    if path in HEAVY and rng.random() < 0.7:
+        path = rng.choice([("paper",), ("data", "inspect"), ("edit",), ("train",), ("evaluate",)])
     told = RIGHT[path]
     if path == ("evaluate",) and rng.random() < 0.4:
         told = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
