@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,11 @@ from drike.controllers import Controller, untrained
 from drike.datasets import DataError
 from drike.datasets.splits import Split
 from drike.encoder import HashingEncoder
+from drike.models import Usage
+from drike.report.measured import ReportError
+from drike.report.reading import read_run
 from drike.retriever import CheckpointError, Retriever
-from drike.runs import RunError, recorded
+from drike.runs import RunError, answered, recorded, write_record
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {
@@ -168,11 +173,39 @@ def test_a_checkpoint_stopped_at_any_file_is_the_old_one_or_the_new_one(tmp_path
 
 def test_a_checkpoint_without_a_seal_is_read(tmp_path: Path) -> None:
     """Those that an earlier version wrote: only their weights had a hash."""
-    import json
-
     checkpoint.save(Checkpoint(Retriever(SMALLEST), Threshold(0.2)), tmp_path)
     told = json.loads((tmp_path / "budget.json").read_text("utf-8"))
     (tmp_path / "budget.json").write_text(
         json.dumps({name: told[name] for name in ("format", "budget", "head_sha256", "trained_on")}), "utf-8"
     )
     assert checkpoint.load(tmp_path).budget == Threshold(0.2)
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
+def test_damaged_lines_are_told_or_read_and_never_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
+    """Lines have no seal: a digit may become another one unseen. But nothing else gets out than our errors."""
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    if not (folder / "outcomes").exists():
+        with pytest.raises(SystemExit, match="0"):
+            main(["evaluate", "--run", str(trained), "--editors", "ike", "--test", "2", "--out", str(tmp_path / "e")])
+        shutil.copytree(tmp_path / "e" / "outcomes", folder / "outcomes")
+        write_record(folder, "usage.json", {"training": asdict(Usage(prompts=3))})
+    path = folder / name
+    whole = path.read_bytes()
+    ways = list(damages(whole, 1))
+    told = 0
+    for damaged in [
+        *random.Random(1).sample(ways, 500),
+        b"[" * 100_000 + b"\n{}\n",
+        b"\xff\n\xff\n",
+        b'{"a": "\\ud800"}\n' * 2,
+    ]:
+        path.write_bytes(damaged)
+        try:
+            read_run(folder)
+            answered(folder / "episodes.jsonl")
+        except (RunError, ReportError, DataError) as problem:
+            told += 1
+            assert "\n" not in str(problem)
+    assert told > 100

@@ -91,7 +91,7 @@ def read_outcomes(path: Path) -> list[Outcome]:
     names = {field.name for field in fields(Outcome)}
     outcomes: list[Outcome] = []
     for number, record in whole_lines(path):
-        if record.keys() != names or record["aspect"] not in set(Aspect):
+        if record.keys() != names or record["aspect"] not in tuple(Aspect):
             raise RunError(
                 f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
             )
@@ -220,7 +220,7 @@ def whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             if number == len(lines):  # no line break behind it: the write was cut off
                 break
             raise RunError(f"{path}, line {number} is not JSON: delete the file and run again") from problem
