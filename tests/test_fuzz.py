@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -72,7 +73,7 @@ def mutate(rows: list[object], rng: random.Random) -> None:
         case 0:
             del container[key]  # type: ignore[attr-defined]
         case 1 | 2:
-            container[key] = rng.choice(VALUES)  # type: ignore[index]
+            container[key] = copy.deepcopy(rng.choice(VALUES))  # type: ignore[index]
         case 3:
             container[key] = rng.choice(list(DEEP))  # type: ignore[index]
         case 4:
