@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set as Linux does it")
+
 HARNESS = Path(__file__).with_name("killing.py")
 
 
