@@ -136,9 +136,9 @@ def test_nor_of_its_split(trained: Path, tmp_path: Path) -> None:
 @pytest.mark.reliability
 @pytest.mark.parametrize("name", ["head.safetensors", "retriever.json", "budget.json", "budget.safetensors"])
 def test_nor_of_a_real_checkpoint(name: str, trained: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
+    folder, some = tmp_path / "checkpoint", 10_000 if name == "head.safetensors" else None  # of half a million
     shutil.copytree(trained / "checkpoint", folder)
-    print(name, check(folder / name, lambda: content(folder), CheckpointError, some=10_000))
+    print(name, check(folder / name, lambda: content(folder), CheckpointError, some=some))
 
 
 @pytest.mark.reliability
