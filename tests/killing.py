@@ -5,7 +5,6 @@ compares the ends.
     python tests/killing.py evaluate --times 200
     python tests/killing.py train --served --times 20
     python tests/killing.py train --how full --times 200
-    python tests/killing.py writers
 
 Everything is imported once; every run is a fork of this process, in a process group of its own, so that a kill costs
 what a run costs and not the imports. Moments are drawn from a seed: a third anywhere in the time that a whole run
@@ -35,8 +34,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 ROWS = 120  # of TinyFacts: reading all of them would take longer than the runs
 OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--selection", "sample", "--seed", "3"]
@@ -306,7 +303,7 @@ def series(
     with _server() if served else _nothing() as server:
         if server is not None:
             model, count = server
-        arguments = _arguments(command, model, place)
+        arguments = arguments_for(command, model, place)
         os.environ["XDG_CACHE_HOME"] = str(place / "cache-whole")
         before = count()
         seconds = whole([*arguments, "--out", str(place / "whole")])
@@ -367,7 +364,7 @@ def _one(told: Series, arguments: Sequence[str], folder: Path, rng: random.Rando
         again = rng.random() < 0.5
 
 
-def _arguments(command: str, model: str, place: Path) -> list[str]:
+def arguments_for(command: str, model: str, place: Path) -> list[str]:
     from drike import tinyfacts
 
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
@@ -429,115 +426,10 @@ def _moody(prompt: str) -> str:
     return " " + facts[-1].split()[-1].rstrip(".") if facts and right else " nothing"
 
 
-# What else writes
-
-
-LIMITS = (0, 10, 300, 1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000)
-
-
-def writers(place: Path) -> Series:
-    """Every other writer on disks that are full at one length of file after another: told, and the old state intact."""
-    from drike.encoder.features import FeatureStore
-    from drike.tinyfacts import build
-
-    told, began = Series("writers", "reader", "full"), time.monotonic()
-    os.environ["XDG_CACHE_HOME"] = str(place / "cache")
-    arguments = _arguments("evaluate", "reader", place)
-    run_folder, page, model = place / "evaluated", place / "page.html", place / "model"
-    whole([*arguments, "--out", str(run_folder)])
-    report = ["report", str(run_folder), "--out", str(page)]
-    small = ["--data", str(place / "rows.json"), "--model", "reader", "--encoder", "hashing", "--editable", "40"]
-    small += ["--edits", "3", "--test", "3", "--epochs", "1"]
-
-    def built() -> None:
-        from drike.cli import main
-
-        sys.argv = ["drike"]
-        build.CURRICULUM, build.build.__kwdefaults__["curriculum"] = (), ()
-        main(["tinyfacts", "build", "--out", str(model)])
-
-    def fetched() -> None:
-        from drike.cli import main
-
-        main(["data", "inspect", address, "--encoder", "none"])
-
-    def kept() -> None:
-        FeatureStore(place / "features", "m" * 40).write({f"text {i}": np.full(384, i, np.float32) for i in range(200)})
-        raise SystemExit(0)
-
-    with _files(place) as root:
-        address = f"{root}/rows.json"
-        each: dict[str, tuple[Arguments, list[Path]]] = {
-            "report": (report, [page, page.with_suffix(".md"), page.with_suffix(".tex")]),
-            "models": (["models", *small, "--out", "{new}"], []),
-            "demo": (["demo", *small[2:6], *small[8:], "--out", "{new}"], []),
-            "download": (fetched, []),
-            "tinyfacts build": (built, [model / "model.safetensors", model / "config.json"]),
-        }  # fmt: skip
-        for name, (what, results) in each.items():
-            for number, limit in enumerate(LIMITS):
-                for path in results:
-                    path.parent.mkdir(exist_ok=True)
-                    path.write_text("the old one", "utf-8")
-                shutil.rmtree(place / "cache", ignore_errors=True)
-                new = str(place / f"{name}-{number}")
-                now = what if callable(what) else [word.replace("{new}", new) for word in what]
-                try:
-                    stopped = filled(now, limit)
-                except RuntimeError as problem:
-                    told.failed.append(f"{name} with room for {limit}: {problem}")
-                    continue
-                told.times += stopped
-                told.stopped[name] = told.stopped.get(name, 0) + stopped
-                for path in results:
-                    old = path.exists() and path.read_text("utf-8", "replace") == "the old one"
-                    if not old and (not path.exists() or (stopped and path.stat().st_size > limit)):
-                        told.differing.append(f"{name} with room for {limit}: {path.name} is neither old nor new")
-    for limit in LIMITS:
-        end = run(kept, limit=limit)
-        known = FeatureStore(place / "features", "m" * 40).read([f"text {i}" for i in range(200)])
-        if end.code or any((vector != int(text.split()[1])).any() for text, vector in known.items()):
-            told.differing.append(f"features with room for {limit}: {end.said}")
-        told.stopped["features"] = told.stopped.get("features", 0) + (len(known) < 200)
-        shutil.rmtree(place / "features", ignore_errors=True)
-    told.seconds = time.monotonic() - began
-    return told
-
-
-@contextmanager
-def _files(place: Path) -> Iterator[str]:
-    """The files of a folder behind an address, in a process of its own."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            from http.server import HTTPServer, SimpleHTTPRequestHandler
-
-            class Quiet(SimpleHTTPRequestHandler):
-                def log_message(self, format: str, *args: object) -> None:
-                    pass
-
-            os.chdir(place)
-            with HTTPServer(("127.0.0.1", 0), Quiet) as server:
-                os.write(write, str(server.server_address[1]).encode())
-                os.close(write)
-                server.serve_forever()
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as stream:
-        port = stream.read()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
 def main() -> None:
     """Run a series and print what it did as JSON; exit code 1 if a run ended otherwise than the whole one."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=["train", "evaluate", "writers"])
+    parser.add_argument("command", choices=["train", "evaluate"])
     parser.add_argument("--how", choices=["kill", "full"], default="kill")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -549,12 +441,8 @@ def main() -> None:
     import drike.models.reader  # noqa: F401
 
     with tempfile.TemporaryDirectory() as place:
-        told = (
-            writers(Path(place))
-            if asked.command == "writers"
-            else series(
-                asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
-            )
+        told = series(
+            asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
         )
     print(json.dumps(asdict(told), indent=1))
     sys.exit(bool(told.differing or told.failed))
