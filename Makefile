@@ -5,16 +5,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test slow browser ray check bench bench-gpu clean
+.PHONY: demo test slow reliability browser ray check bench bench-gpu clean
 
 demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not browser and not ray"
+	$(BIN)/python -m pytest -m "not slow and not browser and not ray and not reliability"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+reliability: $(READY)
+	$(BIN)/python -m pytest -s -m reliability
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser

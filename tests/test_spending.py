@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -328,3 +329,9 @@ def test_doctor_says_what_the_probe_found(
         run("doctor", "--model", server.named(), "--template", "plain")
     said = " ".join(capsys.readouterr().out.split())
     assert told in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
+
+
+@pytest.mark.parametrize(("price", "limit"), [(Price(1.0, 1.0), math.nan), (Price(math.nan, 1.0), 1.0)])
+def test_a_limit_that_no_sum_passes_is_refused(price: Price, limit: float) -> None:
+    with pytest.raises(ModelError, match="not nan"):
+        Meter(price, max_cost=limit)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from drike.cli import main
+from drike.files import sealed
 from drike.metrics import Outcome
 from drike.runs import outcomes_path, read_outcomes
 
@@ -121,7 +122,7 @@ def test_another_policy_than_the_run_began_with_is_refused(
     budget = copy / "checkpoint" / "budget.json"
     told = json.loads(budget.read_text("utf-8"))
     told["budget"]["sigma"] = 0.5
-    budget.write_text(json.dumps(told), "utf-8")
+    budget.write_text(json.dumps(sealed(told)), "utf-8")
     assert run("evaluate", "--resume", str(folder)) == 1
     assert "another trained policy" in " ".join(capsys.readouterr().err.split())
 
@@ -146,10 +147,20 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
         "no options": {"options": None},
     }.items():
         (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
+        assert "not as it was written" in refused("train", "--resume", str(folder))
+        (folder / "run.json").write_text(json.dumps(sealed({**record, **told})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
-    (folder / "run.json").write_text(json.dumps({**record, "versions": {"torch": "0.1"}}), "utf-8")
+    (folder / "run.json").write_text(json.dumps(sealed({**record, "versions": {"torch": "0.1"}})), "utf-8")
     assert run("train", "--resume", str(folder)) == 0
     assert "begun with another version of" in capsys.readouterr().out
+
+
+def test_a_command_that_can_go_on_checks_its_options_like_others(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["train", "--epochs", "0"], ["train", "--noise", "2"], ["evaluate", "--test", "0"]):
+        assert run(*command) == 2
+        assert "Invalid value for" in capsys.readouterr().err
+    assert run("train", "--help") == 0
+    assert "Seed of the split" in " ".join(capsys.readouterr().out.replace("│", "").split())
 
 
 def test_outcomes_of_other_probes_are_refused(

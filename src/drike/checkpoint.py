@@ -1,28 +1,33 @@
 """A trained policy on disk: head, budget, and what they were trained on, in one folder of safetensors and JSON.
 
 head.safetensors, retriever.json   the policy
-budget.json                        the budget, and what it was trained with
+budget.json                        the budget, what it was trained with, and the sha256 of every file and of itself
 budget.safetensors                 weights and moments, of a learned budget only
+
+budget.json is what counts. A new checkpoint's other files are written beside the old ones, budget.json then takes the
+old one's place, and they theirs: at every moment one whole checkpoint can be read, the old or the new.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
 from drike.budget import Budget, Fraction, Threshold
 from drike.controllers import Controller, reading
 from drike.encoder import TextEncoder, load_encoder
-from drike.files import sha256, write_bytes, write_text
-from drike.retriever import WEIGHTS, CheckpointError, Retriever, read_description
+from drike.files import sealed, sha256, write_bytes, write_text
+from drike.retriever import DESCRIPTION, WEIGHTS, CheckpointError, Retriever, parse_description, read_file
 
 _BUDGET, _BUDGET_WEIGHTS = "budget.json", "budget.safetensors"
+_HASHES = {WEIGHTS: "head_sha256", DESCRIPTION: "retriever_sha256", _BUDGET_WEIGHTS: "budget_sha256"}  # in budget.json
 
 
 @dataclass(frozen=True)
@@ -35,34 +40,35 @@ class Checkpoint:
 
 
 def save(checkpoint: Checkpoint, folder: str | Path) -> None:
-    """Write a checkpoint; each file replaces its old self at once or not at all.
+    """Write a checkpoint: whatever happens meanwhile, `load` reads the old one or this one.
 
-    The budget names the head it was learned with and its own weights, so that files torn apart by a crash are noticed
-    when they are loaded. Raises TypeError for a budget that has no form on disk.
+    Raises TypeError for a budget that has no form on disk, OSError where the disk is full.
     """
     folder, budget = Path(folder), checkpoint.budget
     described: dict[str, object] = {"format": 1, "budget": _describe(budget)}
-    checkpoint.retriever.save(folder)
-    described["head_sha256"] = sha256(folder / WEIGHTS)
+    files = checkpoint.retriever.packed()
     if isinstance(budget, Controller):
-        write_bytes(folder / _BUDGET_WEIGHTS, packed({"weights": budget.weights, "moments": budget.moments}))
-        described["budget_sha256"] = sha256(folder / _BUDGET_WEIGHTS)
+        files[_BUDGET_WEIGHTS] = packed({"weights": budget.weights, "moments": budget.moments})
+    described |= {_HASHES[name]: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     described["trained_on"] = dict(checkpoint.trained_on)
-    write_text(folder / _BUDGET, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
-    if not isinstance(budget, Controller):
-        (folder / _BUDGET_WEIGHTS).unlink(missing_ok=True)  # another budget's, saved here before
+    _settle(folder)
+    try:
+        for name, content in files.items():
+            write_bytes(_coming(folder, name), content)
+        write_text(folder / _BUDGET, json.dumps(sealed(described), indent=2, ensure_ascii=False) + "\n")
+    finally:
+        _settle(folder)
 
 
 def load(folder: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     """Read what `save` wrote. Raises CheckpointError, one sentence with file and remedy."""
     folder = Path(folder)
-    described = read_description(folder / _BUDGET)
+    described = parse_description(read_file(folder / _BUDGET), folder / _BUDGET)
     budget, trained_on = described.get("budget"), described.get("trained_on")
-    if not isinstance(budget, dict) or not isinstance(trained_on, dict):
-        raise CheckpointError(f"{folder / _BUDGET} lacks its budget or trained_on: train or copy it again")
-    retriever = Retriever.load(folder, encoder=encoder)
-    if described.get("head_sha256") != sha256(folder / WEIGHTS):
-        raise CheckpointError(f"{folder} holds a head and a budget of different moments: train again, or copy it whole")
+    if not isinstance(budget, dict) or not isinstance(trained_on, dict) or _HASHES[WEIGHTS] not in described:
+        raise CheckpointError(f"{folder / _BUDGET} lacks its budget, trained_on or hashes: train or copy it again")
+    files = {name: _content(folder, name, described.get(_HASHES[name])) for name in (WEIGHTS, DESCRIPTION)}
+    retriever = Retriever.unpack(files, folder, encoder=encoder)
     if budget.get("kind") == "controller":
         return Checkpoint(retriever, _controller(folder, described, budget, retriever.encoder), trained_on)
     return Checkpoint(retriever, _budget(budget, folder / _BUDGET), trained_on)
@@ -71,6 +77,43 @@ def load(folder: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoin
 def fingerprint(folder: str | Path) -> str:
     """SHA-256 of a saved checkpoint: of its budget's file, which names the others' hashes. Raises OSError."""
     return sha256(Path(folder) / _BUDGET)
+
+
+def _coming(folder: Path, name: str) -> Path:
+    """Where a file of the next checkpoint waits for its budget.json."""
+    return folder / f".{name}.next"
+
+
+def _settle(folder: Path) -> None:
+    """Bring what a save left on its way to its end: files that budget.json names to their places, others out of it."""
+    try:
+        described = parse_description(read_file(folder / _BUDGET), folder / _BUDGET)
+    except CheckpointError:
+        described = {}
+    for name, key in _HASHES.items():
+        coming = _coming(folder, name)
+        if coming.exists() and sha256(coming) == described.get(key):
+            coming.replace(folder / name)
+        coming.unlink(missing_ok=True)
+    if described and _HASHES[_BUDGET_WEIGHTS] not in described:
+        (folder / _BUDGET_WEIGHTS).unlink(missing_ok=True)  # another budget's, saved here before
+
+
+def _content(folder: Path, name: str, expected: object) -> bytes:
+    """A file with the hash that budget.json has of it (None: an older version had none), also where it is on its way.
+
+    Raises CheckpointError.
+    """
+    coming = _coming(folder, name)
+    if expected is not None and coming.exists() and sha256(coming) == expected:
+        return read_file(coming)
+    content = read_file(folder / name)
+    if expected not in (None, hashlib.sha256(content).hexdigest()):
+        raise CheckpointError(
+            f"{folder / name} is not the file that {_BUDGET} was saved with: copy the folder whole, or train again "
+            "(--resume asks no model)"
+        )
+    return content
 
 
 def _describe(budget: Budget) -> dict[str, object]:
@@ -113,13 +156,12 @@ def _controller(
 ) -> Controller:
     """A learned budget; `encoder` is the head's, and the budget's too unless it names another one."""
     path = folder / _BUDGET_WEIGHTS
+    content = _content(folder, _BUDGET_WEIGHTS, described.get(_HASHES[_BUDGET_WEIGHTS]))
     try:
         # Copied, since in the file's memory they are aligned otherwise, and then a product rounds otherwise.
-        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
-    except (OSError, SafetensorError) as problem:
+        tensors = {name: tensor.clone() for name, tensor in unpacked(content).items()}
+    except SafetensorError as problem:
         raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
-    if described.get("budget_sha256") != sha256(path):
-        raise CheckpointError(f"{path} is not the file its {_BUDGET} was saved with: train again, or copy it whole")
     values = {name: value for name, value in budget.items() if name not in ("kind", "reads", "encoder", "dim")}
     name, dim, reads = budget.get("encoder"), budget.get("dim"), budget.get("reads")
     if name is not None and name != encoder.name:

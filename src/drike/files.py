@@ -1,10 +1,14 @@
-"""Files written so that a crash, a full disk or Ctrl-C leaves the old content or the new; and their hashes."""
+"""Files written so that a crash, a full disk or Ctrl-C leaves the old content or the new; their hashes and seals."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+
+_SEAL = "sha256"
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -33,3 +37,18 @@ def sha256(path: Path) -> str:
 def write_text(path: Path, text: str) -> None:
     """`write_bytes` for UTF-8 text."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def sealed(record: Mapping[str, object]) -> dict[str, object]:
+    """A JSON object with the sha256 of all else in it, so that a damaged letter or digit is noticed."""
+    return {**record, _SEAL: _digest(record)}
+
+
+def seal_holds(record: Mapping[str, object]) -> bool:
+    """Whether an object that was read is the one that was `sealed`; one without a seal is taken at its word."""
+    return _SEAL not in record or record[_SEAL] == _digest(record)
+
+
+def _digest(record: Mapping[str, object]) -> str:
+    told = {name: value for name, value in record.items() if name != _SEAL}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()

@@ -12,9 +12,10 @@ Only the head learns; features are computed once per text and kept by the encode
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -22,12 +23,12 @@ from typing import Literal, Protocol
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from drike.demonstrations import Candidates, Demonstration
 from drike.encoder import TextEncoder, load_encoder
-from drike.files import write_bytes, write_text
+from drike.files import seal_holds, sealed, write_bytes
 from drike.prompts import demonstration_block, query_block
 
 Form = Literal["dot", "cross"]
@@ -35,7 +36,7 @@ Form = Literal["dot", "cross"]
 FORMS: tuple[Form, ...] = ("dot", "cross")
 HIDDEN = 128
 WEIGHTS = "head.safetensors"
-_DESCRIPTION = "retriever.json"
+DESCRIPTION = "retriever.json"
 
 
 class CheckpointError(Exception):
@@ -130,13 +131,17 @@ class Retriever:
         with torch.no_grad():
             return ranking_of(candidates.retains, self.log_probs(self.features(candidates)).tolist())
 
-    def save(self, folder: str | Path) -> None:
-        """Write head and description into `folder` (safetensors and JSON)."""
-        folder = Path(folder)
-        tensors = {name: tensor.detach().contiguous() for name, tensor in self.head.state_dict().items()}
+    def packed(self) -> dict[str, bytes]:
+        """Head and description as files by name (safetensors and JSON); the description names the head's hash."""
+        weights = save({name: tensor.detach().contiguous() for name, tensor in self.head.state_dict().items()})
         description = {"format": 1, "form": self.form, "encoder": self.encoder.name, "dim": self.encoder.dim}
-        write_bytes(folder / WEIGHTS, save(tensors))
-        write_text(folder / _DESCRIPTION, json.dumps(description, indent=2) + "\n")
+        told = sealed(description | {"head_sha256": hashlib.sha256(weights).hexdigest()})
+        return {WEIGHTS: weights, DESCRIPTION: (json.dumps(told, indent=2) + "\n").encode()}
+
+    def save(self, folder: str | Path) -> None:
+        """Write head and description into `folder`."""
+        for name, content in self.packed().items():
+            write_bytes(Path(folder) / name, content)
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: TextEncoder | None = None) -> Retriever:
@@ -145,13 +150,20 @@ class Retriever:
         Raises CheckpointError if the folder is not a retriever's, is damaged, or belongs to another encoder.
         """
         folder = Path(folder)
-        description = read_description(folder / _DESCRIPTION)
+        return cls.unpack({name: read_file(folder / name) for name in (WEIGHTS, DESCRIPTION)}, folder, encoder=encoder)
+
+    @classmethod
+    def unpack(cls, files: Mapping[str, bytes], folder: Path, *, encoder: TextEncoder | None = None) -> Retriever:
+        """What `packed` gave, read from `folder`. Raises CheckpointError as `load`."""
+        description, weights = parse_description(files[DESCRIPTION], folder / DESCRIPTION), files[WEIGHTS]
         try:
             form, name, dim = description["form"], description["encoder"], description["dim"]
         except KeyError as missing:
-            raise CheckpointError(f"{folder / _DESCRIPTION} lacks {missing}: save the retriever again") from missing
+            raise CheckpointError(f"{folder / DESCRIPTION} lacks {missing}: save the retriever again") from missing
         if form not in FORMS:
-            raise CheckpointError(f"{folder / _DESCRIPTION} names the form {form!r}; this version reads {FORMS}")
+            raise CheckpointError(f"{folder / DESCRIPTION} names the form {form!r}; this version reads {FORMS}")
+        if description.get("head_sha256", digest := hashlib.sha256(weights).hexdigest()) != digest:
+            raise CheckpointError(f"{folder / WEIGHTS} is not the head that was saved: train or copy it again")
         encoder = encoder if encoder is not None else load_encoder(str(name))
         if (encoder.name, encoder.dim) != (name, dim):
             raise CheckpointError(
@@ -160,8 +172,8 @@ class Retriever:
             )
         retriever = cls(encoder, form=form)
         try:
-            retriever.head.load_state_dict(load_file(folder / WEIGHTS))
-        except (OSError, SafetensorError, RuntimeError) as problem:
+            retriever.head.load_state_dict(load(weights))
+        except (SafetensorError, RuntimeError) as problem:
             raise CheckpointError(f"{folder / WEIGHTS} cannot be read ({problem}): train or copy it again") from problem
         if not all(torch.isfinite(weight).all() for weight in retriever.head.parameters()):
             raise CheckpointError(f"{folder / WEIGHTS} holds numbers that are not finite: train it again")
@@ -201,16 +213,26 @@ class Retriever:
             )
 
 
-def read_description(path: Path) -> dict[str, object]:
-    """A checkpoint's JSON object. Raises CheckpointError with the path and the remedy."""
+def read_file(path: Path) -> bytes:
+    """A checkpoint's file. Raises CheckpointError with the path and the remedy."""
     try:
-        description = json.loads(path.read_text("utf-8"))
+        return path.read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote") from None
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
+        raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
+
+
+def parse_description(content: bytes, path: Path) -> dict[str, object]:
+    """A checkpoint's JSON object, read from `path`. Raises CheckpointError with the path and the remedy."""
+    try:
+        description = json.loads(content)
+    except (ValueError, RecursionError) as problem:
         raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
     if not isinstance(description, dict):
         raise CheckpointError(f"{path} is not a JSON object: train or copy it again")
+    if not seal_holds(description):
+        raise CheckpointError(f"{path} is not as it was saved: copy it again, or train again (--resume asks no model)")
     return description
 
 

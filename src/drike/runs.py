@@ -27,7 +27,7 @@ from typing import Any
 
 from drike.budget import Fraction
 from drike.edits import Aspect, EditCase
-from drike.files import write_bytes, write_text
+from drike.files import seal_holds, write_bytes, write_text
 from drike.metrics import Outcome
 from drike.models import Usage
 from drike.reinforce import Answered, Episode
@@ -91,7 +91,7 @@ def read_outcomes(path: Path) -> list[Outcome]:
     names = {field.name for field in fields(Outcome)}
     outcomes: list[Outcome] = []
     for number, record in whole_lines(path):
-        if record.keys() != names or record["aspect"] not in set(Aspect):
+        if record.keys() != names or record["aspect"] not in tuple(Aspect):
             raise RunError(
                 f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
             )
@@ -106,7 +106,7 @@ def read_usage(folder: Path) -> dict[str, Usage]:
     try:
         told = json.loads(path.read_text("utf-8")) if path.exists() else {}
         return {part: Usage(**{name: used[name] for name in names}) for part, used in told.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise RunError(f"{path} is damaged or of another version: remove it, or run again") from problem
 
 
@@ -129,7 +129,7 @@ def recorded(folder: Path) -> dict[str, Any]:
             f"{folder} is not a run, as it holds no run.json ({type(problem).__name__}): "
             "give a folder that drike demo, train or evaluate wrote"
         ) from problem
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
     wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
     found: dict[str, Any] = record if isinstance(record, dict) else {}
@@ -139,7 +139,17 @@ def recorded(folder: Path) -> dict[str, Any]:
     missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
     if missing:
         raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
+    require_seal(found, path)
     return found
+
+
+def require_seal(record: Mapping[str, object], path: Path) -> None:
+    """Refuse a run.json that is not the one that was written. Raises RunError."""
+    if not seal_holds(record):
+        raise RunError(
+            f"{path} is not as it was written (its sha256 tells): restore it from a copy, or take its line sha256 out "
+            "if you changed it yourself"
+        )
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
@@ -210,7 +220,7 @@ def whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             if number == len(lines):  # no line break behind it: the write was cut off
                 break
             raise RunError(f"{path}, line {number} is not JSON: delete the file and run again") from problem

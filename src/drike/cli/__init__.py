@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -40,6 +41,7 @@ from drike.runs import RunError
 
 PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReplayError, ReportError, RunError)
 SPENT, STOPPED, TERMINATED = 3, 130, 143
+_BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 app = typer.Typer(
@@ -85,6 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stopped by Ctrl-C, 143 by SIGTERM, which is heeded like Ctrl-C.
     """
     warnings.showwarning = _warn
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    for argument in given:
+        if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
+            _fail(f"the argument {argument!a} is not UTF-8 text: write it, or rename the file, in UTF-8", code=2)
     asked_to_end: list[int] = []
 
     def end(number: int, frame: object) -> None:
@@ -94,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, end)
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="drike")
+        app(args=given, prog_name="drike")
     except UsageError as problem:
         _fail(str(problem), code=2)
     except SpentError as problem:
@@ -105,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = f" ({problem.filename})" if problem.filename else ""
         remedy = "make room" if problem.errno in _FULL else "check the path, or choose another one"
         _fail(f"{problem.strerror or problem}{where}: {remedy}; what was saved stays")
+    except MemoryError:
+        _fail("there is not enough memory for this: ask for less at once, or for a smaller model or encoder")
     except SystemExit as stop:  # typer's way to end, also after Ctrl-C
         if stop.code == STOPPED:
             console.print("Stopped. What was done so far is in the run's folder.", style="yellow")

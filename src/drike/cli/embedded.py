@@ -11,6 +11,7 @@ import typer
 from drike import tinyfacts
 from drike.cli.opening import EMBEDDED, UsageError, open_model
 from drike.cli.showing import console, draw, progress
+from drike.cli.training import LARGEST_SEED
 from drike.models import ScoringModel
 from drike.report import Table
 from drike.tinyfacts.check import measure
@@ -26,7 +27,7 @@ def embedded() -> None:
 @app.command("build")
 def build(
     out: Annotated[Path, typer.Option("--out", help="Folder for the model; a model that stands there is replaced")],
-    seed: Annotated[int, typer.Option("--seed", help="Another seed gives another model")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Another seed gives another model")] = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default torch's choice")] = None,
 ) -> None:
     """Train the embedded model from scratch on the CPU, then check it; exit code 1 if a promise is not kept."""

@@ -22,6 +22,7 @@ from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
 from drike.edits import EditCase
 from drike.encoder import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.files import sealed
 from drike.fitting import TokenLimit
 from drike.models import Counting, LanguageModel
 from drike.models.address import SERVICES, is_served
@@ -285,21 +286,18 @@ def record_run(
     that is evaluated.
     """
     data = [{"given": s.given, "sha256": s.sha256, "rows": s.rows, "form": s.form} for s in bench.dataset.sources]
+    record = {
+        "command": ["drike", *sys.argv[1:]],
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "options": None if options is None else dict(options),
+        "settings": dict(settings),
+        "model": dict(model),
+        "trained_sha256": trained,
+        "data": data,
+        "data_fingerprint": bench.dataset.fingerprint,
+        "encoder": bench.pool.encoder.name,
+        "stand_ins": bench.pool.stand_ins,
+        "versions": versions(),
+    }
     bench.split.save(folder / "split.json")  # first, as a folder with run.json is a run
-    write_record(
-        folder,
-        "run.json",
-        {
-            "command": ["drike", *sys.argv[1:]],
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "options": None if options is None else dict(options),
-            "settings": dict(settings),
-            "model": dict(model),
-            "trained_sha256": trained,
-            "data": data,
-            "data_fingerprint": bench.dataset.fingerprint,
-            "encoder": bench.pool.encoder.name,
-            "stand_ins": bench.pool.stand_ins,
-            "versions": versions(),
-        },
-    )
+    write_record(folder, "run.json", sealed(record))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -65,7 +66,11 @@ Model = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the run; default runs/DATE-COMMAND")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the split, the head's first weights and every draw")]
+LARGEST_SEED = 2**63 - 1  # torch's
+Seed = Annotated[
+    int,
+    typer.Option("--seed", max=LARGEST_SEED, min=0, help="Seed of the split, the head's first weights and every draw"),
+]
 Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Times that all training edits are gone through")]
 Editable = Annotated[
     int | None, typer.Option("--editable", help="First rows that may be edited; the rest demonstrates")
@@ -97,7 +102,9 @@ def train(
     subset: Subset = None,
     zsre_target: ZsreTarget = "alt",
     epochs: Epochs = 5,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", min=0.0, help="Of Adam, for the head")] = 1e-4,
+    learning_rate: Annotated[
+        float, typer.Option("--learning-rate", min=0.0, max=1e3, help="Of Adam, for the head")
+    ] = 1e-4,
     seed: Seed = 0,
     form: Annotated[str, typer.Option("--form", help="The head S_theta: dot or cross")] = FORMS[0],
     encoder: Encoder = MINILM,
@@ -143,6 +150,8 @@ def train(
     _one_of("--form", form, FORMS)
     _one_of("--flip", flip, ("offender", "algorithm1"))
     _one_of("--budget", budget, BUDGETS)
+    if math.isnan(learning_rate) or math.isnan(noise):
+        raise UsageError("--learning-rate and --noise are numbers, not nan")
     if parallel_edits < replicas:
         raise UsageError(
             f"--parallel-edits {parallel_edits} leaves some of {replicas} replicas idle: "
@@ -246,13 +255,15 @@ def run_training(
             if done % len(cases) == 0:
                 checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
     finally:
-        retriever.head.load_state_dict(head)
-        saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
-        if done:
-            checkpoint.save(saved, folder / "checkpoint")
-        episodes.close()  # it waits for edits that are still being asked about
-        if isinstance(model, Measured):
-            draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
+        try:
+            retriever.head.load_state_dict(head)
+            saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
+            if done:
+                checkpoint.save(saved, folder / "checkpoint")
+        finally:  # also where the disk is full
+            episodes.close()  # it waits for edits that are still being asked about
+            if isinstance(model, Measured):
+                draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
     return saved
 
 

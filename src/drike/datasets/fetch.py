@@ -37,7 +37,10 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
     not answer, answers with an error, stops half way, or sends another file than expected.
     """
     folder = folder or cache_folder()
-    name = Path(urlsplit(address).path).name or "data"
+    try:
+        name = Path(urlsplit(address).path).name or "data"
+    except ValueError as error:
+        raise DataError(f"{address} is no address ({error}); check it, or give the path of a file") from None
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
@@ -60,7 +63,9 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
             f"{address} could not be downloaded ({reason}); check the network, or download it by hand and give the path"
         ) from None
     except OSError as error:
-        raise DataError(f"{folder} cannot hold downloads ({error}); set XDG_CACHE_HOME to another folder") from None
+        raise DataError(
+            f"{folder} cannot hold downloads ({error}); make room, or set XDG_CACHE_HOME to another folder"
+        ) from None
     return path
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from drike.datasets import DataError, Dataset, by_case_id
 from drike.datasets.subsets import Subset
 from drike.edits import EditCase
-from drike.files import write_text
+from drike.files import seal_holds, sealed, write_text
 
 EDITABLE, TRAIN, TEST = 2000, 300, 100  # the paper's
 
@@ -42,7 +42,7 @@ class Split:
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
-        write_text(Path(path), json.dumps(asdict(self), ensure_ascii=False) + "\n")
+        write_text(Path(path), json.dumps(sealed(asdict(self)), ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Split:
@@ -53,7 +53,7 @@ class Split:
             raise DataError(
                 f"split {path} cannot be read ({error.strerror}); check the path, or draw it again"
             ) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise DataError(f"split {path} is not valid JSON; draw it again") from None
         return cls(**_checked(raw, path))
 
@@ -148,6 +148,12 @@ def parts(split: Split, dataset: Dataset) -> Parts:
             "load the same files, or draw a new split"
         )
     cases = {case.case_id: case for case in dataset.cases}
+    unknown = next((one for ids in (split.train, split.validation, split.test, split.demonstrations)
+                    for one in ids if one not in cases), None)  # fmt: skip
+    if unknown is not None:
+        raise DataError(
+            f"split {split.name!r} names the case {unknown!r}, which {dataset.name} does not have; draw it again"
+        )
 
     def of(ids: Iterable[str]) -> tuple[EditCase, ...]:
         return tuple(cases[case_id] for case_id in ids)
@@ -167,4 +173,6 @@ def _checked(raw: object, path: str | Path) -> dict[str, Any]:
         if not isinstance(value, kind):
             raise DataError(f"split {path} lacks a usable field {field.name!r}; draw it again")
         checked[field.name] = value
+    if not seal_holds(values):
+        raise DataError(f"split {path} is not as it was saved (its sha256 tells); copy it again, or draw it again")
     return checked

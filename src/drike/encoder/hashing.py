@@ -14,6 +14,8 @@ import numpy as np
 from drike.encoder.base import EncoderError, FloatArray, Progress, unit
 
 NAME = "hashing"
+LARGEST = 1 << 16  # numbers of a text
+LARGEST = 1 << 16  # numbers of a text
 
 
 class HashingEncoder:
@@ -54,6 +56,10 @@ def named(name: str) -> HashingEncoder:
     """The encoder called "hashing" or "hashing:{dim}:{seed}"; EncoderError for anything else."""
     try:
         dim, seed = ([int(number) for number in name.split(":")[1:]] + [256, 0][name.count(":") :])[:2]
+        if not 0 < dim <= LARGEST or not 0 <= seed < 1 << 32:
+            raise ValueError
         return HashingEncoder(dim, seed=seed)
     except ValueError:
-        raise EncoderError(f'{name!r} is no encoder; say "hashing" or "hashing:{{dim}}:{{seed}}"') from None
+        raise EncoderError(
+            f'{name!r} is no encoder; say "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
+        ) from None

@@ -96,6 +96,8 @@ class Meter:
         self.price = price or Price()
         if max_cost is not None and self.price.of(0, 0) is None:
             raise ModelError("a limit on money needs prices: give --price-in and --price-out, per million tokens")
+        if any(math.isnan(number) for number in (max_cost, self.price.read, self.price.written) if number is not None):
+            raise ModelError("prices and limits are numbers, not nan: no sum of money would ever pass such a limit")
         self.spending = Spending()
         self._max_calls = max_calls
         self._max_cost = max_cost

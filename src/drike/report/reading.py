@@ -16,7 +16,7 @@ from typing import Any
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
 from drike.report.measured import Run, Step
-from drike.runs import RunError, read_outcomes, read_usage, recorded
+from drike.runs import RunError, read_outcomes, read_usage, recorded, whole_lines
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
@@ -136,18 +136,11 @@ def _outcomes(folder: Path, split: Split) -> dict[str, tuple[Outcome, ...]]:
 
 def _steps(path: Path) -> tuple[Step, ...]:
     """The episodes of a training run; a last line that a crash cut off is left out. Raises RunError."""
-    if not path.exists():
-        return ()
-    lines = path.read_text("utf-8").split("\n")
     steps = []
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
+    for number, told in whole_lines(path):
         try:
-            steps.append(_step(json.loads(line)))
+            steps.append(_step(told))
         except (ValueError, KeyError, TypeError, IndexError) as problem:
-            if number == len(lines):  # no line break behind it: the write was cut off
-                break
             raise RunError(f"{path}, line {number} is not an episode of this version: train again") from problem
     return tuple(steps)
 

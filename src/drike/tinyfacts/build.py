@@ -6,8 +6,10 @@ the way (see `documents`), nothing is downloaded. Not here: the self-check behin
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -72,7 +75,7 @@ def build(
 
 
 def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, told: dict[str, Any]) -> None:
-    """Write weights (bfloat16), tokenizer, card and how it was made, then put the folder in place at once."""
+    """Write weights (bfloat16), tokenizer, card and how it was made, then put the folder in place. Raises OSError."""
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     partial.mkdir(parents=True)
     try:
@@ -87,8 +90,13 @@ def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, told: dict[st
         wrapped.save_pretrained(partial)
         write_text(partial / "training.json", json.dumps(told, indent=1) + "\n")
         write_text(partial / "README.md", _CARD)
+        before = partial.with_suffix(".before")
         if out.exists():
-            shutil.rmtree(out)
+            out.rename(before)
         partial.rename(out)
+        shutil.rmtree(before, ignore_errors=True)
+    except SafetensorError as problem:  # what it makes of a full disk, with the system's number in its words
+        number = re.search(r"os error (\d+)", str(problem))
+        raise OSError(int(number[1]) if number else errno.EIO, str(problem), str(partial)) from problem
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,207 @@
+"""Every byte of a checkpoint, a run.json and a split.json, flipped and cut off: told in a sentence, or harmless."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+from drike import checkpoint
+from drike.budget import Budget, Fraction, Threshold
+from drike.checkpoint import Checkpoint
+from drike.cli import main
+from drike.controllers import Controller, untrained
+from drike.datasets import DataError
+from drike.datasets.splits import Split
+from drike.encoder import HashingEncoder
+from drike.models import Usage
+from drike.report.measured import ReportError
+from drike.report.reading import read_run
+from drike.retriever import CheckpointError, Retriever
+from drike.runs import RunError, answered, recorded, write_record
+
+SMALLEST = HashingEncoder(2)
+BUDGETS: dict[str, Budget] = {
+    "threshold": Threshold(0.07, 12),
+    "fraction": Fraction(0.5),
+    "learned": untrained("scores", SMALLEST, max_shots=9),
+}
+
+
+def ways(content: bytes) -> list[tuple[int, int]]:
+    """Every byte with xor 0x01, 0x80 and at random; 0 stands for a cut in front of it."""
+    rng = random.Random(len(content))
+    return [(i, pattern) for i in range(len(content)) for pattern in (0x01, 0x80, rng.randint(1, 255), 0)]
+
+
+def damaged(content: bytes, at: int, pattern: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :] if pattern else content[:at]
+
+
+def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, some: int | None = None) -> Counter[str]:
+    """Damage `path` in every way, or in `some` drawn ones: `read` raises `told_by` in a sentence, or reads the same."""
+    whole, right = path.read_bytes(), read()
+    every = ways(whole)
+    counts: Counter[str] = Counter()
+    for at, pattern in every if some is None else random.Random(0).sample(every, min(some, len(every))):
+        path.write_bytes(damaged(whole, at, pattern))
+        try:
+            found = read()
+        except told_by as problem:
+            assert "\n" not in str(problem) and (": " in str(problem) or "; " in str(problem)), problem
+            counts["told"] += 1
+        else:
+            assert found == right, "damaged, and read as if it were not"
+            counts["harmless"] += 1
+    path.write_bytes(whole)
+    assert read() == right
+    return counts
+
+
+def content(folder: Path) -> tuple[object, ...]:
+    """All that a checkpoint is."""
+    loaded = checkpoint.load(folder)
+    head = loaded.retriever
+    weights = tuple(tuple(weight.flatten().tolist()) for weight in head.head.parameters())
+    budget = loaded.budget
+    if isinstance(budget, Controller):
+        tensors = tuple(tensor.flatten().tolist() for tensor in (budget.weights, budget.moments))
+        told = tuple(part.name for part in budget.reads), budget.steps, budget.max_shots, budget.quantile, budget.flip
+        return weights, head.form, head.encoder.name, tensors, told, dict(loaded.trained_on)
+    return weights, head.form, head.encoder.name, budget, dict(loaded.trained_on)
+
+
+@pytest.mark.parametrize("name", ["head.safetensors", "retriever.json", "budget.json", "budget.safetensors"])
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_no_damaged_byte_of_a_checkpoint_is_read_as_it_stands(budget: str, name: str, tmp_path: Path) -> None:
+    retriever = Retriever(SMALLEST, form="cross", seed=4)
+    checkpoint.save(Checkpoint(retriever, BUDGETS[budget], {"model": "m", "sigma": 0.25}), tmp_path)
+    path = tmp_path / name
+    if not path.exists():
+        assert (budget, name) in {("threshold", "budget.safetensors"), ("fraction", "budget.safetensors")}
+        return
+    # One learned budget has 4 kB of weights: a part of them here, all with `make reliability`.
+    some = 2000 if name == "budget.safetensors" else None
+    counts = check(path, lambda: content(tmp_path), CheckpointError, some=some)
+    assert counts["told"] > 100
+    if path.suffix == ".safetensors":
+        assert not counts["harmless"]
+
+
+@pytest.mark.parametrize("name", ["head.safetensors", "retriever.json"])
+def test_nor_of_a_retriever_alone(name: str, tmp_path: Path) -> None:
+    Retriever(SMALLEST, form="dot", seed=4).save(tmp_path)
+
+    def read() -> object:
+        loaded = Retriever.load(tmp_path, encoder=SMALLEST)
+        return loaded.form, [weight.tolist() for weight in loaded.head.parameters()]
+
+    assert check(tmp_path / name, read, CheckpointError)["told"] > 100
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run."""
+    folder = tmp_path_factory.mktemp("runs") / "trained"
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
+              "--budget", "scores", "--editable", "12", "--out", str(folder)])  # fmt: skip
+    return folder
+
+
+def test_no_damaged_byte_of_a_runs_settings_is_read_as_it_stands(trained: Path, tmp_path: Path) -> None:
+    shutil.copy(trained / "run.json", tmp_path)
+    names = recorded(tmp_path).keys() - {"sha256"}  # where its own name is damaged, the seal is not looked for
+
+    def read() -> object:
+        found = recorded(tmp_path)
+        return {name: found[name] for name in names}
+
+    counts = check(tmp_path / "run.json", read, RunError)
+    assert counts["told"] > 5000
+
+
+def test_nor_of_its_split(trained: Path, tmp_path: Path) -> None:
+    shutil.copy(trained / "split.json", tmp_path)
+    check(tmp_path / "split.json", lambda: Split.load(tmp_path / "split.json"), DataError, some=3000)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("name", ["head.safetensors", "retriever.json", "budget.json", "budget.safetensors"])
+def test_nor_of_a_real_checkpoint(name: str, trained: Path, tmp_path: Path) -> None:
+    folder, some = tmp_path / "checkpoint", 10_000 if name == "head.safetensors" else None  # of half a million
+    shutil.copytree(trained / "checkpoint", folder)
+    print(name, check(folder / name, lambda: content(folder), CheckpointError, some=some))
+
+
+@pytest.mark.reliability
+def test_nor_of_a_real_split(trained: Path, tmp_path: Path) -> None:
+    shutil.copy(trained / "split.json", tmp_path)
+    print(check(tmp_path / "split.json", lambda: Split.load(tmp_path / "split.json"), DataError))
+
+
+def test_a_checkpoint_stopped_at_any_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    """Every step of a save, replayed by hand: what stands between two of them can be read."""
+    old = Checkpoint(Retriever(SMALLEST, form="cross", seed=1), BUDGETS["learned"], {"episodes": 1})
+    new = Checkpoint(Retriever(SMALLEST, form="cross", seed=2), Threshold(0.5), {"episodes": 2})
+    for first, second in ((old, new), (new, old)):
+        a, b, now = tmp_path / "a", tmp_path / "b", tmp_path / "now"
+        for folder in (a, b, now):
+            shutil.rmtree(folder, ignore_errors=True)
+        checkpoint.save(first, a)
+        checkpoint.save(second, b)
+        checkpoint.save(first, now)
+        files = [path for path in b.iterdir() if path.name != "budget.json"]
+        for path in files:
+            shutil.copy(path, now / f".{path.name}.next")
+            assert content(now) == content(a)
+        shutil.copy(b / "budget.json", now)
+        assert content(now) == content(b)
+        for path in files:
+            (now / f".{path.name}.next").replace(now / path.name)
+            assert content(now) == content(b)
+        checkpoint.save(first, now)
+        assert content(now) == content(a) and not list(now.glob(".*"))
+        assert torch.equal(next(checkpoint.load(now).retriever.head.parameters()), first.retriever.head.weight)
+
+
+def test_a_checkpoint_without_a_seal_is_read(tmp_path: Path) -> None:
+    """Those that an earlier version wrote: only their weights had a hash."""
+    checkpoint.save(Checkpoint(Retriever(SMALLEST), Threshold(0.2)), tmp_path)
+    told = json.loads((tmp_path / "budget.json").read_text("utf-8"))
+    (tmp_path / "budget.json").write_text(
+        json.dumps({name: told[name] for name in ("format", "budget", "head_sha256", "trained_on")}), "utf-8"
+    )
+    assert checkpoint.load(tmp_path).budget == Threshold(0.2)
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
+def test_damaged_lines_are_told_or_read_and_never_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
+    """Lines have no seal: a digit may become another one unseen. But nothing else gets out than our errors."""
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    if not (folder / "outcomes").exists():
+        with pytest.raises(SystemExit, match="0"):
+            main(["evaluate", "--run", str(trained), "--editors", "ike", "--test", "2", "--out", str(tmp_path / "e")])
+        shutil.copytree(tmp_path / "e" / "outcomes", folder / "outcomes")
+        write_record(folder, "usage.json", {"training": asdict(Usage(prompts=3))})
+    path = folder / name
+    whole = path.read_bytes()
+    told = 0
+    broken = [damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 500)]
+    for content in [*broken, b"[" * 100_000 + b"\n{}\n", b"\xff\n\xff\n", b'{"a": "\\ud800"}\n' * 2]:
+        path.write_bytes(content)
+        try:
+            read_run(folder)
+            answered(folder / "episodes.jsonl")
+        except (RunError, ReportError, DataError) as problem:
+            told += 1
+            assert "\n" not in str(problem)
+    assert told > 100

@@ -1,0 +1,194 @@
+"""Whatever a data file holds and whatever stands on the command line: done, or refused in a sentence. No traceback.
+
+`make test` tries 1,000 files and 1,000 command lines, `make reliability` 10,000 of each.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drike import datasets
+from drike.budget import Fraction
+from drike.datasets import DataError, splits
+from drike.datasets.inspect import inspect, lines
+from drike.editors.ike import IKE
+from drike.encoder import HashingEncoder
+from drike.evaluate import evaluate
+from drike.models.scripted import ScriptedModel
+from drike.pool import Pool, PoolError
+from drike.retriever import Similarity
+from drike.runs import append, read_outcomes
+from test_datasets import flat_row, row
+from test_forms import group, known_row, zsre_row
+
+FEW, MANY = 1_000, 10_000
+ENCODER, MODEL = HashingEncoder(32), ScriptedModel(str)
+
+# -- data files ------------------------------------------------------------------------------------------------------
+
+NAMES = ["Ada Bell", "Bo", "Cy Dee", "Eli 3", "Fay", "Gus Ito", "Øre", "Jan"]
+FORMS: dict[str, Callable[[int], object]] = {
+    "published": lambda i: row(i, f"{NAMES[i % 8]} {i}"),
+    "flat": lambda i: flat_row(i, f"{NAMES[i % 8]} {i}", f"{NAMES[i % 8]} {i} was raised in"),
+    "zsre": lambda i: zsre_row(f"{NAMES[i % 8]} {i}"),
+    "knowedit": lambda i: known_row(f"{NAMES[i % 8]} {i}"),
+    "knowedit zsre": lambda i: known_row(f"{NAMES[i % 8]} {i}", rephrase_prompt="Her town is"),
+    "temporal": lambda i: group(f"{NAMES[i % 8]} {i}"),
+}
+VALUES: list[object] = [
+    None, True, False, 0, -1, 10**30, 1.5, float("nan"), float("inf"), "", " ", "\t\n", "x", "{}", "{} {}", "{", "_X_",
+    "\ud800", "a\udc80b", "\x00", "\ufeff", "\u202e\u2066", "\U0001f600", "e\u0301", "x" * 20_000, ". " * 5_000,
+    "\n" * 3_000, [], [[]], [None], {}, {"": ""}, {"\ud800": 1}, [[["a"]]], ["a", 1], "../../etc", "<b>[red]", "None",
+]  # fmt: skip
+
+
+DEEP = {f"@deep {depth}@": "[" * depth + "]" * depth for depth in (3, 90, 2_000)}  # put in once it is text
+
+
+def places(value: object) -> Iterator[tuple[object, object]]:
+    """Every (container, key) inside a JSON value."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    for key in keys:
+        yield value, key
+        yield from places(value[key])  # type: ignore[index]
+
+
+def mutate(rows: list[object], rng: random.Random) -> None:
+    """Change one place of some rows."""
+    container, key = rng.choice(list(places(rows)))
+    match rng.randrange(8):
+        case 0:
+            del container[key]  # type: ignore[attr-defined]
+        case 1 | 2:
+            container[key] = copy.deepcopy(rng.choice(VALUES))  # type: ignore[index]
+        case 3:
+            container[key] = rng.choice(list(DEEP))  # type: ignore[index]
+        case 4:
+            container[key] = [container[key]]  # type: ignore[index]
+        case 5:
+            other, place = rng.choice(list(places(rows)))
+            container[key] = json.loads(json.dumps(other[place]))  # type: ignore[index]
+        case 6 if isinstance(container, dict):
+            container[rng.choice([*map(str, container), "case_id", "\ud83d", "x" * 300])] = container.pop(key)
+        case _:
+            rows.append(json.loads(json.dumps(rng.choice(rows))))
+
+
+def replaced(text: str) -> str:
+    for marker, nested in DEEP.items():
+        text = text.replace(f'"{marker}"', nested)
+    return text
+
+
+def written(rows: list[object], rng: random.Random) -> bytes:
+    """Rows as a file: a list or lines, in this encoding or that, whole or cut, as they are or with a byte changed."""
+    dumped = [json.dumps(one, ensure_ascii=rng.random() < 0.5) for one in rows]
+    dumped = [replaced(one) for one in dumped]
+    end = rng.choice(["\n", "\n", "\r\n", "\n\n", " "])
+    text = end.join(dumped) if rng.random() < 0.25 else f"[{f',{end}'.join(dumped)}]"
+    match rng.randrange(24):
+        case 0:
+            text = text[: rng.randrange(len(text) + 1)]
+        case 1:
+            at = rng.randrange(len(text) + 1)
+            text = text[:at] + rng.choice(["\x00", "NaN", "]", "}", '"', "\\", "\\ud800", "\ufeff", ","]) + text[at:]
+        case 2:
+            text = rng.choice(
+                ["", " ", "null", "3", '"a"', "{}", "[]", "[1]", "[[]]", "not JSON", "[" * 5000, text + text]
+            )
+        case 3:
+            text = text.replace('": ', '": {"a": ', 1)
+        case _:
+            pass
+    content = text.encode(rng.choice(["utf-8"] * 17 + ["utf-8-sig", "utf-16", "utf-32"]), "surrogatepass")
+    if rng.random() < 0.05 and content:
+        at = rng.randrange(len(content))
+        content = content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
+    return rng.choice([b"\xef\xbb\xbf", b""] if rng.random() < 0.1 else [b""]) + content
+
+
+def use(path: Path, rng: random.Random) -> str:
+    """Load a file and do with it what a run does before it asks a model; "read", or "refused" in a sentence."""
+    try:
+        dataset = datasets.load(path, cleaning=rng.random() < 0.8, target=rng.choice(["alt", "answers"]))
+    except DataError as problem:
+        assert path.name in str(problem)
+        assert "\n" not in str(problem).encode().decode() and len(str(problem)) < 1_000
+        return "refused"
+    assert all(line.encode() for line in lines(inspect(dataset)))
+    try:
+        split = splits.draw(dataset, seed=rng.randrange(9))
+        parts = splits.parts(split, dataset)
+        split.save(path.with_suffix(".split"))
+        assert splits.Split.load(path.with_suffix(".split")) == split
+        pool = Pool(parts.demonstrations, ENCODER)
+        outcomes = list(evaluate(IKE("IKE", pool, Similarity(), Fraction(1.0)), MODEL, [*parts.train, *parts.test][:2]))
+        append(path.with_suffix(".outcomes"), map(asdict, outcomes))
+        assert read_outcomes(path.with_suffix(".outcomes")) == outcomes
+        path.with_suffix(".outcomes").unlink(missing_ok=True)
+    except (DataError, PoolError) as problem:
+        assert "\n" not in str(problem).encode().decode()
+        return "refused for a run"
+    return "read"
+
+
+def check_file(seed: int, folder: Path) -> str:
+    rng = random.Random(seed)
+    form = FORMS[rng.choice(list(FORMS))]
+    rows = [form(i) for i in range(rng.choice([1, 2, 3, 9, 80, 80, 80]))]
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 5])):
+        if rows:
+            mutate(rows, rng)
+    path = folder / "fuzz.json"
+    path.write_bytes(written(rows, rng))
+    return use(path, rng)
+
+
+@settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**48))
+def test_any_file_is_read_or_refused_in_a_sentence(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    check_file(seed, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.reliability
+def test_ten_thousand_files(tmp_path: Path) -> None:
+    print("files:", dict(Counter(check_file(seed, tmp_path) for seed in range(MANY))))
+
+
+# -- command lines ---------------------------------------------------------------------------------------------------
+
+
+def check_command_lines(number: int, seed: int) -> None:
+    """In a process of its own, without keys, hub or a cache of anyone's (`fuzzing.py` does it)."""
+    script = Path(__file__).with_name("fuzzing.py")
+    command = [sys.executable, str(script), "--number", str(number), "--seed", str(seed)]
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert done.stdout, done.stderr
+    told = json.loads(done.stdout)
+    print(json.dumps(told))
+    assert done.returncode == 0 and not told["wrong"]
+    assert told["tried"] == number
+
+
+def test_any_command_line_is_done_or_refused_in_a_sentence() -> None:
+    check_command_lines(FEW, 0)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_ten_thousand_command_lines(seed: int) -> None:
+    check_command_lines(MANY // 10, seed)
