@@ -26,6 +26,7 @@ from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
 from drike.report.tables import Table, as_markdown
+from drike.report.variants import distribution_of, distribution_table
 from drike.runs import RunError
 from reports import QUALITY, Page, run_of
 
@@ -413,3 +414,33 @@ def test_other_commands_do_without_matplotlib() -> None:
         "import sys, drike.cli, drike.report; sys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2.loaders')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- what variants are measured for --
+
+
+def test_a_report_has_the_tables_of_reordered_and_swept_editors() -> None:
+    editors = ["IKE", "DR-IKE", "DR-IKE (reversed)", "DR-IKE (sigma .06)"]
+    made = document(grouped([run_of(0, editors=editors), run_of(1, editors=editors)]))
+    for text in (html(made), markdown(made), latex(made)):
+        assert "What the order changes, paired" in text and "S against prompt length" in text
+    [section] = [one for one in made.sections if one.id == "variants"]
+    order, lengths = section.tables
+    assert [row[0] for row in order.rows] == ["DR-IKE (reversed)"] and len(lengths.rows) == len(editors)
+    plain = document(grouped([run_of(0)]))
+    assert "variants" not in [one.id for one in plain.sections]
+
+
+def test_an_order_that_not_every_seed_measured_is_not_compared() -> None:
+    made = document(grouped([run_of(0, editors=["DR-IKE", "DR-IKE (reversed)"]), run_of(1, editors=["DR-IKE"])]))
+    assert "variants" not in [one.id for one in made.sections]
+
+
+def test_a_report_and_an_evaluation_print_the_same_spread_of_retains() -> None:
+    groups = grouped([run_of(0)])
+    found = distribution_of(groups[0].outcomes["DR-IKE"])
+    [section] = [one for one in document(groups).sections if one.id == "budget"]
+    row = next(row for row in section.tables[0].rows if row[0].startswith("DR-IKE, some-model"))
+    assert row[1:3] == (f"{found.mean:.2f}", f"{found.std:.2f}")
+    assert f"std {row[2]}," in distribution_table(groups[0].outcomes["DR-IKE"]).title
+    assert f"standard deviation {row[2]}." in section.figures[0].alt

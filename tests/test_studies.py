@@ -12,15 +12,17 @@ from drike.budget import Fraction, Threshold
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, summarise
 from drike.reinforce import Episode
-from drike.studies import (
+from drike.report.variants import (
     agreement,
     agreement_table,
-    by_epoch,
     distribution_of,
     distribution_table,
+    frontier_table,
+)
+from drike.studies import (
+    by_epoch,
     efficiency_table,
     epochs_table,
-    frontier_table,
     verdict,
 )
 

@@ -31,7 +31,6 @@ from drike.cli.opening import (
 from drike.cli.serving import template_for
 from drike.cli.showing import console, draw, errors
 from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
-from drike.cli.variants import further_tables
 from drike.encoder import MINILM
 from drike.files import write_text
 from drike.metrics import Summary, summarise
@@ -40,6 +39,7 @@ from drike.reinforce import Switches
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
+from drike.report.variants import further
 from drike.retriever import Retriever
 from drike.runs import slug, write_record
 
@@ -135,7 +135,7 @@ def _one(
         limit=limit,
     )  # fmt: skip
     editors = [make_editor(editor, bench.pool, asked, trained, limit) for editor in EDITORS]
-    outcomes = run_evaluation(folder, bench, asked, editors, further=further_tables)
+    outcomes = run_evaluation(folder, bench, asked, editors, further=further)
     return {editor: summarise(of_editor) for editor, of_editor in outcomes.items()}
 
 

@@ -6,7 +6,7 @@ Nothing here knows HTML; `page` writes a document as a page, `markdown` and `lat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drike.report import figures
 from drike.report.figures import Figure
@@ -26,6 +26,7 @@ from drike.report.tables import (
     shown,
     work,
 )
+from drike.report.variants import distribution_of, reordered_of, variations
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def document(groups: Sequence[Group], across: Iterable[str] = ()) -> Document:
         _summary(groups),
         Section("paper", "The paper's tables, measured and published", tables=tuple(counterparts(groups, across))),
         _differences(groups),
+        _variants(groups),
         _cost(groups),
         _training(groups),
         _budgets(groups),
@@ -175,6 +177,22 @@ def _differences(groups: Sequence[Group]) -> Section:
     return Section("differences", "Differences", tables=tuple(tables))
 
 
+def _variants(groups: Sequence[Group]) -> Section:
+    """What another order of the retains changes, and S over a sweep of sigma, where they were measured."""
+    tables = []
+    for group in groups:
+        # a reordered editor is set beside its own order, so both must have been asked the same
+        asked = {
+            name: of_editor for name, of_editor in group.outcomes.items()
+            if not (base := reordered_of(name)) or group.comparable(name, base)
+        }  # fmt: skip
+        tables += [
+            replace(table, title=f"{table.title}, {group.label}")
+            for table in variations(asked, [group.summaries[name] for name in asked])
+        ]
+    return Section("variants", "Order and sigma", tables=tuple(tables))
+
+
 def _cost(groups: Sequence[Group]) -> Section:
     drawn = tuple(figures.pareto(group) for group in groups if len(_with_tokens(group)) > 1)
     tables = []
@@ -233,12 +251,13 @@ def _budgets(groups: Sequence[Group]) -> Section:
         return Section("budget", "Retain budget")
     rows: list[tuple[str, ...]] = [("Measured",)]
     for group, editor in found:
-        counts = figures.kept(group, editor)
-        mean, std = figures.mean_and_std(counts)
-        rows.append((f"{editor}, {group.label}", f"{mean:.2f}", f"{std:.2f}", str(min(counts)), str(max(counts))))
+        kept = distribution_of(group.outcomes[editor])
+        least, most = min(kept.counts), max(kept.counts)
+        rows.append((f"{editor}, {group.label}", f"{kept.mean:.2f}", f"{kept.std:.2f}", str(least), str(most)))
     rows.append(("Published",))
     rows += [(f"DR-IKE, {p.model}", f"{p.mean:.2f}", f"{p.std:.2f}", "n/a", "n/a") for p in RETAIN_BUDGETS]
-    table = Table("Retains kept per test edit", ("Editor", "mean", "std", "least", "most"), tuple(rows))
+    table = Table("Retains kept per test edit", ("Editor", "mean", "std", "least", "most"), tuple(rows),
+                  ("std: of the population; the paper does not say which it is.",))  # fmt: skip
     return Section("budget", "Retain budget", (), tuple(figures.budget(*one) for one in found), (table,))
 
 
