@@ -189,7 +189,12 @@ def test_models_go_on_past_one_that_fails(tmp_path: Path, capsys: pytest.Capture
     assert run("evaluate", "--run", str(folder / "reader"), "--editors", "dr-ike", "--out", str(again)) == 0
     first, second = (read_outcomes(one / "outcomes" / "dr-ike.jsonl") for one in (folder / "reader", again))
     assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
+    assert f"drike report {folder}" in said.out.replace("\n", " ")
+    capsys.readouterr()
     assert run("evaluate", "--run", str(folder), "--out", str(tmp_path / "none")) == 1
+    assert "holds several runs: give one of them" in " ".join(capsys.readouterr().err.split())
+    assert run("report", str(folder)) == 0
+    assert (folder / "report.html").exists() and "reader, TinyFacts" in (folder / "report.md").read_text("utf-8")
 
 
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,10 @@ def models(
         write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
         record = {name: {s.editor: asdict(s) for s in of_model.values()} for name, of_model in summaries.items()}
         write_record(folder, "summary.json", record)
-        console.print(f"\nA run's folder for each model is in {folder}", markup=False)
+        console.print(
+            f"\nA run's folder for each model is in {folder}. Set them side by side: drike report {folder}",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
     if failed:
         _tell("\n  ".join([f"{len(failed)} of {len(model)} models failed:", *failed]))
         raise typer.Exit(1)

@@ -16,7 +16,7 @@ from typing import Any
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
 from drike.report.measured import Run, Step
-from drike.runs import RunError, read_outcomes, read_usage, recorded
+from drike.runs import RunError, read_outcomes, read_usage, recorded, runs_in
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
@@ -28,8 +28,9 @@ _OURS = {
 def read_runs(folders: Sequence[Path]) -> list[Run]:
     """The runs of a report. A training run without outcomes is left out where one of the others evaluated it.
 
-    Raises RunError, one sentence with folder and remedy.
+    A folder of several models stands for the runs in it. Raises RunError, one sentence with folder and remedy.
     """
+    folders = [run for folder in folders for run in runs_in(folder)]
     evaluated = {
         _trained_by(folder, recorded(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()
     }
