@@ -389,6 +389,38 @@ def test_a_torn_last_episode_costs_itself_only(copy: Path) -> None:
     assert "Epoch 2 was stopped after 14 of 15 edits" in markdown(document(grouped([run])))
 
 
+def test_a_stopped_evaluation_is_reported_with_what_it_lacks(demo: Path, tmp_path: Path) -> None:
+    asked = ("--editors", "ike,rank-50,dr-ike", "--order", "reversed", "--sigmas", ".06")
+    assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
+    [whole] = read_runs([tmp_path / "e"])
+    assert whole.missing == () and not any("asked for" in line for line in document(grouped([whole])).sections[0].text)
+    for name in ("dr-ike-reversed", "rank-50", "dr-ike-sigma-06"):
+        (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
+    [torn] = read_runs([tmp_path / "e"])
+    assert torn.missing == ("Rank-50%", "DR-IKE (reversed)", "DR-IKE (sigma .06)")
+    text = markdown(document(grouped([torn])))
+    assert "Not evaluated, though asked for: Rank-50%, DR-IKE (reversed)" in text and "evaluate --resume" in text
+
+
+def test_a_half_done_evaluation_is_to_be_gone_on_with(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "e"
+    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-50", "--out", str(folder)) == 0
+    cut(folder / "outcomes" / "ike.jsonl", 20)
+    for _ in range(2):
+        capsys.readouterr()
+        assert cli("report", str(folder)) == 1
+        assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+        shutil.rmtree(folder / "outcomes", ignore_errors=True)
+    assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
+
+
+def test_a_stopped_training_is_told_where_its_numbers_are(copy: Path) -> None:
+    cut(copy / "episodes.jsonl", 6)
+    assert "Training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
+
+
 def test_wrong_options_are_told(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = {
         ("report", str(demo), "--out", str(tmp_path / "r.pdf")): ("end in .html", 2),

@@ -193,7 +193,14 @@ def evaluate(
     if resume:
         check_same(folder, bench, described, policy)
     else:
-        record_run(folder, bench, described, settings | {"editors": names}, options=options, trained=policy)
+        record_run(
+            folder,
+            bench,
+            described,
+            settings | {"editors": [one.name for one in made]},
+            options=options,
+            trained=policy,
+        )
     with resumed_by("evaluate", folder), metered(asked, "evaluation", folder):
         outcomes = run_evaluation(folder, bench, asked, made, write=write, further=further)
     if limit is not None:

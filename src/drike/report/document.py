@@ -135,10 +135,25 @@ def _named(group: Group, *words: str) -> bool:
 def _summary(groups: Sequence[Group]) -> Section:
     """Which editor, how good, how dear, how sure."""
     text = tuple(sentence for group in groups for sentence in findings(group))
+    text += tuple(_unfinished(groups))
     if any(group.data == "TinyFacts" for group in groups):
         text += ("TinyFacts shows the machinery at work: its numbers are no evidence about large models.",)
     drawn = tuple(figures.intervals(groups, metric) for metric in ("S", "ESR", "PC", "RR"))
     return Section("summary", "In short", text, drawn, tuple(_glance(group) for group in groups))
+
+
+def _unfinished(groups: Sequence[Group]) -> Iterator[str]:
+    """What was asked for and is not in the report's numbers."""
+    for group in groups:
+        for run in group.runs:
+            if run.missing:
+                yield (
+                    f"Not evaluated, though asked for: {', '.join(run.missing)}, in {run.folder}; "
+                    f"drike evaluate --resume {run.folder} goes on."
+                )
+            if 0 < len(run.steps) < run.asked_episodes:
+                done = f"{len(run.steps)} of {run.asked_episodes} episodes"
+                yield f"Training stopped after {done}: {group.label}, seed {run.seed}."
 
 
 def _glance(group: Group) -> Table:

@@ -68,7 +68,8 @@ class Run:
 
     own_sigma: whether its budget gives every edit a sigma of its own. form: of the data's files. settings: what rows of
     a table must share, as shown. identity: of the model's weights. usage: what the model did for training and for each
-    editor.
+    editor. asked_episodes: of the whole training, 0 where that is not known. missing: editors that were asked for and
+    not evaluated.
     """
 
     folder: str
@@ -81,6 +82,8 @@ class Run:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     steps: tuple[Step, ...] = ()
     training_edits: int = 0
+    asked_episodes: int = 0
+    missing: tuple[str, ...] = ()
     own_sigma: bool = False
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)

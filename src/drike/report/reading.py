@@ -16,7 +16,7 @@ from typing import Any
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
 from drike.report.measured import Run, Step
-from drike.runs import RunError, read_outcomes, read_usage, recorded, runs_in
+from drike.runs import RunError, read_outcomes, read_usage, recorded, runs_in, slug
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
@@ -69,13 +69,17 @@ def read_run(folder: Path) -> Run:
         outcomes={},
         steps=() if origin is None else _steps(origin / "episodes.jsonl"),
         training_edits=len(training.train),
+        asked_episodes=len(training.train) * epochs if isinstance(epochs := told.get("epochs"), int) else 0,
         own_sigma=told.get("budget", "threshold") != "threshold",
         form="; ".join(_shown(source.get("form", "")) for source in record.get("data", [])),
         usage=usage,
         started=_shown(record.get("started", "")),
         versions={name: _shown(value) for name, value in record.get("versions", {}).items()},
     )
-    return replace(run, outcomes=_outcomes(folder, split))
+    outcomes = _outcomes(folder, split, record)
+    done = {slug(editor) for editor in outcomes}
+    asked = settings.get("editors") or ()
+    return replace(run, outcomes=outcomes, missing=tuple(_shown(name) for name in asked if slug(name) not in done))
 
 
 def trained_run(folder: Path) -> Path | None:
@@ -106,10 +110,14 @@ def _comparable(
     return told
 
 
-def _outcomes(folder: Path, split: Split) -> dict[str, tuple[Outcome, ...]]:
+def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
     """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
+    resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
+    remedy = f"go on with drike evaluate --resume {folder}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
+    if not paths and resumable:
+        raise RunError(f"{folder} has no outcomes yet: {remedy}")
     if not paths:
         raise RunError(
             f"{folder} has no outcomes: evaluate it with `drike evaluate --run {folder}` and report the folder it names"
@@ -120,8 +128,8 @@ def _outcomes(folder: Path, split: Split) -> dict[str, tuple[Outcome, ...]]:
         done = {outcome.case_id for outcome in outcomes}
         if not set(split.test) <= done:
             raise RunError(
-                f"{path} holds {len(done)} of {len(split.test)} test edits: evaluate again, or remove the file to "
-                "report the other editors"
+                f"{path} holds {len(done)} of {len(split.test)} test edits: {remedy}, or remove the file to report "
+                "the other editors"
             )
         asked = {(o.case_id, o.aspect.value, o.query): o.target for o in outcomes}
         probes = probes or asked
