@@ -15,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from drike import checkpoint
 from drike.cli import main
+from drike.controllers import Controller
+from drike.encoder import HashingEncoder
 from drike.metrics import METRICS, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
@@ -419,6 +422,36 @@ def test_a_half_done_evaluation_is_to_be_gone_on_with(
 def test_a_stopped_training_is_told_where_its_numbers_are(copy: Path) -> None:
     cut(copy / "episodes.jsonl", 6)
     assert "Training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
+
+
+def test_trained_parameters_stand_beside_the_papers(demo: Path, tmp_path: Path) -> None:
+    trained = checkpoint.load(demo / "checkpoint", encoder=HashingEncoder())
+    [group] = grouped(read_runs([demo]))
+    assert group.parameters("DR-IKE") == group.parameters("Rank-50%") == trained.retriever.parameters > 0
+    assert group.parameters("IKE") == group.parameters("Unedited") == 0
+    table = next(iter(counterparts([group])))
+    told = {row[0]: row[-1] for row in reversed(table.rows) if len(row) > 1}
+    assert table.header[-1] == "Extra Params" and told["DR-IKE"] == f"{trained.retriever.parameters:,}"
+    assert {row[-1] for row in table.rows[-8:]} >= {"0", "20M", "49M"} and any(
+        "s/query" in note for note in table.notes
+    )
+    moved = Path(shutil.copytree(demo, tmp_path / "moved"))
+    (moved / "checkpoint" / "head.safetensors").write_bytes(b"no tensors")
+    [group] = grouped(read_runs([moved]))
+    assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
+
+
+def test_a_learned_budget_counts_where_it_is_used(tmp_path: Path) -> None:
+    small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
+    run = tmp_path / "run"
+    assert cli("train", *small, "--budget", "scores", "--out", str(run)) == 0
+    asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
+    assert cli("evaluate", "--run", str(run), *asked) == 0
+    [group] = grouped(read_runs([tmp_path / "e"]))
+    trained = checkpoint.load(run / "checkpoint", encoder=HashingEncoder())
+    assert isinstance(trained.budget, Controller)
+    assert group.parameters("Rank-All") == trained.retriever.parameters
+    assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()
 
 
 def test_wrong_options_are_told(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

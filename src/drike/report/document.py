@@ -18,6 +18,7 @@ from drike.report.tables import (
     COLUMNS,
     INTERVALS,
     Block,
+    Row,
     Table,
     as_markdown,
     beside,
@@ -114,17 +115,16 @@ def _block(group: Group, names: Mapping[str, str] | None = None) -> Block:
     called = names or {name: name for name in group.summaries}
     return Block(
         group.label,
-        tuple(
-            (called[name], group.summaries[name], group.seconds_per_query(name))
-            for name in called
-            if name in group.summaries
-        ),
+        tuple(_row(called[name], group, name) for name in called if name in group.summaries),
     )
 
 
 def _rows(heading: str, named: Sequence[tuple[str, Group]]) -> Block:
-    return Block(heading, tuple((name, group.summaries[METHOD], group.seconds_per_query(METHOD))
-                                for name, group in named))  # fmt: skip
+    return Block(heading, tuple(_row(name, group, METHOD) for name, group in named))
+
+
+def _row(called: str, group: Group, editor: str) -> Row:
+    return Row(called, group.summaries[editor], group.seconds_per_query(editor), group.parameters(editor))
 
 
 def _named(group: Group, *words: str) -> bool:

@@ -7,15 +7,18 @@ is still there. What is damaged or half done is refused in one sentence with the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
-from drike.report.measured import Run, Step
+from drike.report.measured import METHOD, Run, Step
 from drike.runs import RunError, read_outcomes, read_usage, recorded, runs_in, slug
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
@@ -79,7 +82,8 @@ def read_run(folder: Path) -> Run:
     outcomes = _outcomes(folder, split, record)
     done = {slug(editor) for editor in outcomes}
     asked = settings.get("editors") or ()
-    return replace(run, outcomes=outcomes, missing=tuple(_shown(name) for name in asked if slug(name) not in done))
+    missing = tuple(_shown(name) for name in asked if slug(name) not in done)
+    return replace(run, outcomes=outcomes, missing=missing, parameters=_parameters(outcomes, origin))
 
 
 def trained_run(folder: Path) -> Path | None:
@@ -108,6 +112,31 @@ def _comparable(
     if training.train:
         told["edits"] = f"{len(training.train)} edits"
     return told
+
+
+def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
+    """How many numbers were trained for each editor, left out where the checkpoint is not to be had."""
+    head = budget = None
+    if trained is not None:
+        place = trained / "checkpoint"
+        head = _numbers(place / "head.safetensors")
+        learned = place / "budget.safetensors"
+        budget = _numbers(learned, "weights") if learned.exists() else 0
+    known: dict[str, int | None] = {}
+    for editor in editors:
+        ranked = editor.startswith(("Rank-", METHOD))
+        own = editor.startswith(METHOD) and " (sigma " not in editor
+        known[editor] = 0 if not ranked else None if head is None or budget is None else head + own * budget
+    return {editor: count for editor, count in known.items() if count is not None}
+
+
+def _numbers(path: Path, name: str = "") -> int | None:
+    """How many numbers a safetensors file holds, in all or of one name; None where it cannot be read."""
+    try:
+        with safe_open(path, "np") as tensors:
+            return sum(int(prod(tensors.get_slice(one).get_shape())) for one in tensors.keys() if name in ("", one))  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError):
+        return None
 
 
 def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
