@@ -19,7 +19,7 @@ from drike import checkpoint
 from drike.cli import main
 from drike.controllers import Controller
 from drike.encoder import HashingEncoder
-from drike.metrics import METRICS, paired_difference, paired_differences, summarise
+from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
 from drike.report.findings import findings
@@ -28,7 +28,7 @@ from drike.report.measured import ReportError, grouped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
-from drike.report.tables import Table, as_markdown
+from drike.report.tables import Table, as_markdown, shown, starred
 from drike.report.variants import distribution_of, distribution_table
 from drike.runs import RunError
 from reports import QUALITY, Page, run_of
@@ -143,6 +143,34 @@ def test_findings_claim_a_difference_only_where_the_interval_excludes_0() -> Non
         assert one.low is not None and one.high is not None
         word = "higher" if one.low > 0 else "lower" if one.high < 0 else "not told apart"
         assert re.search(rf"\b{name} [^a-z]*\({word}\)", told)
+
+
+def test_the_best_is_before_the_next_only_where_they_are_told_apart() -> None:
+    one = run_of(0, editors=["IKE", "DR-IKE"], cases=40)
+    ike = one.outcomes["IKE"]
+
+    def best(**outcomes: object) -> str:
+        told = {name.replace("_", "-"): of for name, of in outcomes.items()}
+        [group] = grouped([replace(one, outcomes=told)])  # type: ignore[arg-type]
+        return next(line for line in findings(group) if line.startswith("Best S"))
+
+    def renamed(correct: dict[int, bool]):  # type: ignore[no-untyped-def]
+        return tuple(replace(o, editor="DR-IKE", correct=correct.get(i, o.correct)) for i, o in enumerate(ike))
+
+    assert ", level with DR-IKE's" in best(IKE=ike, DR_IKE=renamed({}))
+    wrong = next(i for i, o in enumerate(ike) if not o.correct)
+    assert "Best S: DR-IKE's" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
+    assert ", not told apart from IKE's" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
+    assert ", before IKE's" in best(IKE=ike, DR_IKE=renamed(dict.fromkeys(range(len(ike)), True)))
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_star_says_that_0_is_outside_the_whole_interval(value: float, below: float, above: float) -> None:
+    one = Estimate(value, value - below, value + above)
+    assert ("*" in starred(one)) == (not value - below <= 0 <= value + above)
+    assert starred(one).replace("*", "") == shown(one, signed=True)
+    assert "*" in starred(Estimate(-0.2, -0.36, -0.0001)) and "[-.36,-.00]" in starred(Estimate(-0.2, -0.36, -0.0001))
+    assert starred(Estimate(None)) == "n/a"
 
 
 def test_epochs_add_up_their_episodes() -> None:

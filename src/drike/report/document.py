@@ -17,6 +17,7 @@ from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, TABLES
 from drike.report.tables import (
     COLUMNS,
     INTERVALS,
+    STARRED,
     Block,
     Row,
     Table,
@@ -187,8 +188,8 @@ def _differences(groups: Sequence[Group]) -> Section:
             for one, other in pairs if group.comparable(one, other)
         )  # fmt: skip
         if rows:
-            note = "Paired bootstrap over the same edits. An interval that excludes 0 is a difference."
-            tables.append(Table(f"Paired differences, {group.label}", ("", *COLUMNS), rows, (note,)))
+            notes = ("Paired bootstrap over the same edits.", STARRED)
+            tables.append(Table(f"Paired differences, {group.label}", ("", *COLUMNS), rows, notes))
     return Section("differences", "Differences", tables=tuple(tables))
 
 

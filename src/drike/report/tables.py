@@ -28,6 +28,7 @@ class Table:
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 INTERVALS = "Brackets: 95 % bootstrap interval over cases."
+STARRED = "*: a difference, as its interval excludes 0."
 EXTRA = "Extra Params"
 SECONDS = (
     "s/query, measured: a case's wall time over its number of probes, which are asked together and read what "
@@ -119,13 +120,13 @@ def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
     """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
     title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
     row = difference_row("difference", ours, theirs)
-    return Table(title, ("", *COLUMNS), (row,), ("An interval that excludes 0 is a difference.",))
+    return Table(title, ("", *COLUMNS), (row,), (STARRED,))
 
 
 def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[str, ...]:
     """A named row of paired differences, ours minus theirs."""
     by_name = paired_differences(ours, theirs, {column: METRICS[column] for column in COLUMNS})
-    return (name, *(shown(by_name[column], signed=True) for column in COLUMNS))
+    return (name, *(starred(by_name[column]) for column in COLUMNS))
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,17 @@ def shown(estimate: Estimate, *, signed: bool = False) -> str:
         return "n/a"
     sign = "+" if signed else ""
     return f"{estimate.value:{sign}.3f} [{_short(estimate.low)},{_short(estimate.high)}]"
+
+
+def starred(difference: Estimate) -> str:
+    """A difference with its interval, marked where 0 is outside, which two decimals may not show."""
+    told = shown(difference, signed=True)
+    return told if has_0(difference) else told.replace(" [", "* [")
+
+
+def has_0(difference: Estimate) -> bool:
+    """Whether a difference's interval leaves its sign open; so does having none."""
+    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
 
 
 def _short(value: float) -> str:

@@ -16,7 +16,7 @@ from statistics import fmean, pstdev
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, Summary, Tally, estimate
 from drike.order import ORDERS
-from drike.report.tables import Table, differences
+from drike.report.tables import STARRED, Table, differences
 
 _BAR = 30
 _SIGMA = " (sigma "
@@ -73,7 +73,10 @@ def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[t
         same = agreement(outcomes[name], outcomes[base])
         rows.append((name, _share(same), *differences(outcomes[name], outcomes[base]).rows[0][1:5]))
     header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
-    notes = ("Differences to the same editor in its own order. same verdict: probes both answer right, or both wrong.",)
+    notes = (
+        "Differences to the same editor in its own order. same verdict: probes both answer right, or both wrong.",
+        STARRED,
+    )
     return Table("What the order changes, paired", header, tuple(rows), notes)
 
 
