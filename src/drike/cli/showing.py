@@ -95,7 +95,7 @@ def watch_training(
 
 
 def _figures(episodes: list[Episode]) -> tuple[str, ...]:
-    """ESR under the budget's own prompt, mean k kept, sigma, prompt tokens, model calls: of one epoch's episodes."""
+    """ESR under the prompt the budget gives, mean k kept, sigma, prompt tokens, model calls: of one epoch's episodes."""
     [one] = by_epoch(episodes)
     return (
         f"ESR {one.esr:.3f}",

@@ -250,7 +250,7 @@ def _epochs(run: Run, label: str) -> Table:
         for e in run.epochs
     )  # fmt: skip
     notes = [
-        "ESR: under the budget's own prompt. reward: mean over all prefixes tried. k: retains kept. sigma: at the "
+        "ESR: under the prompt the budget gives. reward: mean over all prefixes tried. k: retains kept. sigma: at the "
         "epoch's end, or the mean where every edit has its own."
     ]
     last = run.epochs[-1]

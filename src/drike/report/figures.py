@@ -153,7 +153,7 @@ def _overlap(one: _Box, other: _Box) -> bool:
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
-    "ESR": ("share of training edits right under the budget's own prompt", lambda epoch: epoch.esr),
+    "ESR": ("share of training edits right under the prompt the budget gives", lambda epoch: epoch.esr),
     "reward": ("mean over all prefixes tried", lambda epoch: epoch.reward),
     "k": ("mean retains kept per edit", lambda epoch: epoch.k),
     "sigma": ("threshold at the end of the epoch; the mean where every edit has its own", lambda epoch: epoch.sigma),

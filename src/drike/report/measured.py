@@ -46,7 +46,7 @@ class Step:
 class Epoch:
     """An epoch of training.
 
-    esr: share of edits right under the budget's own prompt. reward: mean over all prefixes tried. k: mean retains
+    esr: share of edits right under the prompt the budget gives. reward: mean over all prefixes tried. k: mean retains
     kept. sigma: at its end, or the mean where every edit has its own. calls: prompts asked. prompt_tokens: as if
     nothing were shared.
     """
