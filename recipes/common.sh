@@ -10,8 +10,8 @@
 #   DRIKE      the drike to call; .venv/bin/drike beside recipes/, or the one on the PATH
 #
 # A step that was finished before, with the same settings, is not done again: recipes share their trainings. One
-# that was stopped goes on where it was. Folders are
-# named after model, data, options, sizes and seed; set RUNS, too, for another POLICY_ENCODER.
+# that was stopped goes on where it was. Folders are named after model, data, options, sizes and seed; set RUNS, too,
+# for another POLICY_ENCODER.
 # shellcheck shell=sh disable=SC2034
 
 set -eu
