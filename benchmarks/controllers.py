@@ -87,7 +87,7 @@ def minus_threshold(outcomes: dict[str, list[Outcome]]) -> Table:
     found = {name: differences(outcomes[name], outcomes["Threshold"]) for name in outcomes if name in KINDS}
     header = next(iter(found.values())).header[1:]
     rows = tuple((name, *table.rows[0][1:]) for name, table in found.items())
-    return Table("Minus Threshold, paired", ("", *header), rows, ("An interval that excludes 0 is a difference.",))
+    return Table("Minus Threshold, paired", ("", *header), rows, next(iter(found.values())).notes)
 
 
 def epochs_table(runs: dict[str, list[Step]]) -> str:

@@ -63,13 +63,13 @@ def trained(model: LanguageModel, parts: Parts, pool: Pool, *, form: Form, seed:
 
 
 def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
-    """ESR under the longest prompt tried, mean reward, mean k and sigma at the end of every epoch."""
+    """ESR under the prompt the budget gives, mean reward, mean k and sigma at the end of every epoch."""
     lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, EPOCHS + 1)) + " |", "|---|" + "---|" * EPOCHS]
     for name, episodes in rows.items():
         cells = []
         for epoch in range(1, EPOCHS + 1):
             these = [episode for episode in episodes if episode.epoch == epoch]
-            esr = fmean(episode.rewards[-1] > 0 for episode in these)
+            esr = fmean(episode.success for episode in these)
             reward = fmean(fmean(episode.rewards) for episode in these)
             sigma = these[-1].budget.sigma if isinstance(these[-1].budget, Threshold) else 0.0
             cells.append(f"ESR {esr:.2f}, reward {reward:+.2f}, k {fmean(e.k for e in these):.2f}, sigma {sigma:.3f}")

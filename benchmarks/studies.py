@@ -41,16 +41,13 @@ from drike.order import Order, Shuffled, by_policy_reversed, by_similarity
 from drike.pool import Pool
 from drike.reinforce import Episode, train
 from drike.report import Table, as_markdown, costs, table1
+from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retriever import Retriever, Similarity
 from drike.studies import (
     Direction,
-    agreement_table,
     cost_of,
-    distribution_of,
-    distribution_table,
     efficiency_table,
     epochs_table,
-    frontier_table,
     percent,
     saved,
     verdict,

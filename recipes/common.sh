@@ -9,8 +9,9 @@
 #   RUNS       where runs are kept; runs/ beside recipes/
 #   DRIKE      the drike to call; .venv/bin/drike beside recipes/, or the one on the PATH
 #
-# A step that was finished before, with the same settings, is not done again: recipes share their trainings. Folders are
-# named after model, data, options, sizes and seed; set RUNS, too, for another POLICY_ENCODER.
+# A step that was finished before, with the same settings, is not done again: recipes share their trainings. One
+# that was stopped goes on where it was. Folders are named after model, data, options, sizes and seed; set RUNS, too,
+# for another POLICY_ENCODER.
 # shellcheck shell=sh disable=SC2034
 
 set -eu
@@ -54,7 +55,17 @@ name_of() {
     printf '%s' "$1" | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9' '-' | sed 's/^-//; s/-$//'
 }
 
-# once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER, unless that was finished before.
+# begun FOLDER: whether there is a run that recorded something; drike begins any other again.
+begun() {
+    [ -e "$1/run.json" ] || return 1
+    for record in "$1"/episodes.jsonl "$1"/outcomes/*.jsonl "$1"/summary.json "$1"/*/episodes.jsonl; do
+        [ ! -e "$record" ] || return 0
+    done
+    return 1
+}
+
+# once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER, unless that was finished before; what was stopped goes
+# on, with the options it began with.
 once() {
     folder=$1
     shift
@@ -62,12 +73,18 @@ once() {
         echo "$folder is there, so this is not done again: drike $*"
         return
     fi
-    if [ -e "$folder/run.json" ]; then
-        echo "$folder holds a run that was not finished: remove it, or set RUNS to another folder" >&2
-        exit 1
+    command=$1
+    if begun "$folder"; then
+        if [ "$command" = models ]; then
+            echo "$folder holds a run that was not finished: remove it, or set RUNS to another folder" >&2
+            exit 1
+        fi
+        set -- "$command" --resume "$folder"
+    else
+        set -- "$@" --out "$folder"
     fi
-    echo "drike $* --out $folder"
-    "$DRIKE" "$@" --out "$folder"
+    echo "drike $*"
+    "$DRIKE" "$@" || return
     : >"$folder/.finished"
 }
 

@@ -6,7 +6,9 @@
 for model in ${MODEL:-$LLAMA $LLAMA_3B $MISTRAL $QWEN $QWEN_1B $SMOL}; do
     set -- "$@" --model "$model"
 done
+failed=0
 ALL=$RUNS/$(name_of "${MODEL:-six models} $(data counterfact) table3 ${EDITS}x$EPOCHS test$TEST seed$SEED")
 once "$ALL" models "$@" --data "$(data counterfact)" --edits "$EDITS" --test "$TEST" --epochs "$EPOCHS" \
-    --seed "$SEED" ${POLICY_ENCODER:+--policy-encoder "$POLICY_ENCODER"}
-report table3 "$ALL"/*/
+    --seed "$SEED" ${POLICY_ENCODER:+--policy-encoder "$POLICY_ENCODER"} || failed=$?
+[ ! -e "$ALL/summary.json" ] || report table3 "$ALL" # of the models that could be opened
+exit "$failed"

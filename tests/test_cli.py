@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from importlib import metadata
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 
 from drike import datasets, tinyfacts
 from drike.budget import Fraction, Threshold
 from drike.checkpoint import load
-from drike.cli import app, main
+from drike.cli import app, main, showing
 from drike.cli.editing import parse_fact
 from drike.cli.evaluating import make_editor
 from drike.cli.opening import UsageError, open_bench, open_data, open_past
@@ -25,6 +27,7 @@ from drike.encoder import HashingEncoder
 from drike.models.scripted import ScriptedWriter
 from drike.paper import STUDIES
 from drike.pool import Pool
+from drike.report.tables import COLUMNS, Table, published
 from drike.retriever import Retriever
 from drike.runs import append, read_outcomes
 
@@ -189,7 +192,12 @@ def test_models_go_on_past_one_that_fails(tmp_path: Path, capsys: pytest.Capture
     assert run("evaluate", "--run", str(folder / "reader"), "--editors", "dr-ike", "--out", str(again)) == 0
     first, second = (read_outcomes(one / "outcomes" / "dr-ike.jsonl") for one in (folder / "reader", again))
     assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
+    assert f"drike report {folder}" in said.out.replace("\n", " ")
+    capsys.readouterr()
     assert run("evaluate", "--run", str(folder), "--out", str(tmp_path / "none")) == 1
+    assert "holds several runs: give one of them" in " ".join(capsys.readouterr().err.split())
+    assert run("report", str(folder)) == 0
+    assert (folder / "report.html").exists() and "reader, TinyFacts" in (folder / "report.md").read_text("utf-8")
 
 
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -510,3 +518,17 @@ def test_rows_of_tinyfacts_can_stand_beside_a_file(tmp_path: Path) -> None:
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
     assert len(open_data(["tinyfacts", str(more)]).cases) == len(open_data(["tinyfacts"]).cases) + 1
+
+
+@pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])
+def test_names_and_numbers_are_whole_in_80_columns(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
+    names = ("FactPrompt", "EditCoT-full", "DR-IKE (similarity)")
+    rows = tuple((name, *(f"-0.434 {interval}" for _ in COLUMNS)) for name in names)
+    showing.draw(Table("x", ("Editor", *COLUMNS), rows))
+    showing.draw(published())
+    text = showing.console.export_text()
+    words, low = text.split(), interval.split(",", maxsplit=1)[0]
+    assert {"FactPrompt", "EditCoT-full", "DR-IKE", "(similarity)", "(Llama-3.1-8B-Instruct)"} <= {*words}
+    assert text.count("-0.434") == len(names) * len(COLUMNS) == sum(word.startswith(f"{low},") for word in words)
+    assert all(len(line) <= 80 for line in text.splitlines())

@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from drike.cli import main
 from drike.paper import LARGE, SMALL, STUDIES, WEIGHTS, Work, study
+from drike.runs import has_begun
 
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "recipes"
@@ -33,7 +35,7 @@ def echo(tmp_path: Path) -> Path:
     path = tmp_path / "drike"
     path.write_text(
         '#!/bin/sh\necho "$@" >>"$LOG"\nwhile [ $# -gt 0 ]; do case $1 in --out) out=$2 ;; esac; shift; done\n'
-        'case ${out:-} in ""|*.html) exit 0 ;; esac\nmkdir -p "$out/one"\n: >"$out/run.json"\n'
+        'case ${out:-} in ""|*.html) exit 0 ;; esac\nmkdir -p "$out/one"\n: >"$out/run.json"; : >"$out/summary.json"\n'
         'echo \'{"train": ["5"], "test": ["77", "8"]}\' >"$out/split.json"\n'
     )
     path.chmod(0o755)
@@ -98,19 +100,73 @@ def test_the_case_study_shows_the_first_test_edit_or_the_one_that_is_named(echo:
     assert cases == ["77", "12"]
 
 
-def test_a_recipe_stops_where_a_step_fails_or_was_not_finished(tmp_path: Path) -> None:
+def test_a_recipe_stops_where_a_step_fails(tmp_path: Path) -> None:
     failing = tmp_path / "drike"
     failing.write_text('#!/bin/sh\necho "$1" >>"$LOG"\nexit 3\n')
     failing.chmod(0o755)
     where = {"DRIKE": str(failing), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
     assert sh(str(RECIPES / "table2.sh"), **where).returncode == 3
     assert (tmp_path / "log").read_text("utf-8") == "train\n"
-    torn = tmp_path / "runs" / "embedded-tinyfacts-40x2-test20-seed0"
+
+
+RECORDS = ("episodes.jsonl", "outcomes/ike.jsonl", "summary.json", "reader/episodes.jsonl")
+
+
+@pytest.mark.parametrize("record", ["", *RECORDS])
+def test_a_recipe_goes_on_with_what_was_stopped_and_begins_again_what_recorded_nothing(
+    record: str, echo: Path, tmp_path: Path
+) -> None:
+    log, torn = tmp_path / "log", tmp_path / "runs" / "embedded-tinyfacts-40x2-test20-seed0"
     torn.mkdir(parents=True)
     (torn / "run.json").touch()
-    told = sh(str(RECIPES / "table2.sh"), **where)
+    (torn / "split.json").write_text('{"test": ["1"]}', "utf-8")
+    if record:
+        (torn / record).parent.mkdir(exist_ok=True)
+        (torn / record).touch()
+    assert has_begun(torn) == bool(record), "drike and the recipes agree about what has begun"
+    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
+    told = sh(str(RECIPES / "figure3.sh"), **where)
+    assert told.returncode == 0, told.stderr
+    first = log.read_text("utf-8").splitlines()[0]
+    assert first == f"train --resume {torn}" if record else first.endswith(f"--out {torn}")
+    log.unlink()
+    assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
+    assert log.read_text("utf-8").startswith("case "), "what went on to its end is finished"
+
+
+def test_models_that_can_be_opened_are_reported_though_others_cannot(tmp_path: Path) -> None:
+    half, log = tmp_path / "drike", tmp_path / "log"
+    half.write_text(
+        '#!/bin/sh\necho "$@" >>"$LOG"\n[ "$1" = models ] || exit 0\n'
+        'while [ "$1" != --out ]; do shift; done\nmkdir -p "$2"\n: >"$2/run.json"\n: >"$2/summary.json"\nexit 1\n'
+    )
+    half.chmod(0o755)
+    where = {"DRIKE": str(half), "RUNS": str(tmp_path / "runs"), "LOG": str(log)}
+    assert sh(str(RECIPES / "table3.sh"), **where).returncode == 1
+    assert [line.split()[0] for line in log.read_text("utf-8").splitlines()] == ["models", "report"]
+    told = sh(str(RECIPES / "table3.sh"), **where)
     assert told.returncode == 1 and "was not finished" in told.stderr
-    assert (tmp_path / "log").read_text("utf-8") == "train\n"
+
+
+def test_numerical_edits_are_counterfacts_whatever_data_are_given(echo: Path, tmp_path: Path) -> None:
+    where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DATA": "mine.json"}
+    assert sh(str(RECIPES / "table8.sh"), **where).returncode == 0
+    assert "--subset" not in (tmp_path / "log").read_text("utf-8")
+
+
+def test_a_recipe_on_the_closed_form_reader_ends_in_what_it_promises(tmp_path: Path) -> None:
+    drike = tmp_path / "drike"
+    drike.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n')
+    drike.chmod(0o755)
+    runs = tmp_path / "runs"
+    where = {
+        "DRIKE": str(drike), "RUNS": str(runs), "MODEL": "reader", "DATA": "tinyfacts", "EDITS": "6", "TEST": "3",
+        "EPOCHS": "1", "POLICY_ENCODER": "hashing", "PYTHONPATH": os.pathsep.join(sys.path),
+    }  # fmt: skip
+    told = sh(str(RECIPES / "figure3.sh"), **where)
+    assert told.returncode == 0, told.stderr
+    [kept] = runs.glob("figure3-*.txt")
+    assert kept.read_text("utf-8") in told.stdout and "New Fact:" in told.stdout
 
 
 def test_a_study_is_found_by_its_name_and_its_estimates_grow_with_the_work() -> None:

@@ -15,8 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from drike import checkpoint
 from drike.cli import main
-from drike.metrics import METRICS, paired_difference, paired_differences, summarise
+from drike.controllers import Controller
+from drike.encoder import HashingEncoder
+from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
 from drike.report.findings import findings
@@ -25,7 +28,8 @@ from drike.report.measured import ReportError, grouped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
-from drike.report.tables import Table, as_markdown
+from drike.report.tables import Table, as_markdown, shown, starred
+from drike.report.variants import distribution_of, distribution_table
 from drike.runs import RunError
 from reports import QUALITY, Page, run_of
 
@@ -139,6 +143,34 @@ def test_findings_claim_a_difference_only_where_the_interval_excludes_0() -> Non
         assert one.low is not None and one.high is not None
         word = "higher" if one.low > 0 else "lower" if one.high < 0 else "not told apart"
         assert re.search(rf"\b{name} [^a-z]*\({word}\)", told)
+
+
+def test_the_best_is_before_the_next_only_where_they_are_told_apart() -> None:
+    one = run_of(0, editors=["IKE", "DR-IKE"], cases=40)
+    ike = one.outcomes["IKE"]
+
+    def best(**outcomes: object) -> str:
+        told = {name.replace("_", "-"): of for name, of in outcomes.items()}
+        [group] = grouped([replace(one, outcomes=told)])  # type: ignore[arg-type]
+        return next(line for line in findings(group) if line.startswith("Best S"))
+
+    def renamed(correct: dict[int, bool]):  # type: ignore[no-untyped-def]
+        return tuple(replace(o, editor="DR-IKE", correct=correct.get(i, o.correct)) for i, o in enumerate(ike))
+
+    assert ", level with DR-IKE's" in best(IKE=ike, DR_IKE=renamed({}))
+    wrong = next(i for i, o in enumerate(ike) if not o.correct)
+    assert "Best S: DR-IKE's" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
+    assert ", not told apart from IKE's" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
+    assert ", before IKE's" in best(IKE=ike, DR_IKE=renamed(dict.fromkeys(range(len(ike)), True)))
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_star_says_that_0_is_outside_the_whole_interval(value: float, below: float, above: float) -> None:
+    one = Estimate(value, value - below, value + above)
+    assert ("*" in starred(one)) == (not value - below <= 0 <= value + above)
+    assert starred(one).replace("*", "") == shown(one, signed=True)
+    assert "*" in starred(Estimate(-0.2, -0.36, -0.0001)) and "[-.36,-.00]" in starred(Estimate(-0.2, -0.36, -0.0001))
+    assert starred(Estimate(None)) == "n/a"
 
 
 def test_epochs_add_up_their_episodes() -> None:
@@ -388,6 +420,68 @@ def test_a_torn_last_episode_costs_itself_only(copy: Path) -> None:
     assert "Epoch 2 was stopped after 14 of 15 edits" in markdown(document(grouped([run])))
 
 
+def test_a_stopped_evaluation_is_reported_with_what_it_lacks(demo: Path, tmp_path: Path) -> None:
+    asked = ("--editors", "ike,rank-50,dr-ike", "--order", "reversed", "--sigmas", ".06")
+    assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
+    [whole] = read_runs([tmp_path / "e"])
+    assert whole.missing == () and not any("asked for" in line for line in document(grouped([whole])).sections[0].text)
+    for name in ("dr-ike-reversed", "rank-50", "dr-ike-sigma-06"):
+        (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
+    [torn] = read_runs([tmp_path / "e"])
+    assert torn.missing == ("Rank-50%", "DR-IKE (reversed)", "DR-IKE (sigma .06)")
+    text = markdown(document(grouped([torn])))
+    assert "Not evaluated, though asked for: Rank-50%, DR-IKE (reversed)" in text and "evaluate --resume" in text
+
+
+def test_a_half_done_evaluation_is_to_be_gone_on_with(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "e"
+    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-50", "--out", str(folder)) == 0
+    cut(folder / "outcomes" / "ike.jsonl", 20)
+    for _ in range(2):
+        capsys.readouterr()
+        assert cli("report", str(folder)) == 1
+        assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+        shutil.rmtree(folder / "outcomes", ignore_errors=True)
+    assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
+
+
+def test_a_stopped_training_is_told_where_its_numbers_are(copy: Path) -> None:
+    cut(copy / "episodes.jsonl", 6)
+    assert "Training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
+
+
+def test_trained_parameters_stand_beside_the_papers(demo: Path, tmp_path: Path) -> None:
+    trained = checkpoint.load(demo / "checkpoint", encoder=HashingEncoder())
+    [group] = grouped(read_runs([demo]))
+    assert group.parameters("DR-IKE") == group.parameters("Rank-50%") == trained.retriever.parameters > 0
+    assert group.parameters("IKE") == group.parameters("Unedited") == 0
+    table = next(iter(counterparts([group])))
+    told = {row[0]: row[-1] for row in reversed(table.rows) if len(row) > 1}
+    assert table.header[-1] == "Extra Params" and told["DR-IKE"] == f"{trained.retriever.parameters:,}"
+    assert {row[-1] for row in table.rows[-8:]} >= {"0", "20M", "49M"} and any(
+        "s/query" in note for note in table.notes
+    )
+    moved = Path(shutil.copytree(demo, tmp_path / "moved"))
+    (moved / "checkpoint" / "head.safetensors").write_bytes(b"no tensors")
+    [group] = grouped(read_runs([moved]))
+    assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
+
+
+def test_a_learned_budget_counts_where_it_is_used(tmp_path: Path) -> None:
+    small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
+    run = tmp_path / "run"
+    assert cli("train", *small, "--budget", "scores", "--out", str(run)) == 0
+    asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
+    assert cli("evaluate", "--run", str(run), *asked) == 0
+    [group] = grouped(read_runs([tmp_path / "e"]))
+    trained = checkpoint.load(run / "checkpoint", encoder=HashingEncoder())
+    assert isinstance(trained.budget, Controller)
+    assert group.parameters("Rank-All") == trained.retriever.parameters
+    assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()
+
+
 def test_wrong_options_are_told(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = {
         ("report", str(demo), "--out", str(tmp_path / "r.pdf")): ("end in .html", 2),
@@ -413,3 +507,33 @@ def test_other_commands_do_without_matplotlib() -> None:
         "import sys, drike.cli, drike.report; sys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2.loaders')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- what variants are measured for --
+
+
+def test_a_report_has_the_tables_of_reordered_and_swept_editors() -> None:
+    editors = ["IKE", "DR-IKE", "DR-IKE (reversed)", "DR-IKE (sigma .06)"]
+    made = document(grouped([run_of(0, editors=editors), run_of(1, editors=editors)]))
+    for text in (html(made), markdown(made), latex(made)):
+        assert "What the order changes, paired" in text and "S against prompt length" in text
+    [section] = [one for one in made.sections if one.id == "variants"]
+    order, lengths = section.tables
+    assert [row[0] for row in order.rows] == ["DR-IKE (reversed)"] and len(lengths.rows) == len(editors)
+    plain = document(grouped([run_of(0)]))
+    assert "variants" not in [one.id for one in plain.sections]
+
+
+def test_an_order_that_not_every_seed_measured_is_not_compared() -> None:
+    made = document(grouped([run_of(0, editors=["DR-IKE", "DR-IKE (reversed)"]), run_of(1, editors=["DR-IKE"])]))
+    assert "variants" not in [one.id for one in made.sections]
+
+
+def test_a_report_and_an_evaluation_print_the_same_spread_of_retains() -> None:
+    groups = grouped([run_of(0)])
+    found = distribution_of(groups[0].outcomes["DR-IKE"])
+    [section] = [one for one in document(groups).sections if one.id == "budget"]
+    row = next(row for row in section.tables[0].rows if row[0].startswith("DR-IKE, some-model"))
+    assert row[1:3] == (f"{found.mean:.2f}", f"{found.std:.2f}")
+    assert f"std {row[2]}," in distribution_table(groups[0].outcomes["DR-IKE"]).title
+    assert f"standard deviation {row[2]}." in section.figures[0].alt

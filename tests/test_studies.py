@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,15 +13,19 @@ from drike.budget import Fraction, Threshold
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, summarise
 from drike.reinforce import Episode
-from drike.studies import (
+from drike.report.reading import _step
+from drike.report.variants import (
     agreement,
     agreement_table,
-    by_epoch,
     distribution_of,
     distribution_table,
+    frontier_table,
+)
+from drike.runs import episode_record
+from drike.studies import (
+    by_epoch,
     efficiency_table,
     epochs_table,
-    frontier_table,
     verdict,
 )
 
@@ -63,6 +68,12 @@ def test_an_epochs_sigma_is_that_of_its_last_episode_and_unknown_tokens_are_not_
     [fixed] = by_epoch([half])
     assert fixed.sigma is None and fixed.share == 0.5
     assert epochs_table({"run": [half]}).rows == (("run", "1", "1.000", "+1.000", "1.00", "share 50%"),)
+
+
+def test_esr_is_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
+    tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
+    assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
+    assert _step(json.loads(json.dumps(episode_record(tried[0])))).right
 
 
 def test_efficiency_tells_what_is_saved_against_the_first_run() -> None:

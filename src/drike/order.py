@@ -14,6 +14,8 @@ from typing import Protocol
 
 from drike.demonstrations import Candidates, Demonstration
 
+ORDERS = ("policy", "similarity", "reversed", "shuffled")  # as editors with another order are named after
+
 
 class Order(Protocol):
     """A permutation of the kept retains."""

@@ -121,6 +121,41 @@ def add_usage(folder: Path, part: str, used: Usage) -> Usage:
 
 def recorded(folder: Path) -> dict[str, Any]:
     """run.json with the fields that are needed. Raises RunError."""
+    found = _record(folder)
+    if several := _models_of(found):
+        raise RunError(f"{folder} holds several runs: give one of them, such as {folder / slug(several[0])}")
+    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
+    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
+    settings = {} if missing else found["settings"]
+    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
+    if missing:
+        path = folder / "run.json"
+        raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
+    return found
+
+
+def runs_in(folder: Path) -> tuple[Path, ...]:
+    """The evaluated runs in a folder that `drike models` wrote, a model each; any other folder is a run itself.
+
+    Raises RunError where there is no run, or none was evaluated.
+    """
+    several = _models_of(_record(folder))
+    found = tuple(folder / slug(name) for name in several if any((folder / slug(name) / "outcomes").glob("*.jsonl")))
+    if several and not found:
+        raise RunError(f"{folder} holds no run that was evaluated: run drike models again")
+    return found or (folder,)
+
+
+def _models_of(record: Mapping[str, Any]) -> list[str]:
+    """The models that a run of several was asked for; none for a run of one."""
+    settings = record.get("settings")
+    asked = settings.get("model") if isinstance(settings, dict) else None
+    return [str(name) for name in asked] if isinstance(asked, list) else []
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """run.json as it stands, {} if it is no object. Raises RunError."""
     path = folder / "run.json"
     try:
         record = json.loads(path.read_text("utf-8"))
@@ -131,14 +166,7 @@ def recorded(folder: Path) -> dict[str, Any]:
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
-    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
     found: dict[str, Any] = record if isinstance(record, dict) else {}
-    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
-    settings = {} if missing else found["settings"]
-    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
-    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
-    if missing:
-        raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
     require_seal(found, path)
     return found
 

@@ -33,7 +33,7 @@ from drike.cli.resuming import Resume, check_same, options_in, resumable, resume
 from drike.cli.serving import DryRun, Terms, live, metered, template_for, with_terms
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device, Editable, Out, Replicas, usage_of, warm
-from drike.cli.variants import ORDERS, further_tables, parse_orders, parse_sigmas, reordered, swept
+from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
@@ -47,10 +47,12 @@ from drike.fitting import TokenLimit
 from drike.metrics import Outcome, Summary, summarise
 from drike.models import Forgetful, LanguageModel, Measured, Usage
 from drike.models.address import is_served
+from drike.order import ORDERS
 from drike.pool import Pool
 from drike.reinforce import Switches
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
+from drike.report.variants import further
 from drike.retriever import CheckpointError, Similarity
 from drike.runs import add_usage, recovered, saved, write_record
 
@@ -157,9 +159,16 @@ def evaluate(
     if resume:
         check_same(folder, bench, described, policy)
     else:
-        record_run(folder, bench, described, settings | {"editors": names}, options=options, trained=policy)
+        record_run(
+            folder,
+            bench,
+            described,
+            settings | {"editors": [one.name for one in made]},
+            options=options,
+            trained=policy,
+        )
     with resumed_by("evaluate", folder), metered(asked, "evaluation", folder):
-        outcomes = run_evaluation(folder, bench, asked, made, write=write, further=further_tables)
+        outcomes = run_evaluation(folder, bench, asked, made, write=write, further=further)
     if limit is not None:
         tell_of_long(outcomes, limit)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)

@@ -32,7 +32,6 @@ from drike.cli.opening import (
 from drike.cli.serving import DryRun, Terms, metered, spent_in, template_for, with_terms
 from drike.cli.showing import console, draw, errors
 from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
-from drike.cli.variants import further_tables
 from drike.editors.ike import IKE
 from drike.encoder import MINILM
 from drike.evaluate import evaluate
@@ -44,6 +43,7 @@ from drike.reinforce import Switches
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
+from drike.report.variants import further
 from drike.retriever import Retriever, Similarity
 from drike.runs import slug, write_record
 
@@ -126,7 +126,10 @@ def _show(folder: Path, summaries: Mapping[str, Mapping[str, Summary]], title: s
     write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
     record = {name: {s.editor: asdict(s) for s in of_model.values()} for name, of_model in summaries.items()}
     write_record(folder, "summary.json", record)
-    console.print(f"\nA run's folder for each model is in {folder}", markup=False)
+    console.print(
+        f"\nA run's folder for each model is in {folder}. Set them side by side: drike report {folder}",
+        markup=False, soft_wrap=True,
+    )  # fmt: skip
 
 
 def _tell(what: str) -> None:
@@ -177,7 +180,7 @@ def _one(folder: Path, bench: Bench, settings: Mapping[str, Any], terms: Terms) 
             limit=limit,
         )  # fmt: skip
         editors = [make_editor(editor, bench.pool, asked, trained, limit) for editor in EDITORS]
-        outcomes = run_evaluation(folder, bench, asked, editors, further=further_tables)
+        outcomes = run_evaluation(folder, bench, asked, editors, further=further)
     return {editor: summarise(of_editor) for editor, of_editor in outcomes.items()}
 
 

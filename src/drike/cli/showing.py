@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -28,22 +31,37 @@ from drike.studies import by_epoch, cut_of
 
 console = Console(highlight=False)
 errors = Console(stderr=True)
+_BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
 
 
 def draw(table: Table) -> None:
-    """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them."""
+    """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them.
+
+    Where names would be broken even so, an interval's ends stand on a line each.
+    """
     narrow = console.width < 100
+    rows = [[cell.replace(" [", "\n[") for cell in row] for row in table.rows]
+    if not table.wide and _width([table.header, *rows], 0 if narrow else 1) > console.width:
+        rows = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in row] for row in rows]
     drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
     for i, heading in enumerate(table.header):
         numeric = i > 0 and not table.wide
         drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(cell.replace(" [", "\n[")) for cell in row))
+    for row in rows:
+        drawn.add_row(*map(Text, row))
     if table.title:
         console.print(f"\n{table.title}", style="bold", markup=False)
     console.print(drawn)
     for note in table.notes:
         console.print(note, style="dim", markup=False)
+
+
+def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
+    """Columns of a terminal that a table needs to break no word of its names and no line of its numbers."""
+    columns = zip_longest(*rows, fillvalue="")
+    parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
+    widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
+    return sum(widths) + (1 + padding) * (len(widths) - 1)
 
 
 @contextmanager
@@ -95,7 +113,7 @@ def watch_training(
 
 
 def _figures(episodes: list[Episode]) -> tuple[str, ...]:
-    """ESR under the budget's own prompt, mean k kept, sigma, prompt tokens, model calls: of one epoch's episodes."""
+    """Of an epoch's episodes: ESR under the prompt the budget gives, mean k kept, sigma, prompt tokens, calls."""
     [one] = by_epoch(episodes)
     return (
         f"ESR {one.esr:.3f}",

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from drike.budget import Threshold
 from drike.cli.opening import UsageError
 from drike.editors import Editor
 from drike.editors.ike import IKE
-from drike.metrics import Outcome, Summary
-from drike.order import Order, Shuffled, by_policy, by_policy_reversed, by_similarity
-from drike.report import Table
+from drike.order import ORDERS, Order, Shuffled, by_policy, by_policy_reversed, by_similarity
 from drike.retriever import Retriever
-from drike.studies import agreement_table, distribution_table, frontier_table
-
-ORDERS = ("policy", "similarity", "reversed", "shuffled")
 
 
 def parse_orders(given: str | None) -> list[str]:
@@ -66,17 +61,3 @@ def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:
         replace(dr_ike, name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})", budget=replace(own, sigma=sigma))
         for sigma in sigmas
     ]
-
-
-def further_tables(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
-    """What the variants are for: retains per edit of DR-IKE, answers that an order changes, S against prompt length."""
-    tables = []
-    if "DR-IKE" in outcomes:
-        tables.append(distribution_table(outcomes["DR-IKE"]))
-    bases = {name: name.rpartition(" (")[0] for name in outcomes if name.endswith(tuple(f" ({one})" for one in ORDERS))}
-    pairs = [(name, base) for name, base in bases.items() if base in outcomes]
-    if pairs:
-        tables.append(agreement_table(outcomes, pairs))
-    if any(" (sigma " in name for name in outcomes):
-        tables.append(frontier_table(summaries))
-    return tables

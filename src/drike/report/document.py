@@ -6,7 +6,7 @@ Nothing here knows HTML; `page` writes a document as a page, `markdown` and `lat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drike.report import figures
 from drike.report.figures import Figure
@@ -17,7 +17,9 @@ from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, TABLES
 from drike.report.tables import (
     COLUMNS,
     INTERVALS,
+    STARRED,
     Block,
+    Row,
     Table,
     as_markdown,
     beside,
@@ -26,6 +28,7 @@ from drike.report.tables import (
     shown,
     work,
 )
+from drike.report.variants import distribution_of, reordered_of, variations
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def document(groups: Sequence[Group], across: Iterable[str] = ()) -> Document:
         _summary(groups),
         Section("paper", "The paper's tables, measured and published", tables=tuple(counterparts(groups, across))),
         _differences(groups),
+        _variants(groups),
         _cost(groups),
         _training(groups),
         _budgets(groups),
@@ -112,17 +116,16 @@ def _block(group: Group, names: Mapping[str, str] | None = None) -> Block:
     called = names or {name: name for name in group.summaries}
     return Block(
         group.label,
-        tuple(
-            (called[name], group.summaries[name], group.seconds_per_query(name))
-            for name in called
-            if name in group.summaries
-        ),
+        tuple(_row(called[name], group, name) for name in called if name in group.summaries),
     )
 
 
 def _rows(heading: str, named: Sequence[tuple[str, Group]]) -> Block:
-    return Block(heading, tuple((name, group.summaries[METHOD], group.seconds_per_query(METHOD))
-                                for name, group in named))  # fmt: skip
+    return Block(heading, tuple(_row(name, group, METHOD) for name, group in named))
+
+
+def _row(called: str, group: Group, editor: str) -> Row:
+    return Row(called, group.summaries[editor], group.seconds_per_query(editor), group.parameters(editor))
 
 
 def _named(group: Group, *words: str) -> bool:
@@ -133,10 +136,25 @@ def _named(group: Group, *words: str) -> bool:
 def _summary(groups: Sequence[Group]) -> Section:
     """Which editor, how good, how dear, how sure."""
     text = tuple(sentence for group in groups for sentence in findings(group))
+    text += tuple(_unfinished(groups))
     if any(group.data == "TinyFacts" for group in groups):
         text += ("TinyFacts shows the machinery at work: its numbers are no evidence about large models.",)
     drawn = tuple(figures.intervals(groups, metric) for metric in ("S", "ESR", "PC", "RR"))
     return Section("summary", "In short", text, drawn, tuple(_glance(group) for group in groups))
+
+
+def _unfinished(groups: Sequence[Group]) -> Iterator[str]:
+    """What was asked for and is not in the report's numbers."""
+    for group in groups:
+        for run in group.runs:
+            if run.missing:
+                yield (
+                    f"Not evaluated, though asked for: {', '.join(run.missing)}, in {run.folder}; "
+                    f"drike evaluate --resume {run.folder} goes on."
+                )
+            if 0 < len(run.steps) < run.asked_episodes:
+                done = f"{len(run.steps)} of {run.asked_episodes} episodes"
+                yield f"Training stopped after {done}: {group.label}, seed {run.seed}."
 
 
 def _glance(group: Group) -> Table:
@@ -170,9 +188,25 @@ def _differences(groups: Sequence[Group]) -> Section:
             for one, other in pairs if group.comparable(one, other)
         )  # fmt: skip
         if rows:
-            note = "Paired bootstrap over the same edits. An interval that excludes 0 is a difference."
-            tables.append(Table(f"Paired differences, {group.label}", ("", *COLUMNS), rows, (note,)))
+            notes = ("Paired bootstrap over the same edits.", STARRED)
+            tables.append(Table(f"Paired differences, {group.label}", ("", *COLUMNS), rows, notes))
     return Section("differences", "Differences", tables=tuple(tables))
+
+
+def _variants(groups: Sequence[Group]) -> Section:
+    """What another order of the retains changes, and S over a sweep of sigma, where they were measured."""
+    tables = []
+    for group in groups:
+        # a reordered editor is set beside its own order, so both must have been asked the same
+        asked = {
+            name: of_editor for name, of_editor in group.outcomes.items()
+            if not (base := reordered_of(name)) or group.comparable(name, base)
+        }  # fmt: skip
+        tables += [
+            replace(table, title=f"{table.title}, {group.label}")
+            for table in variations(asked, [group.summaries[name] for name in asked])
+        ]
+    return Section("variants", "Order and sigma", tables=tuple(tables))
 
 
 def _cost(groups: Sequence[Group]) -> Section:
@@ -216,7 +250,7 @@ def _epochs(run: Run, label: str) -> Table:
         for e in run.epochs
     )  # fmt: skip
     notes = [
-        "ESR: under the budget's own prompt. reward: mean over all prefixes tried. k: retains kept. sigma: at the "
+        "ESR: under the prompt the budget gives. reward: mean over all prefixes tried. k: retains kept. sigma: at the "
         "epoch's end, or the mean where every edit has its own."
     ]
     last = run.epochs[-1]
@@ -233,12 +267,13 @@ def _budgets(groups: Sequence[Group]) -> Section:
         return Section("budget", "Retain budget")
     rows: list[tuple[str, ...]] = [("Measured",)]
     for group, editor in found:
-        counts = figures.kept(group, editor)
-        mean, std = figures.mean_and_std(counts)
-        rows.append((f"{editor}, {group.label}", f"{mean:.2f}", f"{std:.2f}", str(min(counts)), str(max(counts))))
+        kept = distribution_of(group.outcomes[editor])
+        least, most = min(kept.counts), max(kept.counts)
+        rows.append((f"{editor}, {group.label}", f"{kept.mean:.2f}", f"{kept.std:.2f}", str(least), str(most)))
     rows.append(("Published",))
     rows += [(f"DR-IKE, {p.model}", f"{p.mean:.2f}", f"{p.std:.2f}", "n/a", "n/a") for p in RETAIN_BUDGETS]
-    table = Table("Retains kept per test edit", ("Editor", "mean", "std", "least", "most"), tuple(rows))
+    table = Table("Retains kept per test edit", ("Editor", "mean", "std", "least", "most"), tuple(rows),
+                  ("std: of the population; the paper does not say which it is.",))  # fmt: skip
     return Section("budget", "Retain budget", (), tuple(figures.budget(*one) for one in found), (table,))
 
 

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from statistics import fmean, stdev
 from typing import Any
 
 import matplotlib as mpl
@@ -20,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from drike.edits import Aspect
 from drike.metrics import Estimate, Summary
 from drike.report.measured import UNEDITED, Epoch, Group
 from drike.report.paper import RETAIN_BUDGETS
+from drike.report.variants import distribution_of
 
 _INK, _MUTED, _LINE = "#0a0b01", "#0a0b02", "#0a0b03"
 _SERIES = tuple(f"#0a0b1{i}" for i in range(8))
@@ -154,7 +153,7 @@ def _overlap(one: _Box, other: _Box) -> bool:
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
-    "ESR": ("share of training edits right under the budget's own prompt", lambda epoch: epoch.esr),
+    "ESR": ("share of training edits right under the prompt the budget gives", lambda epoch: epoch.esr),
     "reward": ("mean over all prefixes tried", lambda epoch: epoch.reward),
     "k": ("mean retains kept per edit", lambda epoch: epoch.k),
     "sigma": ("threshold at the end of the epoch; the mean where every edit has its own", lambda epoch: epoch.sigma),
@@ -200,11 +199,11 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
 
 def budget(group: Group, editor: str) -> Figure:
     """How many retains an editor kept per test edit, with the published means as lines."""
-    counts = kept(group, editor)
-    most = max(16, *counts)
+    found = distribution_of(group.outcomes[editor])
+    most = max(16, *found.counts)
 
     def draw(axes: Axes) -> None:
-        axes.bar(range(most + 1), [counts.count(k) for k in range(most + 1)], color=_SERIES[0], width=0.8)
+        axes.bar(range(most + 1), [found.counts.get(k, 0) for k in range(most + 1)], color=_SERIES[0], width=0.8)
         for i, paper in enumerate(RETAIN_BUDGETS):
             axes.axvline(paper.mean, color=_MUTED, linestyle=":", linewidth=1.4)
             axes.text(0.99, 0.97 - 0.09 * i, f"{paper.model}: {paper.mean:.2f}", transform=axes.transAxes, fontsize=9,
@@ -215,21 +214,10 @@ def budget(group: Group, editor: str) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
-    told = ", ".join(f"{k} at {counts.count(k)} edits" for k in sorted(set(counts)))
-    mean, std = mean_and_std(counts)
-    alt = f"Retains kept by {editor}: {told}; mean {mean:.2f}, standard deviation {std:.2f}."
+    told = ", ".join(f"{k} at {edits} edits" for k, edits in found.counts.items())
+    alt = f"Retains kept by {editor}: {told}; mean {found.mean:.2f}, standard deviation {found.std:.2f}."
     return Figure(_svg(draw, f"{editor}, {group.label}", (4.0, 2.7)),
                   f"Retains kept by {editor}, {group.label}; dotted: published means", alt)  # fmt: skip
-
-
-def kept(group: Group, editor: str) -> list[int]:
-    """Retains in the prompt of every test edit."""
-    return [outcome.shots for outcome in group.outcomes[editor] if outcome.aspect is Aspect.REWRITE]
-
-
-def mean_and_std(counts: Sequence[int]) -> tuple[float, float]:
-    """Mean and sample standard deviation, 0 for a single count."""
-    return fmean(counts), stdev(counts) if len(counts) > 1 else 0.0
 
 
 def _editors(groups: Sequence[Group]) -> list[str]:

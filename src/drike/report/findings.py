@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drike.metrics import METRICS, Estimate, paired_differences
+from drike.metrics import METRICS, Estimate, paired_difference, paired_differences
 from drike.report.measured import BASELINE, METHOD, UNEDITED, Group
-from drike.report.tables import shown
+from drike.report.tables import has_0, shown
 
 
 def findings(group: Group) -> Iterator[str]:
@@ -21,7 +21,7 @@ def findings(group: Group) -> Iterator[str]:
     )
     if ranked:
         s, best = ranked[0]
-        rest = f", before {ranked[1][1]}'s {shown(ranked[1][0])}" if len(ranked) > 1 else ""
+        rest = f", {_lead(group, ranked[0], ranked[1])} {ranked[1][1]}'s {shown(ranked[1][0])}" if ranked[1:] else ""
         yield f"Best S: {best}'s {shown(s)}{rest}."
     else:
         yield "S is n/a: it needs ESR, PC and RR, and one of them was not measured."
@@ -37,6 +37,17 @@ def findings(group: Group) -> Iterator[str]:
     yield f"How sure: brackets are 95 % bootstrap intervals over edits.{sure}{chance}"
 
 
+def _lead(group: Group, first: tuple[Estimate, str], second: tuple[Estimate, str]) -> str:
+    """How the best stands to the next, by their difference on the same edits."""
+    (best, ours), (next_best, theirs) = first, second
+    if f"{best.value:.3f}" == f"{next_best.value:.3f}":
+        return "level with"
+    if not group.comparable(ours, theirs):
+        return "on other edits than"
+    difference = paired_difference(group.outcomes[ours], group.outcomes[theirs], METRICS["S"])
+    return "not told apart from" if has_0(difference) else "before"
+
+
 def _against(group: Group) -> str:
     """DR-IKE minus IKE, metric by metric, in words."""
     compared = paired_differences(
@@ -49,9 +60,9 @@ def _against(group: Group) -> str:
 
 
 def _verdict(one: Estimate) -> str:
-    if one.low is None or one.high is None or one.low <= 0 <= one.high:
+    if has_0(one):
         return "not told apart"
-    return "higher" if one.low > 0 else "lower"
+    return "higher" if (one.low or 0) > 0 else "lower"
 
 
 def _tokens(group: Group) -> str:

@@ -46,7 +46,7 @@ class Step:
 class Epoch:
     """An epoch of training.
 
-    esr: share of edits right under the budget's own prompt. reward: mean over all prefixes tried. k: mean retains
+    esr: share of edits right under the prompt the budget gives. reward: mean over all prefixes tried. k: mean retains
     kept. sigma: at its end, or the mean where every edit has its own. calls: prompts asked. prompt_tokens: as if
     nothing were shared.
     """
@@ -68,7 +68,8 @@ class Run:
 
     own_sigma: whether its budget gives every edit a sigma of its own. form: of the data's files. settings: what rows of
     a table must share, as shown. identity: of the model's weights. usage: what the model did for training and for each
-    editor.
+    editor. asked_episodes: of the whole training, 0 where that is not known. missing: editors that were asked for and
+    not evaluated. parameters: trained for each editor, where known.
     """
 
     folder: str
@@ -81,6 +82,9 @@ class Run:
     outcomes: Mapping[str, tuple[Outcome, ...]]
     steps: tuple[Step, ...] = ()
     training_edits: int = 0
+    asked_episodes: int = 0
+    missing: tuple[str, ...] = ()
+    parameters: Mapping[str, int] = field(default_factory=dict)
     own_sigma: bool = False
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -128,6 +132,11 @@ class Group:
     def seconds_per_query(self, editor: str) -> float:
         """Mean wall time of a probe."""
         return fmean(outcome.seconds for outcome in self.outcomes[editor])
+
+    def parameters(self, editor: str) -> int | None:
+        """How many numbers were trained for an editor; None where that is not known of every run."""
+        told = {run.parameters.get(editor) for run in self.runs if editor in run.outcomes}
+        return told.pop() if len(told) == 1 else None
 
     def comparable(self, one: str, other: str) -> bool:
         """Whether two editors were measured on the same edits under the same seeds."""

@@ -7,16 +7,19 @@ is still there. What is damaged or half done is refused in one sentence with the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from drike.datasets.splits import Split
 from drike.metrics import Outcome
-from drike.report.measured import Run, Step
-from drike.runs import RunError, read_outcomes, read_usage, recorded, whole_lines
+from drike.report.measured import METHOD, Run, Step
+from drike.runs import RunError, read_outcomes, read_usage, recorded, runs_in, slug, whole_lines
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
@@ -28,8 +31,9 @@ _OURS = {
 def read_runs(folders: Sequence[Path]) -> list[Run]:
     """The runs of a report. A training run without outcomes is left out where one of the others evaluated it.
 
-    Raises RunError, one sentence with folder and remedy.
+    A folder of several models stands for the runs in it. Raises RunError, one sentence with folder and remedy.
     """
+    folders = [run for folder in folders for run in runs_in(folder)]
     evaluated = {
         _trained_by(folder, recorded(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()
     }
@@ -68,13 +72,18 @@ def read_run(folder: Path) -> Run:
         outcomes={},
         steps=() if origin is None else _steps(origin / "episodes.jsonl"),
         training_edits=len(training.train),
+        asked_episodes=len(training.train) * epochs if isinstance(epochs := told.get("epochs"), int) else 0,
         own_sigma=told.get("budget", "threshold") != "threshold",
         form="; ".join(_shown(source.get("form", "")) for source in record.get("data", [])),
         usage=usage,
         started=_shown(record.get("started", "")),
         versions={name: _shown(value) for name, value in record.get("versions", {}).items()},
     )
-    return replace(run, outcomes=_outcomes(folder, split))
+    outcomes = _outcomes(folder, split, record)
+    done = {slug(editor) for editor in outcomes}
+    asked = settings.get("editors") or ()
+    missing = tuple(_shown(name) for name in asked if slug(name) not in done)
+    return replace(run, outcomes=outcomes, missing=missing, parameters=_parameters(outcomes, origin))
 
 
 def trained_run(folder: Path) -> Path | None:
@@ -105,10 +114,39 @@ def _comparable(
     return told
 
 
-def _outcomes(folder: Path, split: Split) -> dict[str, tuple[Outcome, ...]]:
+def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
+    """How many numbers were trained for each editor, left out where the checkpoint is not to be had."""
+    head = budget = None
+    if trained is not None:
+        place = trained / "checkpoint"
+        head = _numbers(place / "head.safetensors")
+        learned = place / "budget.safetensors"
+        budget = _numbers(learned, "weights") if learned.exists() else 0
+    known: dict[str, int | None] = {}
+    for editor in editors:
+        ranked = editor.startswith(("Rank-", METHOD))
+        own = editor.startswith(METHOD) and " (sigma " not in editor
+        known[editor] = 0 if not ranked else None if head is None or budget is None else head + own * budget
+    return {editor: count for editor, count in known.items() if count is not None}
+
+
+def _numbers(path: Path, name: str = "") -> int | None:
+    """How many numbers a safetensors file holds, in all or of one name; None where it cannot be read."""
+    try:
+        with safe_open(path, "np") as tensors:
+            return sum(int(prod(tensors.get_slice(one).get_shape())) for one in tensors.keys() if name in ("", one))  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError):
+        return None
+
+
+def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
     """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
+    resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
+    remedy = f"go on with drike evaluate --resume {folder}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
+    if not paths and resumable:
+        raise RunError(f"{folder} has no outcomes yet: {remedy}")
     if not paths:
         raise RunError(
             f"{folder} has no outcomes: evaluate it with `drike evaluate --run {folder}` and report the folder it names"
@@ -119,8 +157,8 @@ def _outcomes(folder: Path, split: Split) -> dict[str, tuple[Outcome, ...]]:
         done = {outcome.case_id for outcome in outcomes}
         if not set(split.test) <= done:
             raise RunError(
-                f"{path} holds {len(done)} of {len(split.test)} test edits: evaluate again, or remove the file to "
-                "report the other editors"
+                f"{path} holds {len(done)} of {len(split.test)} test edits: {remedy}, or remove the file to report "
+                "the other editors"
             )
         asked = {(o.case_id, o.aspect.value, o.query): o.target for o in outcomes}
         probes = probes or asked

@@ -28,6 +28,16 @@ class Table:
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 INTERVALS = "Brackets: 95 % bootstrap interval over cases."
+STARRED = "*: a difference, as its interval excludes 0."
+EXTRA = "Extra Params"
+SECONDS = (
+    "s/query, measured: a case's wall time over its number of probes, which are asked together and read what "
+    "they share once; published: time per iteration, of a prompt by itself as it seems. The two do not compare."
+)
+COUNTED = (
+    "Extra Params, measured: what was trained, the head and a learned budget; published: apparently with the frozen "
+    "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
+)
 
 
 def table1(summaries: Sequence[Summary], title: str) -> Table:
@@ -78,11 +88,18 @@ def published(model: str | None = None) -> Table:
     """Table 1 as the paper prints it, all models or one."""
     columns = (*COLUMNS, "s/query")
     rows = tuple(
-        (f"{p.editor} ({p.model})", *(_value(p, column, 2) for column in columns))
+        (f"{p.editor} ({p.model})", *(_value(p, column, 2) for column in columns), p.extra_parameters)
         for p in PAPER_TABLE1
         if model is None or p.model == model
     )
-    return Table("For reference: the paper's Table 1 (other models, other data)", ("Editor", *columns), rows)
+    title = "For reference: the paper's Table 1 (other models, other data)"
+    notes = (
+        "s/query: the paper's time per iteration, of a prompt by itself as it seems; our s/edit is a case's with all "
+        "its probes, which read what they share once.",
+        "Extra Params: the paper's, apparently with the frozen encoders; ours are the trained head's, "
+        "which a report gives.",
+    )
+    return Table(title, ("Editor", *columns, EXTRA), rows, notes)
 
 
 def as_published(table: PaperTable) -> Table:
@@ -103,39 +120,54 @@ def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
     """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
     title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
     row = difference_row("difference", ours, theirs)
-    return Table(title, ("", *COLUMNS), (row,), ("An interval that excludes 0 is a difference.",))
+    return Table(title, ("", *COLUMNS), (row,), (STARRED,))
 
 
 def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[str, ...]:
     """A named row of paired differences, ours minus theirs."""
     by_name = paired_differences(ours, theirs, {column: METRICS[column] for column in COLUMNS})
-    return (name, *(shown(by_name[column], signed=True) for column in COLUMNS))
+    return (name, *(starred(by_name[column]) for column in COLUMNS))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of our rows: what it is called, its summary, seconds per query, and trained parameters where known."""
+
+    name: str
+    summary: Summary
+    seconds: float
+    parameters: int | None = None
 
 
 @dataclass(frozen=True)
 class Block:
-    """Our rows for one of the paper's tables, under one heading: name, summary, and seconds per query."""
+    """Our rows for one of the paper's tables, under one heading."""
 
     heading: str
-    rows: tuple[tuple[str, Summary, float], ...]
+    rows: tuple[Row, ...]
 
 
 def beside(paper: PaperTable, ours: Iterable[Block], what: str = "Editor") -> Table:
     """Our rows in the columns of one of the paper's tables, and the published rows below them."""
     rows: list[tuple[str, ...]] = []
+    extra = any(row.extra_parameters for row in paper.rows)
     for block in (block for block in ours if block.rows):
         rows.append((f"Measured: {block.heading}",))
-        for name, summary, seconds in block.rows:
-            cells = (f"{seconds:.3f}" if c == "s/query" else shown(_of(summary, c)) for c in paper.columns)
-            rows.append((name, *cells))
+        for row in block.rows:
+            cells = (f"{row.seconds:.3f}" if c == "s/query" else shown(_of(row.summary, c)) for c in paper.columns)
+            known = "n/a" if row.parameters is None else f"{row.parameters:,}"
+            rows.append((row.name, *cells, *([known] if extra else [])))
     headings = [_heading(row, paper) for row in paper.rows]
-    for i, (row, heading) in enumerate(zip(paper.rows, headings, strict=True)):
+    for i, (told, heading) in enumerate(zip(paper.rows, headings, strict=True)):
         if i == 0 or heading != headings[i - 1]:
             rows.append((f"Published: {heading}",))
-        name = row.variant or (row.model if paper.number == _BY_MODEL else row.editor)
-        rows.append((name, *(_value(row, column) for column in paper.columns)))
+        name = told.variant or (told.model if paper.number == _BY_MODEL else told.editor)
+        parameters = [told.extra_parameters] if extra else []
+        rows.append((name, *(_value(told, column) for column in paper.columns), *parameters))
     title = f"Table {paper.number} of the paper: {paper.about}"
-    return Table(title, (what, *paper.columns), tuple(rows), (INTERVALS, _CAUTION))
+    header = (what, *paper.columns, *([EXTRA] if extra else []))
+    notes = (INTERVALS, _CAUTION, *((SECONDS,) if "s/query" in paper.columns else ()), *((COUNTED,) if extra else ()))
+    return Table(title, header, tuple(rows), notes)
 
 
 _BY_MODEL = 3
@@ -188,6 +220,17 @@ def shown(estimate: Estimate, *, signed: bool = False) -> str:
         return "n/a"
     sign = "+" if signed else ""
     return f"{estimate.value:{sign}.3f} [{_short(estimate.low)},{_short(estimate.high)}]"
+
+
+def starred(difference: Estimate) -> str:
+    """A difference with its interval, marked where 0 is outside, which two decimals may not show."""
+    told = shown(difference, signed=True)
+    return told if has_0(difference) else told.replace(" [", "* [")
+
+
+def has_0(difference: Estimate) -> bool:
+    """Whether a difference's interval leaves its sign open; so does having none."""
+    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
 
 
 def _short(value: float) -> str:
