@@ -93,7 +93,7 @@ def test_no_request_is_sent_beyond_the_limit_and_tries_count(concurrency: int) -
     with serve(serving(ScriptedWriter(lambda prompt: "x"))) as server:
         with (
             closing(connect(server.named(), max_calls=5, concurrency=concurrency)) as model,  # type: ignore[type-var]
-            pytest.raises(SpentError, match="5 calls"),
+            pytest.raises(SpentError, match="5 requests that"),
         ):
             model.generate([str(i) for i in range(12)])
         assert server.requests == model.spending.requests == 5
@@ -257,7 +257,7 @@ def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_agai
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
     assert run("evaluate", *options, "--max-calls", "30", "--out", str(tmp_path / "a")) == 3
     said = " ".join(capsys.readouterr().err.split())
-    assert "30 calls of --max-calls are used up" in said and "Traceback" not in said
+    assert "30 requests that --max-calls leaves are used up" in said and "Traceback" not in said
     assert served.requests == 30
     done = {outcome.case_id for outcome in read_outcomes(tmp_path / "a" / "outcomes" / "factprompt.jsonl")}
     assert 1 <= len(done) < 3
@@ -335,3 +335,41 @@ def test_doctor_says_what_the_probe_found(
 def test_a_limit_that_no_sum_passes_is_refused(price: Price, limit: float) -> None:
     with pytest.raises(ModelError, match="not nan"):
         Meter(price, max_cost=limit)
+
+
+def test_limits_bound_a_run_with_all_its_parts(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "e"
+    options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
+    assert run("evaluate", *options, "--max-calls", "15", "--out", str(folder)) == 3
+    assert run("evaluate", "--resume", str(folder)) == 3
+    assert served.requests == 15, "nothing was allowed beyond the first limit"
+    assert run("evaluate", "--resume", str(folder), "--max-calls", "20") == 3
+    assert served.requests == 20
+    capsys.readouterr()
+    (folder / "spending.json").write_text('{"evaluation": {"calls": 1}}', "utf-8")
+    assert run("evaluate", "--resume", str(folder), "--max-calls", "1000") == 1
+    assert "spending.json is damaged" in " ".join(capsys.readouterr().err.split())
+    (folder / "spending.json").unlink()
+    assert run("evaluate", "--resume", str(folder), "--max-calls", "1000") == 0
+    assert (folder / "table.md").exists()
+
+
+def test_seconds_that_are_no_models_are_told(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--model", served.named(), "--encoder", "hashing", "--test", "2", "--editors", "factprompt")
+    for name, told in (("a", False), ("b", True)):
+        assert run("evaluate", *options, "--out", str(tmp_path / name)) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert ("some answers of FactPrompt came from the cache" in shown) == told
+
+
+def test_a_service_that_wants_a_key_is_not_asked_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = ("evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "1", "--out", str(tmp_path / "e"))
+    assert run(*asked, "--model", "openai:gpt-4o-mini") == 1
+    assert "set $OPENAI_API_KEY" in " ".join(capsys.readouterr().err.split())

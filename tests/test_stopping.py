@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from drike.cli import main
+from drike.cli.resuming import alone_at
 from drike.files import sealed
 from drike.metrics import Outcome
 from drike.runs import outcomes_path, read_outcomes
@@ -207,3 +208,15 @@ def test_a_signal_stops_a_run_at_once_and_it_goes_on(
     assert run(*options, "--epochs", "5", "--out", str(whole)) == 0
     for name in ("head.safetensors", "budget.json", "retriever.json"):
         assert (stopped / "checkpoint" / name).read_bytes() == (whole / "checkpoint" / name).read_bytes()
+
+
+def test_two_processes_do_not_work_at_one_run(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "e"
+    with alone_at(folder, "evaluate"):
+        asked = ["evaluate", "--run", str(trained), "--editors", "dr-ike", "--out", str(folder)]
+        assert run(*asked) == 1
+        assert "another process works at" in " ".join(capsys.readouterr().err.split())
+        assert not (folder / "run.json").exists()
+    assert run(*asked) == 0

@@ -44,9 +44,9 @@ def sealed(record: Mapping[str, object]) -> dict[str, object]:
     return {**record, _SEAL: _digest(record)}
 
 
-def seal_holds(record: Mapping[str, object]) -> bool:
-    """Whether an object that was read is the one that was `sealed`; one without a seal is taken at its word."""
-    return _SEAL not in record or record[_SEAL] == _digest(record)
+def seal_holds(record: Mapping[str, object], *, needed: bool = False) -> bool:
+    """Whether an object that was read is the one that was `sealed`; without a seal it is, unless one is `needed`."""
+    return record[_SEAL] == _digest(record) if _SEAL in record else not needed
 
 
 def _digest(record: Mapping[str, object]) -> str:

@@ -29,8 +29,8 @@ from drike.cli.opening import (
     record_run,
     trained_facts,
 )
-from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
-from drike.cli.serving import DryRun, Terms, live, metered, template_for, with_terms
+from drike.cli.resuming import Resume, alone_at, check_same, options_in, resumable
+from drike.cli.serving import DryRun, Terms, live, metered, spent_in, template_for, with_terms
 from drike.cli.showing import console, draw, progress
 from drike.cli.training import Device, Editable, Out, Replicas, usage_of, warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
@@ -47,6 +47,7 @@ from drike.fitting import TokenLimit
 from drike.metrics import Outcome, Summary, summarise
 from drike.models import Forgetful, LanguageModel, Measured, Usage
 from drike.models.address import is_served
+from drike.models.spending import Paid
 from drike.order import ORDERS
 from drike.pool import Pool
 from drike.reinforce import Switches
@@ -141,9 +142,8 @@ def evaluate(
         leave_out=trained_facts(past) if past and split is None else (),
     )  # fmt: skip
     counted = counting_model(name, template, terms) if dry_run else None
-    asked = counted or open_model(
-        name, template=template, device=device, replicas=replicas, terms=terms, remember=False
-    )
+    left = terms.after(spent_in(folder)) if resume else terms
+    asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=left, remember=False)
     limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, template)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make_editor(one, bench.pool, asked, trained, limit) for one in names]
@@ -156,19 +156,14 @@ def evaluate(
                 pass
         return show_bound(counted.tally, terms)
     described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
-    if resume:
-        check_same(folder, bench, described, policy)
-    else:
-        record_run(
-            folder,
-            bench,
-            described,
-            settings | {"editors": [one.name for one in made]},
-            options=options,
-            trained=policy,
-        )
-    with resumed_by("evaluate", folder), metered(asked, "evaluation", folder):
-        outcomes = run_evaluation(folder, bench, asked, made, write=write, further=further)
+    with alone_at(folder, "evaluate"):
+        if resume:
+            check_same(folder, bench, described, policy)
+        else:
+            named = settings | {"editors": [one.name for one in made]}
+            record_run(folder, bench, described, named, options=options, trained=policy)
+        with metered(asked, "evaluation", folder):
+            outcomes = run_evaluation(folder, bench, asked, made, write=write, further=further)
     if limit is not None:
         tell_of_long(outcomes, limit)
     console.print(f"\nOutcomes and tables are in {folder}", markup=False)
@@ -266,8 +261,9 @@ def run_evaluation(
     if any(done.values()):
         console.print(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits", markup=False)
     usages: dict[str, Usage] = {}
+    known: list[str] = []
     for editor in editors:
-        before = usage_of(model)
+        before, spared = usage_of(model), spared_by(model)
         with progress(editor.name, live(model)) as (bar, task):
             bar.update(task, total=len(cases), completed=done[editor.name])
             if isinstance(model, Forgetful):
@@ -280,10 +276,22 @@ def run_evaluation(
             finally:
                 if isinstance(model, Measured):
                     usages[editor.name] = add_usage(folder, editor.name, usage_of(model) - before)
+        if spared_by(model) > spared:
+            known.append(editor.name)
     show_tables(folder, outcomes, f"{bench.title}, {len(cases)} test edits, model {model.name}", further)
     if isinstance(model, Measured):
         draw(work(usages))
+    if known:
+        console.print(
+            f"Note: some answers of {', '.join(known)} came from the cache, so their seconds are no model's",
+            style="yellow", markup=False,
+        )  # fmt: skip
     return outcomes
+
+
+def spared_by(model: LanguageModel) -> int:
+    """How many answers a cache has given so far."""
+    return model.spending.remembered if isinstance(model, Paid) else 0
 
 
 def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str, further: Further) -> list[Summary]:

@@ -7,6 +7,7 @@ policy, or not at all; what it has done already is not done again.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -89,19 +90,43 @@ def check_same(folder: Path, bench: Bench, described: Mapping[str, object], trai
 
 
 @contextmanager
-def resumed_by(command: str, folder: Path) -> Iterator[None]:
-    """Say how to go on where what is inside is stopped, be it by an error, a limit or Ctrl-C.
+def alone_at(folder: Path, command: str) -> Iterator[None]:
+    """Keep other processes out of a run's folder, and say how to go on where what is inside is stopped.
 
-    A run that recorded nothing has nothing to go on with, and may need other options than it was given.
+    Be it by an error, a limit or Ctrl-C; a run that recorded nothing has nothing to go on with, and may need other
+    options than it was given. Raises RunError where another process works there.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        try:
+            yield
+        except BaseException:
+            if has_begun(folder):
+                errors.print(
+                    f"Go on with: drike {command} --resume {folder}", markup=False, highlight=False, soft_wrap=True
+                )
+            raise
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system takes back however a process ends; nothing where it has no such lock."""
     try:
+        import fcntl
+    except ImportError:  # Windows
         yield
-    except BaseException:
-        if has_begun(folder):
-            errors.print(
-                f"Go on with: drike {command} --resume {folder}", markup=False, highlight=False, soft_wrap=True
-            )
-        raise
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process works at {folder}: let it end, or stop it first") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def _source(context: typer.Context, name: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -18,7 +18,7 @@ from drike.models import LanguageModel
 from drike.models.address import is_served
 from drike.models.spending import Paid, Price, Spending
 from drike.prompts import chat_messages
-from drike.runs import write_record
+from drike.runs import RunError, write_record
 
 _PANEL = "Models behind an API"
 
@@ -147,22 +147,39 @@ def metered(model: LanguageModel, part: str, folder: Path | None = None) -> Iter
             spent = model.spending
             console.print(f"\nUsed: {sentence(spent, model.price)}", markup=False)
             if folder is not None:
-                path = folder / "spending.json"
-                known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-                before = known.get(part, {})  # of a run that was stopped
-                told = asdict(spent) | {"money": model.price.of(spent.prompt_tokens, spent.completion_tokens)}
-                added = {
-                    name: None if value is None else value + (before.get(name) or 0) for name, value in told.items()
-                }
-                write_record(folder, path.name, known | {part: added | {"price": asdict(model.price)}})
+                add_spending(folder, part, spent, model.price)
+
+
+def add_spending(folder: Path, part: str, spent: Spending, price: Price) -> None:
+    """Keep what a part of a run used, on top of what it used before it was stopped."""
+    try:
+        known = read_spending(folder)
+    except RunError:  # damaged: what this process used is told all the same
+        known = {}
+    before = known.get(part, {})
+    told = asdict(spent) | {"money": price.of(spent.prompt_tokens, spent.completion_tokens)}
+    added = {name: None if value is None else value + (before.get(name) or 0) for name, value in told.items()}
+    write_record(folder, "spending.json", known | {part: added | {"price": asdict(price)}})
+
+
+def read_spending(folder: Path) -> dict[str, dict[str, Any]]:
+    """spending.json, {} where there is none. Raises RunError if it is damaged."""
+    path = folder / "spending.json"
+    try:
+        known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        numbers = [used[field.name] for used in known.values() for field in fields(Spending)]
+        numbers += [used["money"] for used in known.values() if used["money"] is not None]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        raise RunError(f"{path} is damaged: remove it, and limits count from there") from problem
+    if not all(type(number) in (int, float) for number in numbers):
+        raise RunError(f"{path} is damaged: remove it, and limits count from there")
+    return dict(known)
 
 
 def spent_in(folder: Path) -> Spending:
-    """What a run's folder says was used in all its parts; nothing where it does not say."""
-    path = folder / "spending.json"
-    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    names = [field.name for field in fields(Spending)]
-    return sum((Spending(**{name: part[name] for name in names}) for part in known.values()), Spending())
+    """What was used in all parts of a run; nothing where its folder does not say. Raises RunError."""
+    used = [Spending(*(part[field.name] for field in fields(Spending))) for part in read_spending(folder).values()]
+    return sum(used, Spending())
 
 
 def sentence(spent: Spending, price: Price) -> str:

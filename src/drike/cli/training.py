@@ -31,8 +31,8 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
-from drike.cli.resuming import Resume, check_same, options_in, resumable, resumed_by
-from drike.cli.serving import DryRun, Terms, live, metered, template_for, with_terms
+from drike.cli.resuming import Resume, alone_at, check_same, options_in, resumable
+from drike.cli.serving import DryRun, Terms, live, metered, spent_in, template_for, with_terms
 from drike.cli.showing import console, draw, watch_training
 from drike.controllers import KINDS, Controller, untrained
 from drike.datasets.published import PUBLISHED
@@ -173,20 +173,22 @@ def train(
         candidates = bench.pool.candidates([case.edit for case in bench.parts.train])
         count_training(counted.tally, candidates, max_shots, switches, limit)
         return show_bound(counted.tally, terms, epochs)
-    asked = open_model(model, template=template, device=device, replicas=replicas, terms=terms)
+    left = terms.after(spent_in(folder)) if resume else terms
+    asked = open_model(model, template=template, device=device, replicas=replicas, terms=left)
     limit = limit_to(prompt_tokens, asked, terms.tokenizer, template)
     described = describe_model(model, asked)
-    past = take_up(folder, bench, described) if resume else []
-    if not resume:
-        record_run(folder, bench, described, settings, options=options)
-    retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
-    learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
-    with resumed_by("train", folder), metered(asked, "training", folder):
-        run_training(
-            folder, bench, asked, retriever, learner,
-            epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed, described=described,
-            feedback=Feedback(delay, noise), parallel_edits=parallel_edits, past=past,
-        )  # fmt: skip
+    with alone_at(folder, "train"):
+        past = take_up(folder, bench, described) if resume else []
+        if not resume:
+            record_run(folder, bench, described, settings, options=options)
+        retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
+        learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
+        with metered(asked, "training", folder):
+            run_training(
+                folder, bench, asked, retriever, learner,
+                epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed,
+                described=described, feedback=Feedback(delay, noise), parallel_edits=parallel_edits, past=past,
+            )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
 
 

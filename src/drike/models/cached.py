@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from drike.files import seal_holds, sealed
 from drike.models import (
     MAX_ANSWER_TOKENS,
     Arriving,
@@ -164,7 +165,7 @@ class _Kept:
                     for j, answer in ask(missing) if missing else ():
                         key = keys[missing[j]]
                         known[key] = answer
-                        self._store.put(key, json.dumps(asdict(answer)))
+                        self._store.put(key, json.dumps(sealed(asdict(answer))))
                 finally:
                     self._store.settle(ours)
             self._store.wait_for([key for key in unknown if key not in known])
@@ -174,10 +175,10 @@ class _Kept:
 
 
 def _parsed(row: str, read: Callable[[Mapping[str, Any]], T]) -> T | None:
-    """What a row says; None where it is damaged."""
+    """What a row says; None where it is damaged, be it by a single digit."""
     try:
         told = json.loads(row)
-        return read(told) if isinstance(told, dict) else None
+        return read(told) if isinstance(told, dict) and seal_holds(told, needed=True) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

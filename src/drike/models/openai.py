@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 
 from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, cut, given
-from drike.models.address import Address, parse_address
+from drike.models.address import KEY, Address, parse_address
 from drike.models.failures import RefusedError, ServerError
 from drike.models.spending import Meter, Price, Spending
 from drike.models.wire import Call, Wire, token_counts
@@ -72,6 +72,8 @@ def connect(
     key = os.environ.get(address.key_variable) or None
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelError(f"${address.key_variable} holds characters that no key has: set it again")
+    if key is None and address.key_variable != KEY:
+        raise ModelError(f"{address.service} wants a key: set ${address.key_variable}")
     meter = Meter(price, max_calls=max_calls, max_cost=max_cost)
     remedy = f"set ${address.key_variable} to a valid key"
     wire = Wire(

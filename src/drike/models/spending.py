@@ -106,7 +106,7 @@ class Meter:
     def sent(self) -> None:
         """Count a request that is about to be sent. Raises SpentError instead of passing max_calls."""
         if self._max_calls is not None and self.spending.requests >= self._max_calls:
-            raise SpentError(f"the {self._max_calls} calls of --max-calls are used up: allow more to go on")
+            raise SpentError(f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on")
         self.spending += Spending(requests=1)
 
     @contextmanager
@@ -116,8 +116,8 @@ class Meter:
         spent = self.price.of(self.spending.prompt_tokens, self.spending.completion_tokens) or 0.0
         if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
             raise SpentError(
-                f"{spent:.4f} of the {self._max_cost:g} of --max-cost are spent and the next call could pass it: "
-                "allow more to go on"
+                f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could pass "
+                "it: allow more to go on"
             )
         self._reserved += aside
         try:
