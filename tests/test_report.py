@@ -383,7 +383,7 @@ def cut(path: Path, lines: int) -> None:
 
 def older(path: Path) -> None:
     record = json.loads(path.read_text("utf-8"))
-    del record["data_fingerprint"]
+    del record["data_fingerprint"], record["sha256"]
     path.write_text(json.dumps(record), "utf-8")
 
 
