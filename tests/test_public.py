@@ -10,7 +10,8 @@ from drike import tinyfacts
 from drike.models import ModelError, Question, judge
 from drike.prompts import bare
 
-README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_every_public_name_is_there_and_has_a_home() -> None:
@@ -61,3 +62,12 @@ def test_a_model_that_returns_something_else_is_told_what_to_return(answers: lis
 
     with pytest.raises(ModelError, match=expected):
         judge(Mine(), [Question(bare("The capital of Peru is"), "Oslo")])
+
+
+@pytest.mark.parametrize(
+    "page", [Path("README.md"), *(p.relative_to(ROOT) for p in sorted((ROOT / "docs").glob("*.md")))]
+)
+def test_no_page_links_to_one_that_is_not_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text("utf-8"))
+    inner = [link for link in links if "://" not in link]
+    assert [link for link in inner if not (ROOT / page).parent.joinpath(link).exists()] == []
