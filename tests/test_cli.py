@@ -12,10 +12,11 @@ import pytest
 import typer
 from rich.console import Console
 
+from commands import run
 from drike import datasets, tinyfacts
 from drike.budget import Fraction, Threshold
 from drike.checkpoint import load
-from drike.cli import app, main, showing
+from drike.cli import app, showing
 from drike.cli.editing import parse_fact
 from drike.cli.evaluating import make_editor
 from drike.cli.opening import UsageError, open_bench, open_data, open_past
@@ -32,15 +33,6 @@ from drike.retriever import Retriever
 from drike.runs import append, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
-
-
-def run(*arguments: str) -> int:
-    """The exit code of a command."""
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from commands import run
 from drike import datasets, tinyfacts
 from drike.budget import Fraction
-from drike.cli import main
 from drike.editors.ike import IKE
 from drike.encoder import HashingEncoder
 from drike.evaluate import evaluate
@@ -104,18 +104,10 @@ def test_the_command_line_trains_and_evaluates_with_replicas(tmp_path: Path) -> 
     small = ["--encoder", "hashing", "--replicas", "2"]
     trained, tested = str(tmp_path / "train"), str(tmp_path / "test")
     more = ["--edits", "4", "--test", "3", "--epochs", "1", "--parallel-edits", "2", "--out", trained]
-    assert code("train", *small, *more) == 0
-    assert code("evaluate", "--run", trained, "--editors", "dr-ike", "--replicas", "2", "--out", tested) == 0
+    assert run("train", *small, *more) == 0
+    assert run("evaluate", "--run", trained, "--editors", "dr-ike", "--replicas", "2", "--out", tested) == 0
     settings = json.loads((tmp_path / "train" / "run.json").read_text("utf-8"))["settings"]
     assert (settings["replicas"], settings["parallel_edits"]) == (2, 2)
     assert json.loads((tmp_path / "test" / "run.json").read_text("utf-8"))["settings"]["replicas"] == 2
     assert len({o.case_id for o in read_outcomes(tmp_path / "test" / "outcomes" / "dr-ike.jsonl")}) == 3
     assert len((tmp_path / "train" / "episodes.jsonl").read_text("utf-8").splitlines()) == 4
-
-
-def code(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0

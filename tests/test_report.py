@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from commands import run as cli
 from drike import checkpoint
-from drike.cli import main
 from drike.controllers import Controller
 from drike.encoder import HashingEncoder
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
@@ -305,14 +305,6 @@ def test_a_page_can_be_read_without_seeing_it(hostile_page: str) -> None:
 
 
 # -- from a run's folder --
-
-
-def cli(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import run
 from drike import tinyfacts
-from drike.cli import main
 from drike.cli.bounds import token_counter
 from drike.cli.serving import live, sentence
 from drike.models import ModelError
@@ -29,14 +29,6 @@ from servers import Handler, Served, chat_answer, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
-
-
-def run(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 @pytest.fixture(scope="module")

@@ -13,22 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from drike.cli import main
+from commands import run
 from drike.cli.resuming import alone_at
 from drike.files import sealed
 from drike.metrics import Outcome
 from drike.runs import outcomes_path, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
-
-
-def run(*arguments: str) -> int:
-    """The exit code of a command."""
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 @pytest.fixture(scope="module")

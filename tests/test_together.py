@@ -20,8 +20,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commands import run
 from drike.budget import Fraction, Threshold
-from drike.cli import main
 from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
@@ -278,14 +278,6 @@ class Stops:
         if hangs:
             time.sleep(self.wait)
         serving(ScriptedWriter(lambda prompt: "French"))(handler, body)
-
-
-def run(*arguments: str) -> int:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 def ours() -> list[str]:
