@@ -33,6 +33,7 @@ from drike.reinforce import train
 from drike.retriever import Retriever, Similarity
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
+BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
 
 
 class Endpoints:
@@ -68,8 +69,9 @@ def main() -> None:
     for editor in (FactPrompt(), ike):
         works = {n: partial(answer, editor, Endpoints(n), parts) for n in ENDPOINTS}
         show(f"evaluate, {editor.name}", works, given.repeat, given.edits, "endpoint")
-    works = {n: partial(learn, Endpoints(n), pool, parts) for n in ENDPOINTS}
-    show("train, --parallel-edits 16", works, given.repeat, given.edits, "endpoint")
+    for at_once in BLOCKS:
+        works = {n: partial(learn, Endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
+        show(f"train, --parallel-edits {at_once}", works, given.repeat, given.edits, "endpoint")
 
 
 def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Parts) -> None:
@@ -109,10 +111,10 @@ def correct(editor: Editor, model: LanguageModel, parts: Parts) -> list[bool]:
     return [outcome.correct for outcome in evaluate(editor, model, parts.test)]
 
 
-def learn(model: LanguageModel, pool: Pool, parts: Parts) -> None:
-    """One epoch in blocks of 16."""
+def learn(model: LanguageModel, pool: Pool, parts: Parts, at_once: int) -> None:
+    """One epoch in blocks of so many edits."""
     retriever = Retriever(pool.encoder)
-    list(train(model, parts.test, pool, retriever, epochs=1, parallel_edits=16))
+    list(train(model, parts.test, pool, retriever, epochs=1, parallel_edits=at_once))
 
 
 def timed(work: Callable[[], None]) -> float:

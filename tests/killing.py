@@ -40,6 +40,7 @@ OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--selecti
 SIZE = ["--edits", "10", "--epochs", "3"]
 SMALL = ["--edits", "4", "--epochs", "2"]  # for models that take their time
 CONCURRENCY = 4
+_AGAIN = 2 * CONCURRENCY  # requests a kill may cost: on their way, and arrived while those before were being written
 LONGEST = 300.0  # seconds for one run
 _SPAN = struct.Struct("q")
 
@@ -326,8 +327,8 @@ def series(
             told.runs += 1
             told.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
             told.requests += count() - before
-            told.allowed += paid + (told.times - hits) * CONCURRENCY
-            if count() - before > paid + (told.times - hits) * CONCURRENCY:
+            told.allowed += paid + (told.times - hits) * _AGAIN
+            if count() - before > paid + (told.times - hits) * _AGAIN:
                 told.differing.append(f"run {number}: {count() - before} requests, {paid} in a whole run")
             shutil.rmtree(folder)
             shutil.rmtree(place / f"cache-{number}", ignore_errors=True)

@@ -1,8 +1,9 @@
 """Answers on disk: an SQLite table of JSON by key, and who is asking for which.
 
 Answers are written as they arrive, so that a failure or Ctrl-C loses none, by a thread of their own in short
-transactions, so that several processes can share the file; what comes while one is written goes into the next. Where
-the file cannot be written (a full disk, no rights) the run goes on with a warning, and with its answers in memory.
+transactions, so that several processes can share the file; what comes while one is written goes into the next, and is
+all that a process that is killed can lose of what was answered. Where the file cannot be written (a full disk, no
+rights) the run goes on with a warning, and with its answers in memory.
 
 The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
 """
@@ -24,7 +25,6 @@ from drike.parallel import ATTENTION, StoppedError, current_lot
 
 BUSY_SECONDS = 10.0
 _PATIENCE = 30.0  # seconds until a file that could not be written is tried again
-_GATHERING = 0.01  # seconds for which answers wait for others, to be written together, unless somebody waits for them
 _LINGERING = 0.05  # seconds for which the thread that writes stays when there is nothing to write
 
 
@@ -51,7 +51,6 @@ class Answers:
         self._unsaved: dict[str, str] = {}
         self._asking: dict[str, object] = {}  # by whom: a token of each `asking`
         self._writer: threading.Thread | None = None  # while there is something to write
-        self._hurried = False  # somebody waits for it
         self._failed = 0.0
         self._warned = False
         self._changed = threading.Condition()  # guards all of these, and tells when they change
@@ -83,9 +82,6 @@ class Answers:
 
     def settle(self, keys: Collection[str]) -> None:
         """Until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
-        with self._changed:
-            self._hurried = True
-            self._changed.notify_all()
         self._wait_until(lambda: self._writer is None or self._unsaved.keys().isdisjoint(keys))
 
     @contextmanager
@@ -144,8 +140,7 @@ class Answers:
                     if not self._changed.wait_for(lambda: self._unsaved, _LINGERING):
                         self._writer = None
                         return
-                    self._changed.wait_for(lambda: self._hurried, _GATHERING)
-                    unsaved, self._hurried = dict(self._unsaved), False
+                    unsaved = dict(self._unsaved)
                 try:
                     with self._filing, self._open() as file:  # one short transaction
                         file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(unsaved.items()))
