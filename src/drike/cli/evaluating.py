@@ -31,7 +31,7 @@ from drike.cli.opening import (
 )
 from drike.cli.resuming import Resume, alone_at, check_same, options_in, resumable
 from drike.cli.serving import DryRun, Terms, live, metered, spent_in, template_for, with_terms
-from drike.cli.showing import console, draw, progress
+from drike.cli.showing import console, draw, note, progress
 from drike.cli.training import Device, Editable, Out, Replicas, usage_of, warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import Split
@@ -174,11 +174,10 @@ def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -
     for name, of_editor in outcomes.items():
         over = sum((one.prompt_tokens or 0) > limit.tokens for one in of_editor)
         if over:
-            console.print(
-                f"Note: {over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, with all "
-                "retains pruned that can be",
-                style="yellow", markup=False,
-            )  # fmt: skip
+            note(
+                f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, with all retains "
+                "pruned that can be"
+            )
 
 
 def tested(split: Split, test: int | None) -> Split:
@@ -282,10 +281,7 @@ def run_evaluation(
     if isinstance(model, Measured):
         draw(work(usages))
     if known:
-        console.print(
-            f"Note: some answers of {', '.join(known)} came from the cache, so their seconds are no model's",
-            style="yellow", markup=False,
-        )  # fmt: skip
+        note(f"some answers of {', '.join(known)} came from the cache, so their seconds are no model's")
     return outcomes
 
 

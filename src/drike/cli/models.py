@@ -29,6 +29,7 @@ from drike.cli.opening import (
     open_model,
     record_run,
 )
+from drike.cli.resuming import options_in
 from drike.cli.serving import DryRun, Terms, metered, spent_in, template_for, with_terms
 from drike.cli.showing import console, draw, errors
 from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
@@ -75,7 +76,7 @@ def models(
 
     Limits on calls and money are for all models together, and the same prices are taken for each.
     """
-    settings = {name: value for name, value in locals().items() if name not in ("out", "terms")} | asdict(terms)
+    settings = options_in(locals())
     folders = {name: slug(name) for name in model}
     if len(set(folders.values())) < len(model):
         raise UsageError(f"--model must name different models, not {', '.join(model)}")

@@ -147,10 +147,7 @@ def open_past(folder: Path) -> Past:
     )  # fmt: skip
     done, epochs = past.trained.trained_on.get("episodes"), settings.get("epochs")
     if isinstance(done, int) and isinstance(epochs, int) and done < (asked := epochs * len(past.split.train)):
-        showing.console.print(
-            f"Note: {folder} was stopped after {done} of {asked} episodes; drike train --resume {folder} ends it",
-            style="yellow", markup=False,
-        )  # fmt: skip
+        showing.note(f"{folder} was stopped after {done} of {asked} episodes; drike train --resume {folder} ends it")
     return past
 
 

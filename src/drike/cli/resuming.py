@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from drike.cli.opening import Bench, UsageError
-from drike.cli.showing import console, errors
+from drike.cli.showing import errors, note
 from drike.datasets.splits import Split
 from drike.runs import RunError, has_begun, options_of, recorded, versions
 
@@ -86,7 +86,7 @@ def check_same(folder: Path, bench: Bench, described: Mapping[str, object], trai
     now = versions()
     other = [name for name in now if isinstance(before, dict) and before.get(name) != now[name]]
     if other:
-        console.print(f"Note: begun with another version of {', '.join(other)}", style="yellow", markup=False)
+        note(f"begun with another version of {', '.join(other)}")
 
 
 @contextmanager

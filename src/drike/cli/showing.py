@@ -34,6 +34,11 @@ errors = Console(stderr=True)
 _BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
 
 
+def note(what: str) -> None:
+    """Something a user should know of a result, on a line of its own."""
+    console.print(f"Note: {what}", style="yellow", markup=False)
+
+
 def draw(table: Table) -> None:
     """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them.
 
