@@ -17,20 +17,20 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.budget import Budget, Threshold
-from drike.cli.opening import open_model
-from drike.controllers import KINDS, untrained
+from drike.cli.setup import open_model
 from drike.datasets import splits
 from drike.editors.ike import IKE
 from drike.edits import EditCase
-from drike.encoder import TextEncoder, load_encoder
-from drike.evaluate import evaluate
+from drike.encoders import TextEncoder, load_encoder
+from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models import Forgetful, LanguageModel
-from drike.pool import Pool
-from drike.reinforce import train
+from drike.models.protocols import Forgetful, LanguageModel
 from drike.report import Table, as_markdown, differences, table1
-from drike.retriever import Retriever
+from drike.retrieval.budget import Budget, Threshold
+from drike.retrieval.learned_budget import KINDS, untrained
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
+from drike.training.reinforce import train
 
 PAPER = {
     "Threshold": (0.86, 0.71),

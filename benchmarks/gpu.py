@@ -24,13 +24,13 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
-from drike.models import scoring as ways
-from drike.models.huggingface import HuggingFaceModel
-from drike.models.loading import open_checkpoint
-from drike.models.memory import bytes_to_keep
-from drike.models.token_trie import build_tree
-from drike.models.tokenise import Encoded
-from drike.models.trunks import Trunks
+from drike.models.local import scoring as ways
+from drike.models.local.huggingface import HuggingFaceModel
+from drike.models.local.loading import open_checkpoint
+from drike.models.local.memory import bytes_to_keep
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.tokens import Encoded
+from drike.models.local.tree import build_tree
 
 PAPER_EPOCH_SECONDS = 1459.6
 SHAPES = {
@@ -101,7 +101,7 @@ def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate
     for requests in reads[:2]:
         ways.score_tree(inner, requests)  # warm
     tree = seconds(lambda: [ways.score_tree(inner, requests) for requests in reads])
-    kept = Trunks(keep)
+    kept = PrefixCache(keep)
     seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
     again = seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
     some = reads[: max(1, len(reads) // 20)]

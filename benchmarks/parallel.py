@@ -18,19 +18,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from drike import datasets, tinyfacts
-from drike.budget import Fraction
 from drike.datasets import splits
 from drike.datasets.splits import Parts
 from drike.editors import Editor
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
-from drike.encoder import load_encoder
-from drike.evaluate import evaluate
-from drike.models import Forgetful, LanguageModel, Request, Score
+from drike.encoders import load_encoder
+from drike.evaluation import evaluate
+from drike.models.protocols import Forgetful, LanguageModel, Request, Score
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.reinforce import train
-from drike.retriever import Retriever, Similarity
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import train
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
 BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
@@ -78,7 +78,8 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
     """Ray actors against the model in this process; that the answers are the same is checked, too."""
     import ray as actors
 
-    from drike.models import huggingface, ray
+    from drike.models import ray
+    from drike.models.local import huggingface
 
     where = str(tinyfacts.model_path())
     # As many cores for Ray as there are actors, so that all sizes stand ready; only one of them works at a time.

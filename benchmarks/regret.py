@@ -19,24 +19,24 @@ from itertools import combinations
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.budget import Budget, Fraction, Threshold
 from drike.datasets import splits
-from drike.demonstrations import Candidates
+from drike.demonstrations import DemonstrationSet
 from drike.editors.ike import arrange
-from drike.encoder import load_encoder
-from drike.models import Request
-from drike.models.reader import BayesianReader
-from drike.pool import Pool
+from drike.encoders import load_encoder
+from drike.models.protocols import Request
 from drike.prompts import in_context
-from drike.reinforce import train
-from drike.retriever import FORMS, Ranker, Retriever, Similarity
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
+from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
+from drike.training.reinforce import train
 
 SIZES = (1, 2, 4, 8)
 Choice = Sequence[int]
 
 
-def ask(reader: BayesianReader, candidates: Candidates, chosen: Sequence[Choice]) -> list[float]:
+def ask(reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[Choice]) -> list[float]:
     """P(target_new) under each choice of retains (pool indices)."""
     edit = candidates.edit
     prompts = [in_context(arrange(candidates, [candidates.retains[i] for i in c]), edit, edit.query) for c in chosen]
@@ -44,7 +44,7 @@ def ask(reader: BayesianReader, candidates: Candidates, chosen: Sequence[Choice]
     return [score.mean_probability for score in scores]
 
 
-def best(reader: BayesianReader, candidates: Candidates, *, check: bool) -> dict[int, float]:
+def best(reader: BayesianReader, candidates: DemonstrationSet, *, check: bool) -> dict[int, float]:
     """P(target_new) under the best subset of each size; `check` tries all subsets of up to 3."""
     n = len(candidates.retains)
     alone = ask(reader, candidates, [(i,) for i in range(n)])

@@ -17,22 +17,22 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.budget import Budget, Fraction, Threshold
-from drike.cli.opening import open_model
+from drike.cli.setup import open_model
 from drike.datasets import splits
 from drike.datasets.splits import Parts
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
-from drike.encoder import load_encoder
-from drike.evaluate import evaluate
+from drike.encoders import load_encoder
+from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models import Forgetful, LanguageModel
-from drike.pool import Pool
-from drike.reinforce import Episode, Switches, train
+from drike.models.protocols import Forgetful, LanguageModel
 from drike.report import as_markdown, costs, differences, table1
-from drike.retriever import FORMS, Form, Retriever, Similarity
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import FORMS, Form, Retriever, Similarity
+from drike.training.reinforce import Episode, Switches, train
 
 EPOCHS = 5
 VARIANTS: dict[str, tuple[Budget, Switches]] = {

@@ -27,12 +27,12 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
-from drike.models import scoring as ways
-from drike.models.huggingface import HuggingFaceModel
-from drike.models.loading import open_checkpoint
-from drike.models.token_trie import build_tree
-from drike.models.tokenise import Encoded
-from drike.models.trunks import Trunks
+from drike.models.local import scoring as ways
+from drike.models.local.huggingface import HuggingFaceModel
+from drike.models.local.loading import open_checkpoint
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.tokens import Encoded
+from drike.models.local.tree import build_tree
 
 SHAPES = {
     "135M": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
@@ -94,7 +94,7 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
     tree = build_tree([request.ids for request in requests])
     _, rows, _ = ways._tree(requests)
     inner = model._model
-    kept, whole = Trunks(1 << 32), sum(len(request.ids) for request in requests)
+    kept, whole = PrefixCache(1 << 32), sum(len(request.ids) for request in requests)
 
     def floor() -> None:
         with torch.inference_mode():

@@ -28,20 +28,20 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from drike import datasets, tinyfacts
-from drike.budget import Fraction, Threshold
 from drike.datasets import splits
 from drike.editors import Editor
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.edits import EditCase
-from drike.encoder import load_encoder
-from drike.evaluate import evaluate
-from drike.models.cached import CachedWriter, cached
-from drike.models.openai import connect
+from drike.encoders import load_encoder
+from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.reinforce import train
-from drike.retriever import Retriever, Similarity
+from drike.models.served.cache import CachedWriter, cached
+from drike.models.served.openai import connect
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import train
 
 ENDPOINTS = (1, 4, 16)
 BLOCKS = (16, 32, 64)  # for the most endpoints

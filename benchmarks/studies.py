@@ -23,35 +23,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from drike import datasets, tinyfacts
-from drike.budget import Budget, Fraction, Threshold
-from drike.cli.opening import open_model
+from drike.cli.setup import open_model
 from drike.datasets import splits
 from drike.datasets.splits import Parts
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
-from drike.encoder import load_encoder
-from drike.evaluate import evaluate
-from drike.feedback import AT_ONCE, Feedback
+from drike.encoders import load_encoder
+from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
-from drike.models import Forgetful, LanguageModel
-from drike.order import Order, Shuffled, by_policy_reversed, by_similarity
-from drike.pool import Pool
-from drike.reinforce import Episode, train
+from drike.models.protocols import Forgetful, LanguageModel
 from drike.report import Table, as_markdown, costs, table1
+from drike.report.training import Direction, cost_of, efficiency_table, epochs_table, percent, saved, verdict
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
-from drike.retriever import Retriever, Similarity
-from drike.studies import (
-    Direction,
-    cost_of,
-    efficiency_table,
-    epochs_table,
-    percent,
-    saved,
-    verdict,
-)
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.order import Order, Shuffled, by_policy_reversed, by_similarity
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import Episode, train
+from drike.training.schedules import AT_ONCE, Feedback
 
 WITH, WITHOUT = "with the budget", "without (all 16 tried)"
 CHANNELS = {

@@ -24,16 +24,16 @@ from collections.abc import Callable, Sequence
 import torch
 
 from drike import tinyfacts
-from drike.budget import Budget, Fraction, Threshold
-from drike.cli.opening import TINYFACTS, open_bench
-from drike.encoder import MINILM, load_encoder
-from drike.models import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
-from drike.models import scoring as ways
-from drike.models.decoding import cut
-from drike.models.huggingface import HuggingFaceModel, load
-from drike.models.tokenise import decode, encode_prompts, encode_requests
-from drike.reinforce import train
-from drike.retriever import Retriever
+from drike.cli.setup import TINYFACTS, open_setup
+from drike.encoders import MINILM, load_encoder
+from drike.models.local import scoring as ways
+from drike.models.local.decoding import cut
+from drike.models.local.huggingface import HuggingFaceModel, load
+from drike.models.local.tokens import decode, encode_prompts, encode_requests
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.retriever import Retriever
+from drike.training.reinforce import train
 
 
 class FullLogits:
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--generate", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    bench = open_bench([TINYFACTS], train=args.edits, test=10, seed=0, encoder=MINILM)
+    setup = open_setup([TINYFACTS], train=args.edits, test=10, seed=0, encoder=MINILM)
     encoder = load_encoder(MINILM)
     budget: Budget = Threshold() if args.budget == "threshold" else Fraction(1.0)
     where = str(tinyfacts.model_path())
@@ -118,10 +118,10 @@ def main() -> None:
     for _ in range(args.repetitions):
         for name, make in variants.items():
             model, retriever = make(), Retriever(encoder)
-            for case in bench.pool.candidates([case.edit for case in bench.parts.train]):
+            for case in setup.pool.candidates([case.edit for case in setup.parts.train]):
                 retriever.features(case)  # from the cache on disk, as in every run but the first
             began = time.process_time()
-            episodes = list(train(model, bench.parts.train, bench.pool, retriever, budget, epochs=args.epochs))
+            episodes = list(train(model, setup.parts.train, setup.pool, retriever, budget, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget

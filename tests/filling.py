@@ -29,8 +29,8 @@ LIMITS = (0, 10, 300, 1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 200_000, 40
 
 def writers(place: Path) -> Series:
     """Every other writer on disks that are full at one length of file after another: told, and the old state intact."""
-    from drike.encoder.features import FeatureStore
-    from drike.tinyfacts import build
+    from drike.encoders.features import FeatureStore
+    from tools.tinyfacts import build
 
     told, began = Series("writers", "reader", "full"), time.monotonic()
     os.environ["XDG_CACHE_HOME"] = str(place / "cache")
@@ -127,9 +127,6 @@ def _files(place: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    import drike.cli
-    import drike.models.reader  # noqa: F401 - imported once, for all forks
-
     with tempfile.TemporaryDirectory() as place:
         told = writers(Path(place))
     print(json.dumps(asdict(told), indent=1))

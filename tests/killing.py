@@ -234,12 +234,12 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike import checkpoint
     from drike.datasets import DataError
     from drike.datasets.splits import Split
-    from drike.encoder import HashingEncoder
-    from drike.retriever import CheckpointError
-    from drike.runs import RunError, settings_of
+    from drike.encoders import HashingEncoder
+    from drike.retrieval.retriever import CheckpointError
+    from drike.runs import checkpoint
+    from drike.runs.folder import RunError, settings_of
 
     try:
         if (folder / "run.json").exists():
@@ -437,9 +437,6 @@ def main() -> None:
     parser.add_argument("--model", default="reader")
     parser.add_argument("--served", action="store_true")
     asked = parser.parse_args()
-    import drike.cli
-    import drike.models.huggingface
-    import drike.models.reader  # noqa: F401
 
     with tempfile.TemporaryDirectory() as place:
         told = series(

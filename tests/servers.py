@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from drike.models import LanguageModel, Request, ScoringModel, given
+from drike.models.protocols import LanguageModel, Request, ScoringModel
+from drike.models.served import logprobs as given
 from drike.prompts import CHAT_INSTRUCTION
 
 ANSWER = "Paris"

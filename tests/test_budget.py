@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Fraction, Threshold
+from drike.retrieval.budget import Fraction, Threshold
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.models import Completion, LanguageModel, ModelError, Request, Score, ScoringModel
-from drike.models.cached import CachedModel, CachedWriter, cached
+from drike.models.protocols import Completion, LanguageModel, ModelError, Request, Score, ScoringModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.models.store import Answers, clear, contents
+from drike.models.served.cache import CachedModel, CachedWriter, cached
+from drike.models.served.store import Answers, clear, contents
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -227,9 +227,9 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None
 RUN = """
 import sys
 from pathlib import Path
-from drike.models.cached import CachedWriter
+from drike.models.served.cache import CachedWriter
 from drike.models.scripted import ScriptedWriter
-from drike.models.store import Answers
+from drike.models.served.store import Answers
 model = CachedWriter(ScriptedWriter(str.upper), "m", Answers(Path(sys.argv[1])))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"

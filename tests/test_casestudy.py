@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from drike.budget import Fraction, Threshold
 from drike.casestudy import CaseStudy, study
 from drike.cli import main
 from drike.editors.ike import IKE, arrange
 from drike.edits import Aspect
-from drike.encoder import HashingEncoder
-from drike.fitting import TokenLimit
-from drike.models import LanguageModel, Question, judge
+from drike.encoders import HashingEncoder
+from drike.judging import Question, judge
+from drike.models.protocols import LanguageModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.pool import Pool
 from drike.prompts import in_context
 from drike.report import studies as shown
-from drike.retriever import Retriever, Similarity
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.retrieval.token_limit import TokenLimit
 from worlds import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from drike import checkpoint
-from drike.budget import Budget, Fraction, Threshold
-from drike.checkpoint import Checkpoint
-from drike.controllers import KINDS, Controller, untrained
-from drike.encoder import HashingEncoder
-from drike.pool import Pool
-from drike.retriever import FORMS, CheckpointError, Retriever
+from drike.encoders import HashingEncoder
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.learned_budget import KINDS, Controller, untrained
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import FORMS, CheckpointError, Retriever
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
 from worlds import CAPITALS
 
 ENCODER = HashingEncoder()

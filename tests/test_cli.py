@@ -14,23 +14,24 @@ from rich.console import Console
 
 from commands import run
 from drike import datasets, tinyfacts
-from drike.budget import Fraction, Threshold
-from drike.checkpoint import load
-from drike.cli import app, showing
-from drike.cli.editing import parse_fact
-from drike.cli.evaluating import make_editor
-from drike.cli.opening import UsageError, open_bench, open_data, open_past
+from drike.cli import app
+from drike.cli import console as showing
+from drike.cli.edit import parse_fact
+from drike.cli.evaluate import make_editor
+from drike.cli.setup import UsageError, open_data, open_setup, open_trained_run
 from drike.cli.variants import swept
-from drike.controllers import Controller
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedWriter
-from drike.paper import STUDIES
-from drike.pool import Pool
+from drike.report.recipes import STUDIES
 from drike.report.tables import COLUMNS, Table, published
-from drike.retriever import Retriever
-from drike.runs import append, read_outcomes
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.learned_budget import Controller
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
+from drike.runs.checkpoint import load
+from drike.runs.folder import append, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
 
@@ -122,9 +123,9 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     folder = tmp_path / "bare"
     switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
-    past = open_past(folder)
-    bench = open_bench(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
-    editor = make_editor("dr-ike", bench.pool, ScriptedWriter(str), past.trained)
+    past = open_trained_run(folder)
+    setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
+    editor = make_editor("dr-ike", setup.pool, ScriptedWriter(str), past.trained)
     assert isinstance(editor, IKE)
     assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
 
@@ -212,7 +213,7 @@ def test_a_run_with_another_budget_is_recorded_shown_and_restored(
     [*_, line] = (folder / "episodes.jsonl").read_text("utf-8").splitlines()
     episode = json.loads(line)
     assert (episode["share"], episode["sigma"] is None) == ((1.0, True) if budget == "all" else (None, False))
-    restored = open_past(folder).trained.budget
+    restored = open_trained_run(folder).trained.budget
     assert isinstance(restored, Fraction if budget == "all" else Controller)
     assert restored.max_shots == 12
     assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
@@ -236,7 +237,7 @@ def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixtu
 def test_ctrl_c_keeps_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from drike.models.reader import BayesianReader
+    from drike.tinyfacts.reader import BayesianReader
 
     score, calls = BayesianReader.score, []
 
@@ -267,7 +268,7 @@ def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
     assert run("train", *SMALL, *data, "--edits", "3", "--test", "3", "--epochs", "1", "--out", str(folder)) == 0
     assert "copies stand in for updates" in " ".join(capsys.readouterr().out.split())
-    assert len(json.loads((folder / "run.json").read_text("utf-8"))["stand_ins"]) == 2
+    assert len(json.loads((folder / "run.json").read_text("utf-8"))["fallbacks"]) == 2
     assert run("evaluate", "--run", str(folder), "--editors", "unedited,ike,dr-ike", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))["DR-IKE"]
     assert [summary[name]["value"] for name in ("pc", "rr", "s", "gsm")] == [None] * 4

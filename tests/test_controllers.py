@@ -15,15 +15,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Budget, Fraction, Threshold
-from drike.controllers import KINDS, START, Controller, bracket, untrained
-from drike.demonstrations import Candidates
+from drike.demonstrations import DemonstrationSet
 from drike.edits import Edit
-from drike.encoder import FloatArray, HashingEncoder, Progress
+from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.reinforce import Episode, Switches, train
-from drike.retriever import Retriever
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.learned_budget import KINDS, START, Controller, bracket, untrained
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
+from drike.training.reinforce import Episode, Switches, train
 from worlds import CAPITALS, capital
 
 
@@ -156,14 +156,14 @@ def test_its_adam_is_torchs() -> None:
     assert torch.allclose(ours.weights, theirs.detach(), atol=1e-6)
 
 
-def sigma(kind: str, probs: list[float], candidates: Candidates) -> float:
+def sigma(kind: str, probs: list[float], candidates: DemonstrationSet) -> float:
     return shaken(kind, 1, scale=0.3).sigma_for(probs, candidates)
 
 
 def test_what_each_kind_reads_decides_what_moves_it() -> None:
     flat, steep = [1 / 16] * 16, [0.5, *[0.5 / 15] * 15]
     one, two = POOLS[0], POOLS[1]
-    other_context = Candidates(one.edit, two.dealt, one.similarities)
+    other_context = DemonstrationSet(one.edit, two.demonstrations, one.similarities)
     assert {kind for kind in KINDS if sigma(kind, flat, one) != sigma(kind, steep, one)} == {"scores", "scores-query"}
     assert {kind for kind in KINDS if sigma(kind, flat, one) == sigma(kind, flat, two)} == {"scores"}
     assert sigma("query", flat, one) == sigma("query", flat, other_context)

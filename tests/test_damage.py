@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from drike import checkpoint
-from drike.budget import Budget, Fraction, Threshold
-from drike.checkpoint import Checkpoint
 from drike.cli import main
-from drike.controllers import Controller, untrained
 from drike.datasets import DataError
 from drike.datasets.splits import Split
-from drike.encoder import HashingEncoder
-from drike.models import Usage
+from drike.encoders import HashingEncoder
+from drike.models.protocols import Usage
 from drike.report.measured import ReportError
 from drike.report.reading import read_run
-from drike.retriever import CheckpointError, Retriever
-from drike.runs import RunError, answered, recorded, write_record
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.learned_budget import Controller, untrained
+from drike.retrieval.retriever import CheckpointError, Retriever
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
+from drike.runs.folder import RunError, answered, recorded, write_record
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {

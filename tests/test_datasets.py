@@ -20,7 +20,7 @@ from drike.datasets.fetch import fetch
 from drike.datasets.inspect import inspect, lines
 from drike.datasets.paraphrases import Wording, around, clean, learn
 from drike.edits import Aspect
-from drike.encoder import MINILM, EncoderError, HashingEncoder, load_encoder
+from drike.encoders import MINILM, EncoderError, HashingEncoder, load_encoder
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets"
 FULL = SHARED / "counterfact_400.json"

@@ -4,16 +4,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from drike.budget import Budget, Fraction, Threshold
-from drike.controllers import untrained
 from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.edits import Edit
-from drike.encoder import HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.retriever import Retriever
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.learned_budget import untrained
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
 from worlds import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()

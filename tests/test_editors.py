@@ -1,18 +1,18 @@
 import pytest
 
-from drike.budget import Fraction, Threshold
 from drike.demonstrations import Role
 from drike.editors import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
-from drike.encoder import HashingEncoder
-from drike.models import Question, judge
+from drike.encoders import HashingEncoder
+from drike.judging import Question, judge
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.pool import Pool
 from drike.prompts import ANSWER_CUE
-from drike.retriever import Retriever, Similarity
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
 from worlds import CAPITALS
 
 CASE = CAPITALS[3]
@@ -52,7 +52,7 @@ def test_all_queries_of_an_edit_share_their_demonstrations() -> None:
 def test_ike_puts_the_nearest_record_last_and_keeps_all_32() -> None:
     selection = IKE_ALL.select(CASE.edit)
     [prompt, *_] = IKE_ALL.prompts(CASE.edit, QUERIES)
-    assert prompt.demonstrations == tuple(reversed(selection.candidates.dealt))
+    assert prompt.demonstrations == tuple(reversed(selection.candidates.demonstrations))
     assert [sum(d.role is role for d in prompt.demonstrations) for role in Role] == [4, 12, 16]
 
 

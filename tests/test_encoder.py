@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from drike.encoder import MINILM, EncoderError, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
-from drike.encoder.features import clear
+from drike.encoders import MINILM, EncoderError, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
+from drike.encoders.features import clear
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
 vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float))
@@ -142,7 +142,7 @@ class TestFeatureStore:
 
     def test_two_processes_write_at_once(self, tmp_path: Path) -> None:
         code = (
-            "import sys, numpy as np; from pathlib import Path; from drike.encoder import FeatureStore\n"
+            "import sys, numpy as np; from pathlib import Path; from drike.encoders import FeatureStore\n"
             "store = FeatureStore(Path(sys.argv[1]), 'm')\n"
             "for i in range(40): store.write({f'{sys.argv[2]}{i}': np.ones(4, np.float32)})"
         )
@@ -191,7 +191,7 @@ class TestPlainBert:
 
 class TestSources:
     def test_importing_loads_no_torch(self) -> None:
-        code = "import sys, drike.encoder, drike.datasets.inspect; sys.exit('torch' in sys.modules)"
+        code = "import sys, drike.encoders, drike.datasets.inspect; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
     def test_a_missing_encoder_fails_fast_and_names_the_remedy(self, offline: None) -> None:

@@ -2,19 +2,19 @@ import math
 
 import pytest
 
-from drike.budget import Fraction
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
+from drike.judging import Question, judge
 from drike.metrics import summarise
-from drike.models import Question, judge
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.pool import Pool
 from drike.prompts import bare
-from drike.retriever import Similarity
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Similarity
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from drike.models import Request
-from drike.models import scoring as ways
-from drike.models.token_trie import TokenTree
-from drike.models.tokenise import Encoded, encode_requests
+from drike.models.local import scoring as ways
+from drike.models.local.tokens import Encoded, encode_requests
+from drike.models.local.tree import TokenTree
+from drike.models.protocols import Request
 from zoo import BATCHES, FORKS, TREES, alone, bloom, dynamic_rope, episode, gemma3, gpt2, llama, off, tokenizer, wrap
 
 PLANNED = (

@@ -16,22 +16,22 @@ from pathlib import Path
 
 import pytest
 
-from drike.budget import Fraction, Threshold
 from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
-from drike.models import ModelError
-from drike.models.address import KEY
-from drike.models.cached import CachedWriter
-from drike.models.failures import RefusedError, ServerError
-from drike.models.openai import connect
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
+from drike.models.protocols import ModelError
 from drike.models.scripted import ScriptedWriter
-from drike.models.store import Answers, contents
-from drike.pool import Pool
-from drike.reinforce import train
-from drike.retriever import Retriever, Similarity
+from drike.models.served.address import KEY
+from drike.models.served.cache import CachedWriter
+from drike.models.served.failures import RefusedError, ServerError
+from drike.models.served.openai import connect
+from drike.models.served.store import Answers, contents
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import train
 from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, deaf, nobody, serve, serving
 from worlds import CAPITALS, follows_the_fact
 

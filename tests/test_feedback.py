@@ -11,13 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Budget, Fraction, Threshold
-from drike.encoder import HashingEncoder
-from drike.feedback import Feedback
+from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.reinforce import Episode, Switches, loss_of, rollout, train
-from drike.retriever import FORMS, Retriever
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import FORMS, Retriever
+from drike.training.reinforce import Episode, Switches, loss_of, rollout, train
+from drike.training.schedules import Feedback
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:20]

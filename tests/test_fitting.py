@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Fraction, Threshold
 from drike.edited import EditedModel
 from drike.editors.ike import IKE, Layout
-from drike.encoder.hashing import HashingEncoder
-from drike.evaluate import evaluate
-from drike.fitting import TokenLimit
+from drike.encoders.hashing import HashingEncoder
+from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
 from drike.prompts import Prompt
-from drike.reinforce import train
-from drike.retriever import Retriever, Similarity
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.retrieval.token_limit import TokenLimit
+from drike.training.reinforce import train
 from worlds import CAPITALS
 
 

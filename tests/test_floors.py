@@ -10,24 +10,22 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "drike"
 
 FLOORS = {
-    "edits": 0, "answers": 0, "files": 0, "paper": 0, "parallel": 0,
+    "edits": 0, "answers": 0, "files": 0, "parallel": 0,
     "demonstrations": 1, "metrics": 1,
-    "prompts": 2, "budget": 2, "order": 2, "feedback": 2, "fitting": 2.5,
-    "datasets": 3, "models": 3, "encoder": 3, "tinyfacts": 3,
-    "pool": 4, "retriever": 4, "controllers": 4,
-    "editors": 5,
-    "reinforce": 6, "evaluate": 6, "edited": 6, "casestudy": 6, "checkpoint": 6, "report": 6, "runs": 6, "studies": 6,
-    "cli": 7,
+    "prompts": 2,
+    "datasets": 3, "models": 3, "encoders": 3,
+    "tinyfacts": 4, "judging": 4, "retrieval": 5,
+    "editors": 6,
+    "training": 7, "evaluation": 7, "edited": 7, "casestudy": 7,
+    "runs": 8, "report": 9, "serving": 9,
+    "cli": 10,
 }  # fmt: skip
-# runs keeps the records of its floor, studies count them; reports read runs and show case studies
-HIGHER = {
-    "datasets.inspect": 4, "runs": 6.5, "studies": 6.5, "report.reading": 6.6, "report.studies": 6.6, "__init__": 8,
-    "__main__": 8,
-}  # fmt: skip
+HIGHER = {"datasets.inspect": 6, "__init__": 11, "__main__": 11}
 TORCH = {
-    "models.huggingface", "models.attention", "models.scoring", "models.sharing",
-    "models.decoding", "models.loading", "models.memory", "models.trunks", "encoder.frozen",
-    "encoder.sources", "retriever", "controllers", "reinforce", "checkpoint",
+    "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
+    "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
+    "encoders.frozen", "encoders.sources", "retrieval.retriever", "retrieval.learned_budget", "training.reinforce",
+    "runs.checkpoint",
 }  # fmt: skip
 
 MODULES = {".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))}
@@ -35,8 +33,6 @@ MODULES = {".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sor
 
 def floor_of(module: str) -> float:
     module = module.removesuffix(".__init__")
-    if module.startswith("tinyfacts."):
-        return 6  # what makes and checks TinyFacts evaluates; its rows and paths stand on floor 3
     return HIGHER.get(module, FLOORS.get(module.split(".")[0], -1))
 
 
@@ -75,7 +71,7 @@ def test_imports_go_down(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_torch_is_imported_only_where_tensors_live(module: str) -> None:
-    if module.startswith("tinyfacts.") or module in TORCH:
+    if module in TORCH:
         return
     heavy = [name for name, _ in imports(MODULES[module]) if name.split(".")[0] in ("torch", "transformers")]
     assert not heavy or module.startswith("cli"), f"{module} imports {heavy}"

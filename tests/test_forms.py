@@ -16,9 +16,9 @@ from drike.datasets.published import Published
 from drike.datasets.subsets import SUBSETS
 from drike.demonstrations import Role
 from drike.edits import Aspect
-from drike.encoder import HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.metrics import Outcome, summarise
-from drike.pool import Pool
+from drike.retrieval.pool import Pool
 from test_datasets import SHARED, flat_row, row, server, written
 
 __all__ = ["server"]  # a fixture
@@ -199,9 +199,9 @@ def test_every_form_fills_a_pool(form: str, tmp_path: Path) -> None:
     cases = load(written(tmp_path, towns(50, form))).cases
     pool = Pool(cases[1:], HashingEncoder())
     [candidates] = pool.candidates([cases[0].edit])
-    counts = [sum(d.role is role for d in candidates.dealt) for role in Role]
+    counts = [sum(d.role is role for d in candidates.demonstrations) for role in Role]
     assert counts == ([16, 0, 16] if form == "temporal" else [4, 12, 16])
-    assert bool(pool.stand_ins) == (form == "temporal")
+    assert bool(pool.fallbacks) == (form == "temporal")
     assert all(d.answer != d.fact.split()[-1] for d in candidates.retains)
 
 

@@ -21,16 +21,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike import datasets
-from drike.budget import Fraction
 from drike.datasets import DataError, splits
 from drike.datasets.inspect import inspect, lines
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool, PoolError
-from drike.retriever import Similarity
-from drike.runs import append, read_outcomes
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool, PoolError
+from drike.retrieval.retriever import Similarity
+from drike.runs.folder import append, read_outcomes
 from test_datasets import flat_row, row
 from test_forms import group, known_row, zsre_row
 

@@ -12,9 +12,9 @@ import torch
 import transformers
 from tokenizers import Tokenizer, processors
 
-from drike.models import ModelError, Request, ScoringModel
-from drike.models.huggingface import HuggingFaceModel, load
-from drike.models.tokenise import encode_requests
+from drike.models.local.huggingface import HuggingFaceModel, load
+from drike.models.local.tokens import encode_requests
+from drike.models.protocols import ModelError, Request, ScoringModel
 from zoo import (
     FORKS,
     PLACES,

@@ -34,7 +34,7 @@ def outcome(
     )
 
 
-def bench(correct: list[tuple[bool, bool, bool]], editor: str = "E") -> list[Outcome]:
+def setup(correct: list[tuple[bool, bool, bool]], editor: str = "E") -> list[Outcome]:
     return [
         outcome(str(i), aspect, right, editor=editor)
         for i, row in enumerate(correct)
@@ -47,7 +47,7 @@ rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size
 
 @given(rows)
 def test_rates_are_shares_of_right_probes_and_lie_in_their_interval(correct: list[tuple[bool, bool, bool]]) -> None:
-    summary = summarise(bench(correct), resamples=200)
+    summary = summarise(setup(correct), resamples=200)
     for estimate, column in zip((summary.esr, summary.pc, summary.rr), zip(*correct, strict=True), strict=True):
         assert estimate.value == pytest.approx(sum(column) / len(column))
         assert estimate.low is not None and estimate.high is not None
@@ -92,8 +92,8 @@ def test_s_is_zero_where_one_rate_is() -> None:
 
 
 def test_an_editor_differs_from_itself_by_nothing_and_a_better_one_clearly() -> None:
-    worse = bench([(False, True, True)] * 30, "worse")
-    better = bench([(True, True, True)] * 30, "better")
+    worse = setup([(False, True, True)] * 30, "worse")
+    better = setup([(True, True, True)] * 30, "better")
     same = paired_difference(worse, worse, METRICS["ESR"], resamples=100)
     assert (same.value, same.low, same.high) == (0, 0, 0)
     gain = paired_difference(better, worse, METRICS["ESR"], resamples=100)
@@ -102,16 +102,16 @@ def test_an_editor_differs_from_itself_by_nothing_and_a_better_one_clearly() -> 
 
 def test_a_paired_comparison_needs_the_same_cases() -> None:
     with pytest.raises(ValueError, match="same cases"):
-        paired_difference(bench([(True, True, True)]), bench([(True, True, True)] * 2), METRICS["S"])
+        paired_difference(setup([(True, True, True)]), setup([(True, True, True)] * 2), METRICS["S"])
 
 
 def test_a_summary_of_two_editors_is_refused() -> None:
     with pytest.raises(ValueError, match="one editor"):
-        summarise(bench([(True,) * 3], "a") + bench([(True,) * 3], "b"))
+        summarise(setup([(True,) * 3], "a") + setup([(True,) * 3], "b"))
 
 
 def test_intervals_repeat_with_their_seed() -> None:
-    outcomes = bench([(i % 2 == 0, True, i % 3 == 0) for i in range(40)])
+    outcomes = setup([(i % 2 == 0, True, i % 3 == 0) for i in range(40)])
     assert summarise(outcomes, seed=7) == summarise(outcomes, seed=7)
 
 

@@ -14,27 +14,28 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.budget import Fraction, Threshold
 from drike.datasets import load, splits
 from drike.edited import EditedModel
 from drike.editors.editcot import EditCoT
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models import Completion, LanguageModel, ModelError, Request, ScoringModel, given
-from drike.models.address import KEY, parse_address
-from drike.models.failures import ServerError
-from drike.models.openai import ServedModel, ServedWriter, connect
-from drike.models.reader import BayesianReader
+from drike.models.protocols import Completion, LanguageModel, ModelError, Request, ScoringModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.models.wire import SHARED, families
-from drike.pool import Pool
+from drike.models.served import logprobs as given
+from drike.models.served.address import KEY, parse_address
+from drike.models.served.client import SHARED, families
+from drike.models.served.failures import ServerError
+from drike.models.served.openai import ServedModel, ServedWriter, connect
 from drike.prompts import CHAT_INSTRUCTION
-from drike.reinforce import Episode, train
-from drike.retriever import Retriever, Similarity
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
+from drike.training.reinforce import Episode, train
 from servers import Handler, Respond, Served, chat_answer, echoed, serve, serving, usage
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)

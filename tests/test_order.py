@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Budget, Fraction, Threshold
 from drike.demonstrations import Role
 from drike.editors.ike import IKE, Layout, arrange
-from drike.encoder import HashingEncoder
-from drike.order import Order, Shuffled, by_policy, by_policy_reversed, by_similarity
-from drike.pool import Pool
-from drike.retriever import Retriever
+from drike.encoders import HashingEncoder
+from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.order import Order, Shuffled, by_policy, by_policy_reversed, by_similarity
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
 from worlds import CAPITALS
 
 ENCODER = HashingEncoder()

@@ -4,16 +4,16 @@ import random
 
 import pytest
 
-from drike.budget import Fraction
 from drike.demonstrations import Demonstration, Role
 from drike.editors.ike import IKE
 from drike.edits import Edit
-from drike.encoder import HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.metrics import harmonic_mean
-from drike.pool import Pool
 from drike.prompts import in_context
 from drike.report import PAPER_TABLE1
-from drike.retriever import Similarity
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Similarity
 from worlds import CAPITALS
 
 
@@ -61,7 +61,7 @@ def test_our_ike_prompt_is_the_published_layout_character_for_character() -> Non
 def test_the_ike_editor_writes_the_published_layout_from_its_own_deal() -> None:
     case = CAPITALS[5]
     editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), layout="ike")
-    dealt = editor.select(case.edit).candidates.dealt
+    dealt = editor.select(case.edit).candidates.demonstrations
     rows = [
         (list(Role).index(d.role), *d.fact.rsplit(" ", 1), d.query, d.answer)  # a retain's answer is its true object
         for d in reversed(dealt)

@@ -16,22 +16,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Budget, Threshold
-from drike.controllers import Controller, untrained
-from drike.demonstrations import Candidates
+from drike.demonstrations import DemonstrationSet
 from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
-from drike.feedback import Feedback
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models import ModelError, Request, Score, calls_at_once
+from drike.models.protocols import ModelError, Request, Score, calls_at_once
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.parallel import GRACE, StoppedError, current_lot, in_order
-from drike.pool import Pool
-from drike.reinforce import Episode, Switches, rollout, train
-from drike.retriever import Retriever, Similarity
+from drike.parallel import GRACE, StoppedError, current_group, in_order
+from drike.retrieval.budget import Budget, Threshold
+from drike.retrieval.learned_budget import Controller, untrained
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import Episode, Switches, rollout, train
+from drike.training.schedules import Feedback
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:11]
@@ -150,7 +150,7 @@ def test_work_that_another_failure_cut_short_raises_that_error_and_nothing_more_
         begun.append(item)
         if item == 2:
             raise ModelError("the third is bad")
-        lot = current_lot()
+        lot = current_group()
         while not lot.over:
             time.sleep(0.001)
         raise StoppedError
@@ -165,7 +165,7 @@ def test_work_that_is_not_waited_for_is_told_so_and_given_a_moment(heeds: str) -
     ended: list[str] = []
 
     def work(item: int) -> int:
-        lot = current_lot()
+        lot = current_group()
         while item and not getattr(lot, heeds):
             time.sleep(0.001)
         ended.append("over" if not lot.abandoned else "abandoned")
@@ -180,7 +180,7 @@ def test_work_that_is_not_waited_for_is_told_so_and_given_a_moment(heeds: str) -
 
 
 def test_work_of_no_lot_is_never_told_to_end() -> None:
-    assert not current_lot().over and current_lot() is not current_lot()
+    assert not current_group().over and current_group() is not current_group()
 
 
 # -- evaluation ------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def block_by_block(edits_at_once: int, switches: Switches, seed: int = 3) -> tup
 
 
 def seen_by(
-    retriever: Retriever, candidates: Candidates, budget: Budget, switches: Switches, draws: random.Random
+    retriever: Retriever, candidates: DemonstrationSet, budget: Budget, switches: Switches, draws: random.Random
 ) -> tuple[Episode, tuple[torch.Tensor, ...]]:
     log_p = retriever.log_probs(retriever.features(candidates))
     episode, _ = rollout(ScriptedModel(moody), candidates, log_p, budget, switches=switches, rng=draws)

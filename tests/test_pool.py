@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from drike.demonstrations import Role
 from drike.edits import Edit, EditCase
-from drike.encoder import HashingEncoder
-from drike.pool import Pool, PoolError
+from drike.encoders import HashingEncoder
+from drike.retrieval.pool import Pool, PoolError
 from worlds import CAPITALS as RECORDS
 from worlds import capital as case
 
@@ -19,12 +19,12 @@ ENCODER = HashingEncoder()
 def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: int) -> None:
     pool = Pool(RECORDS, ENCODER, seed=seed)
     [candidates] = pool.candidates([RECORDS[i].edit])
-    roles = [d.role for d in candidates.dealt]
+    roles = [d.role for d in candidates.demonstrations]
     assert [roles.count(role) for role in Role] == [4, 12, 16]
-    assert len({d.case_id for d in candidates.dealt}) == 32
-    assert str(i) not in {d.case_id for d in candidates.dealt}
-    assert candidates.passed_over >= 1
-    for d in candidates.dealt:
+    assert len({d.case_id for d in candidates.demonstrations}) == 32
+    assert str(i) not in {d.case_id for d in candidates.demonstrations}
+    assert candidates.excluded >= 1
+    for d in candidates.demonstrations:
         assert RECORDS[i].edit.subject not in d.query.split()
     assert list(candidates.similarities) == sorted(candidates.similarities, reverse=True)
 
@@ -42,8 +42,8 @@ def test_another_edit_of_the_same_subject_and_relation_is_passed_over() -> None:
     twin = case(7, subject="Land3")
     pool = Pool([*RECORDS, EditCase("twin", twin.edit, twin.probes)], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
-    assert {"3", "twin"}.isdisjoint({d.case_id for d in candidates.dealt})
-    assert candidates.passed_over == 2
+    assert {"3", "twin"}.isdisjoint({d.case_id for d in candidates.demonstrations})
+    assert candidates.excluded == 2
 
 
 def test_records_without_neighbours_still_copy_and_update() -> None:
@@ -57,13 +57,13 @@ def test_a_fact_written_by_hand_is_not_contradicted_by_its_own_subject() -> None
     pool = Pool(RECORDS, ENCODER)
     for edit in (Edit("The sport of Land3 is", "chess"), Edit("The sport of it is", "chess", subject="Land3")):
         [candidates] = pool.candidates([edit])
-        assert "3" not in {d.case_id for d in candidates.dealt}
+        assert "3" not in {d.case_id for d in candidates.demonstrations}
 
 
 def test_roles_are_filled_from_far_records_where_near_ones_cannot() -> None:
     rare = [EditCase(r.case_id, r.edit, r.probes[:1]) for r in (case(i) for i in range(600, 1100))]
     [candidates] = Pool([*rare, *RECORDS[:40]], ENCODER).candidates([case(601).edit])
-    assert len(candidates.dealt) == 32
+    assert len(candidates.demonstrations) == 32
 
 
 def test_too_few_records_say_what_to_do() -> None:
@@ -85,10 +85,10 @@ def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> 
     pool = Pool([replace(one, probes=one.probes[:2]) for one in many], ENCODER, seed=seed)
     edit = many[i].edit
     [candidates] = pool.candidates([edit])
-    assert [sum(d.role is role for d in candidates.dealt) for role in Role] == [4, 12, 16]
-    assert pool.stand_ins and not Pool(RECORDS, ENCODER).stand_ins
+    assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [4, 12, 16]
+    assert pool.fallbacks and not Pool(RECORDS, ENCODER).fallbacks
     old = {record.edit.query: record.edit.target_true for record in many}
-    rewritten = {many[int(d.case_id)].edit.query for d in candidates.dealt}
+    rewritten = {many[int(d.case_id)].edit.query for d in candidates.demonstrations}
     for d in candidates.retains:
         assert old[d.query] == d.answer
         assert d.query not in rewritten | {edit.query}
@@ -98,6 +98,6 @@ def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> 
 def test_without_paraphrases_copies_stand_in_for_updates() -> None:
     pool = Pool([replace(one, probes=(one.probes[0], *one.probes[2:])) for one in RECORDS], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
-    assert [sum(d.role is role for d in candidates.dealt) for role in Role] == [16, 0, 16]
+    assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [16, 0, 16]
     assert all(d.fact == f"{d.query} {d.answer}" for d in candidates.fixed)
-    assert len(pool.stand_ins) == 1
+    assert len(pool.fallbacks) == 1

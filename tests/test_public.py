@@ -7,7 +7,8 @@ import pytest
 
 import drike
 from drike import tinyfacts
-from drike.models import ModelError, Question, judge
+from drike.judging import Question, judge
+from drike.models.protocols import ModelError
 from drike.prompts import bare
 
 ROOT = Path(__file__).parents[1]

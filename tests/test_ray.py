@@ -11,15 +11,15 @@ import pytest
 
 from commands import run
 from drike import datasets, tinyfacts
-from drike.budget import Fraction
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
-from drike.models import ModelError, Request
-from drike.models.huggingface import load as load_here
-from drike.pool import Pool
-from drike.retriever import Similarity
-from drike.runs import read_outcomes
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
+from drike.models.local.huggingface import load as load_here
+from drike.models.protocols import ModelError, Request
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Similarity
+from drike.runs.folder import read_outcomes
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from drike.edits import Edit
-from drike.models import Request, ScoringModel
-from drike.models.reader import BayesianReader, Observer, firmness_of
+from drike.models.protocols import Request, ScoringModel
 from drike.prompts import editcot
-from drike.tinyfacts import build, facts
-from drike.tinyfacts.documents import Kit, draw, label
+from drike.tinyfacts import facts
+from drike.tinyfacts.reader import BayesianReader, Observer, firmness_of
 from drike.tinyfacts.templates import TEMPLATES
+from tools.tinyfacts import build
+from tools.tinyfacts.documents import Kit, draw, label
 
 FACTS = [
     ("P19", "Ada", "London"), ("P19", "Ben", "London"), ("P19", "Cy", "Paris"), ("P19", "Dot", "Rome"),

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from drike.cli import main
-from drike.paper import LARGE, SMALL, STUDIES, WEIGHTS, Work, study
-from drike.runs import has_begun
+from drike.report.recipes import LARGE, SMALL, STUDIES, WEIGHTS, Work, study
+from drike.runs.folder import has_begun
 
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "recipes"

@@ -10,23 +10,23 @@ from itertools import pairwise
 import pytest
 import torch
 
-from drike.budget import Budget, Flip, Fraction, Threshold
-from drike.demonstrations import Candidates, Demonstration, Role
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
-from drike.encoder import HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.pool import Pool
 from drike.prompts import demonstration_block
-from drike.reinforce import Episode, Switches, loss_of, rollout, train
-from drike.retriever import Retriever
+from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
+from drike.training.reinforce import Episode, Switches, loss_of, rollout, train
 
 EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
 
 
-def candidates_of(n: int) -> Candidates:
+def candidates_of(n: int) -> DemonstrationSet:
     fixed = [Demonstration(Role.COPY, "Fact is A", "Fact is", "A", "c")]
     retains = [Demonstration(Role.RETAIN, f"Other {i} is B", f"Neighbour {i} is", f"R{i}", str(i)) for i in range(n)]
-    return Candidates(EDIT, tuple(fixed + retains), tuple([0.5] * (n + 1)))
+    return DemonstrationSet(EDIT, tuple(fixed + retains), tuple([0.5] * (n + 1)))
 
 
 def literal_algorithm_1(

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike import checkpoint, tinyfacts
-from drike.budget import Fraction
+from drike import tinyfacts
 from drike.cli import main
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
-from drike.models import (
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
+from drike.models.local.huggingface import load
+from drike.models.protocols import (
     Completion,
     Concurrent,
     Counting,
@@ -34,11 +34,12 @@ from drike.models import (
     Usage,
     calls_at_once,
 )
-from drike.models.huggingface import load
 from drike.models.replicas import Replicas, route
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.retriever import Similarity
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Similarity
+from drike.runs import checkpoint
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:12]

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from commands import run as cli
-from drike import checkpoint
-from drike.controllers import Controller
-from drike.encoder import HashingEncoder
+from drike.encoders import HashingEncoder
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
@@ -30,7 +28,9 @@ from drike.report.paper import TABLES
 from drike.report.reading import read_runs
 from drike.report.tables import Table, as_markdown, shown, starred
 from drike.report.variants import distribution_of, distribution_table
-from drike.runs import RunError
+from drike.retrieval.learned_budget import Controller
+from drike.runs import checkpoint
+from drike.runs.folder import RunError
 from reports import QUALITY, Page, run_of
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper" / "dr-ike.tex"

@@ -11,15 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.budget import Budget, Threshold
-from drike.controllers import untrained
-from drike.encoder import HashingEncoder
-from drike.feedback import Feedback
+from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedModel
-from drike.pool import Pool
-from drike.reinforce import Answered, Episode, ReplayError, Switches, train
-from drike.retriever import Retriever
-from drike.runs import RunError, answered, append, episode_record, keep_lines, whole_lines
+from drike.retrieval.budget import Budget, Threshold
+from drike.retrieval.learned_budget import untrained
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
+from drike.runs.folder import RunError, answered, append, episode_record, keep_lines, whole_lines
+from drike.training.reinforce import Episode, RecordedRollout, ReplayError, Switches, train
+from drike.training.schedules import Feedback
 from worlds import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()
@@ -39,7 +39,7 @@ def moody(prompt: str) -> str:
     return follows_the_fact(prompt) if len(prompt) % 3 else "?"
 
 
-def run(name: str, past: list[Answered]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
+def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
     """Episodes but for their seconds, head, budget, and how many prompts the model was asked."""
     budget, switches, feedback, at_once = SETTINGS[name]
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
@@ -53,8 +53,8 @@ def run(name: str, past: list[Answered]) -> tuple[list[Episode], list[torch.Tens
     return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
 
 
-def told(episode: Episode) -> Answered:
-    return Answered(episode.case_id, episode.order, episode.rewards, episode.prompt_tokens, episode.seconds)
+def told(episode: Episode) -> RecordedRollout:
+    return RecordedRollout(episode.case_id, episode.order, episode.rewards, episode.prompt_tokens, episode.seconds)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.models import LanguageModel, ModelError, Question, Request, ScoringModel, judge
+from drike.judging import Question, judge
+from drike.models.protocols import LanguageModel, ModelError, Request, ScoringModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.prompts import bare
 

@@ -17,17 +17,17 @@ from pathlib import Path
 import pytest
 
 from drike import tinyfacts
-from drike.budget import Fraction
 from drike.datasets import load as load_rows
 from drike.datasets import splits
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
-from drike.models import ScoringModel
-from drike.models.huggingface import load
-from drike.models.openai import connect
-from drike.pool import Pool
-from drike.retriever import Similarity
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
+from drike.models.local.huggingface import load
+from drike.models.protocols import ScoringModel
+from drike.models.served.openai import connect
+from drike.retrieval.budget import Fraction
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Similarity
 
 pytestmark = pytest.mark.server
 SECONDS = 120.0

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from commands import run
 from drike import tinyfacts
-from drike.cli.bounds import token_counter
-from drike.cli.serving import live, sentence
-from drike.models import ModelError
-from drike.models.cached import cached
-from drike.models.openai import connect
-from drike.models.reader import BayesianReader
+from drike.cli.api_options import live, sentence
+from drike.cli.dry_run import token_counter
+from drike.models.protocols import ModelError
 from drike.models.scripted import ScriptedWriter
-from drike.models.spending import Meter, Price, Spending, SpentError, estimated_tokens
-from drike.runs import read_outcomes
+from drike.models.served.cache import cached
+from drike.models.served.openai import connect
+from drike.models.served.spending import Meter, Price, Spending, SpentError, estimated_tokens
+from drike.runs.folder import read_outcomes
+from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
 from servers import Handler, Served, chat_answer, serve, serving, status
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from commands import run
-from drike.cli.resuming import alone_at
-from drike.files import sealed
+from drike.cli.resume import alone_at
+from drike.files import with_checksum
 from drike.metrics import Outcome
-from drike.runs import outcomes_path, read_outcomes
+from drike.runs.folder import outcomes_path, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
 
@@ -114,7 +114,7 @@ def test_another_policy_than_the_run_began_with_is_refused(
     budget = copy / "checkpoint" / "budget.json"
     told = json.loads(budget.read_text("utf-8"))
     told["budget"]["sigma"] = 0.5
-    budget.write_text(json.dumps(sealed(told)), "utf-8")
+    budget.write_text(json.dumps(with_checksum(told)), "utf-8")
     assert run("evaluate", "--resume", str(folder)) == 1
     assert "another trained policy" in " ".join(capsys.readouterr().err.split())
 
@@ -140,9 +140,9 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
     }.items():
         (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
         assert "not as it was written" in refused("train", "--resume", str(folder))
-        (folder / "run.json").write_text(json.dumps(sealed({**record, **told})), "utf-8")
+        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **told})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
-    (folder / "run.json").write_text(json.dumps(sealed({**record, "versions": {"torch": "0.1"}})), "utf-8")
+    (folder / "run.json").write_text(json.dumps(with_checksum({**record, "versions": {"torch": "0.1"}})), "utf-8")
     assert run("train", "--resume", str(folder)) == 0
     assert "begun with another version of" in capsys.readouterr().out
 

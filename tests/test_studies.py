@@ -9,25 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.budget import Fraction, Threshold
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, summarise
-from drike.reinforce import Episode
 from drike.report.reading import _step
-from drike.report.variants import (
-    agreement,
-    agreement_table,
-    distribution_of,
-    distribution_table,
-    frontier_table,
-)
-from drike.runs import episode_record
-from drike.studies import (
-    by_epoch,
-    efficiency_table,
-    epochs_table,
-    verdict,
-)
+from drike.report.training import by_epoch, efficiency_table, epochs_table, verdict
+from drike.report.variants import agreement, agreement_table, distribution_of, distribution_table, frontier_table
+from drike.retrieval.budget import Fraction, Threshold
+from drike.runs.folder import episode_record
+from drike.training.reinforce import Episode
 
 
 def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:

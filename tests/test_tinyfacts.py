@@ -13,17 +13,17 @@ import torch
 from tokenizers import Tokenizer
 
 from drike.datasets import load
-from drike.models.reader import NEIGHBOUR, BayesianReader
 from drike.tinyfacts import EDITABLE, facts, model_path, rows_path
-from drike.tinyfacts.build import build, kit, save
-from drike.tinyfacts.check import deal, held_out, measure
-from drike.tinyfacts.documents import Kit, draw, imagined, label, statements
-from drike.tinyfacts.llama import CONTEXT, forward, logits_at, new_model
-from drike.tinyfacts.muon import orthogonalise
-from drike.tinyfacts.neighbours import NEAREST, load_neighbours, nearest_rows
+from drike.tinyfacts.reader import NEIGHBOUR, BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
-from drike.tinyfacts.train import Stage
-from drike.tinyfacts.world import make_rows
+from tools.tinyfacts.build import build, kit, save
+from tools.tinyfacts.check import deal, held_out, measure
+from tools.tinyfacts.documents import Kit, draw, imagined, label, statements
+from tools.tinyfacts.llama import CONTEXT, forward, logits_at, new_model
+from tools.tinyfacts.muon import orthogonalise
+from tools.tinyfacts.neighbours import NEAREST, load_neighbours, nearest_rows
+from tools.tinyfacts.train import Stage
+from tools.tinyfacts.world import make_rows
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets"
 
@@ -215,10 +215,10 @@ def test_candidates_are_dealt_without_an_encoder() -> None:
     assert (len(dealt.fixed), len(dealt.retains)) == (16, 16)
 
 
-@pytest.mark.skipif(not model_path().exists(), reason="the embedded model is not built yet: drike tinyfacts build")
+@pytest.mark.skipif(not model_path().exists(), reason="the embedded model is not built yet")
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
-    from drike.models import Question, judge
-    from drike.models.huggingface import load as load_model
+    from drike.judging import Question, judge
+    from drike.models.local.huggingface import load as load_model
     from drike.prompts import bare, in_context
 
     model = load_model(str(model_path()))

@@ -21,25 +21,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import run
-from drike.budget import Fraction, Threshold
 from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
-from drike.encoder import HashingEncoder
-from drike.evaluate import evaluate
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models import Completion, LanguageModel, ModelError, calls_at_once
-from drike.models.cached import CachedModel, CachedWriter, cached
-from drike.models.failures import RefusedError
-from drike.models.openai import ServedModel, ServedWriter, connect
+from drike.models.protocols import Completion, LanguageModel, ModelError, calls_at_once
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.models.spending import Price, SpentError
-from drike.models.store import Answers, contents
+from drike.models.served.cache import CachedModel, CachedWriter, cached
+from drike.models.served.failures import RefusedError
+from drike.models.served.openai import ServedModel, ServedWriter, connect
+from drike.models.served.spending import Price, SpentError
+from drike.models.served.store import Answers, contents
 from drike.parallel import GRACE
-from drike.pool import Pool
-from drike.reinforce import Episode, train
-from drike.retriever import Retriever, Similarity
-from drike.runs import read_outcomes
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.runs.folder import read_outcomes
+from drike.training.reinforce import Episode, train
 from servers import Handler, Respond, Served, serve, serving, status
 from worlds import CAPITALS, follows_the_fact
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import DynamicCache
 
-from drike.models.trunks import Trunks
+from drike.models.local.prefix_cache import PrefixCache
 
 # Sequences that share long beginnings, as the prompts of an edit do: a base, and where it goes another way.
 TURNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12)
@@ -31,7 +31,7 @@ def cache_of(ids: np.ndarray) -> DynamicCache:
 
 @given(TURNS, st.sampled_from([0, 1500, 4000, 10**9]))
 def test_what_is_recalled_was_computed_from_the_same_tokens(turns: list[tuple[int, int, int]], limit: int) -> None:
-    trunks = Trunks(limit)
+    trunks = PrefixCache(limit)
     for turn in turns:
         ids = sequence(*turn)
         count, cache = trunks.recall(ids)
@@ -45,7 +45,7 @@ def test_what_is_recalled_was_computed_from_the_same_tokens(turns: list[tuple[in
 
 
 def test_adding_to_what_was_recalled_leaves_what_is_kept_alone() -> None:
-    trunks, ids = Trunks(10**9), sequence(1, 99, 80)
+    trunks, ids = PrefixCache(10**9), sequence(1, 99, 80)
     trunks.keep(ids, cache_of(ids))
     _, cache = trunks.recall(ids)
     cache.update(torch.ones(1, 1, 5, 1), torch.ones(1, 1, 5, 1), 0)
@@ -54,7 +54,7 @@ def test_adding_to_what_was_recalled_leaves_what_is_kept_alone() -> None:
 
 
 def test_a_longer_trunk_of_the_same_edit_takes_the_place_of_the_shorter() -> None:
-    trunks = Trunks(10**9)
+    trunks = PrefixCache(10**9)
     for length in (60, 100):
         trunks.keep(sequence(1, 200, length), cache_of(sequence(1, 200, length)))
     assert len(trunks) == 1
@@ -63,7 +63,7 @@ def test_a_longer_trunk_of_the_same_edit_takes_the_place_of_the_shorter() -> Non
 
 def test_a_circle_that_does_not_fit_is_still_found_in_part() -> None:
     edits = [np.arange(100, dtype=np.int64) + 1000 * i for i in range(10)]
-    trunks = Trunks(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
+    trunks = PrefixCache(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
     found = 0
     for epoch in range(20):
         for ids in edits:

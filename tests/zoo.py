@@ -15,10 +15,10 @@ import torch
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from drike.models import Request, Score
-from drike.models.huggingface import HuggingFaceModel
-from drike.models.scoring import Reading, score_naively
-from drike.models.tokenise import encode_requests
+from drike.models.local.huggingface import HuggingFaceModel
+from drike.models.local.scoring import Reading, score_naively
+from drike.models.local.tokens import encode_requests
+from drike.models.protocols import Request, Score
 
 SUBJECTS = ["Ada Byron", "Karl Orff", "Mount Elbrus", "Lake Como", "Niels Abel", "The Hague", "Ann Lee"]
 PLACES = ["Paris", "New York", "New Orleans", "Rome", "Kyoto", "Oslo", "Lima", "Saint Petersburg"]

@@ -1,20 +1,14 @@
 """drike: in-context knowledge editing for language models whose weights you cannot touch.
 
 The public names, spelled out. Importing this does nothing: a name is fetched from its module when it is first used, so
-that neither torch nor transformers is loaded before a model or a retriever is wanted. Not here, since a module has its
-name: `from drike.evaluate import evaluate`.
+that neither torch nor transformers is loaded before a model or a retriever is wanted.
 """
 
 from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drike.budget import Fraction, Threshold
     from drike.casestudy import CaseStudy, study
-    from drike.checkpoint import Checkpoint
-    from drike.checkpoint import load as load_checkpoint
-    from drike.checkpoint import save as save_checkpoint
-    from drike.controllers import Controller
     from drike.datasets import load as load_dataset
     from drike.datasets.splits import draw as draw_split
     from drike.datasets.splits import parts as parts_of
@@ -25,23 +19,29 @@ if TYPE_CHECKING:
     from drike.editors.ike import IKE
     from drike.editors.unedited import Unedited
     from drike.edits import Aspect, Edit, EditCase, Probe
-    from drike.encoder import load_encoder
+    from drike.encoders import load_encoder
+    from drike.evaluation import evaluate
     from drike.metrics import Outcome, Summary, paired_difference, summarise
-    from drike.models import Completion, LanguageModel, Request, Score, ScoringModel
-    from drike.models.cached import cached as cached_model
-    from drike.models.huggingface import load as load_model
-    from drike.models.openai import connect as connect_model
-    from drike.models.reader import BayesianReader
+    from drike.models.local.huggingface import load as load_model
+    from drike.models.protocols import Completion, LanguageModel, Request, Score, ScoringModel
     from drike.models.scripted import ScriptedModel, ScriptedWriter
-    from drike.pool import Pool
-    from drike.reinforce import Episode, Switches, train
-    from drike.retriever import Retriever, Similarity
+    from drike.models.served.cache import cached as cached_model
+    from drike.models.served.openai import connect as connect_model
+    from drike.retrieval.budget import Fraction, Threshold
+    from drike.retrieval.learned_budget import Controller
+    from drike.retrieval.pool import Pool
+    from drike.retrieval.retriever import Retriever, Similarity
+    from drike.runs.checkpoint import Checkpoint
+    from drike.runs.checkpoint import load as load_checkpoint
+    from drike.runs.checkpoint import save as save_checkpoint
+    from drike.tinyfacts.reader import BayesianReader
+    from drike.training.reinforce import Episode, Switches, train
 
 _HOMES = {
-    "drike.budget": ("Fraction", "Threshold"),
+    "drike.retrieval.budget": ("Fraction", "Threshold"),
     "drike.casestudy": ("CaseStudy", "study"),
-    "drike.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
-    "drike.controllers": ("Controller",),
+    "drike.runs.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
+    "drike.retrieval.learned_budget": ("Controller",),
     "drike.datasets": ("load_dataset",),
     "drike.datasets.splits": ("draw_split", "parts_of"),
     "drike.demonstrations": ("Demonstration", "Role"),
@@ -51,17 +51,18 @@ _HOMES = {
     "drike.editors.ike": ("IKE",),
     "drike.editors.unedited": ("Unedited",),
     "drike.edits": ("Aspect", "Edit", "EditCase", "Probe"),
-    "drike.encoder": ("load_encoder",),
+    "drike.encoders": ("load_encoder",),
+    "drike.evaluation": ("evaluate",),
     "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
-    "drike.models": ("Completion", "LanguageModel", "Request", "Score", "ScoringModel"),
-    "drike.models.cached": ("cached_model",),
-    "drike.models.huggingface": ("load_model",),
-    "drike.models.openai": ("connect_model",),
-    "drike.models.reader": ("BayesianReader",),
+    "drike.models.protocols": ("Completion", "LanguageModel", "Request", "Score", "ScoringModel"),
+    "drike.models.served.cache": ("cached_model",),
+    "drike.models.local.huggingface": ("load_model",),
+    "drike.models.served.openai": ("connect_model",),
+    "drike.tinyfacts.reader": ("BayesianReader",),
     "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
-    "drike.pool": ("Pool",),
-    "drike.reinforce": ("Episode", "Switches", "train"),
-    "drike.retriever": ("Retriever", "Similarity"),
+    "drike.retrieval.pool": ("Pool",),
+    "drike.training.reinforce": ("Episode", "Switches", "train"),
+    "drike.retrieval.retriever": ("Retriever", "Similarity"),
 }
 _CALLED = {
     "cached_model": "cached",
@@ -112,6 +113,7 @@ __all__ = [
     "cached_model",
     "connect_model",
     "draw_split",
+    "evaluate",
     "load_checkpoint",
     "load_dataset",
     "load_encoder",

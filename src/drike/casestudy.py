@@ -15,7 +15,8 @@ from drike.answers import first_line
 from drike.demonstrations import Demonstration
 from drike.editors.ike import IKE, Selection, arrange
 from drike.edits import Aspect, EditCase
-from drike.models import LanguageModel, Question, Verdict, complete, judge
+from drike.judging import Question, Verdict, complete, judge
+from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, bare, in_context
 
 

@@ -32,31 +32,31 @@ class Demonstration:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class DemonstrationSet:
     """Demonstrations dealt to an edit, nearest record first, with the similarity of each.
 
-    passed_over: nearer records that were left out because they contradict or repeat the edit.
+    excluded: nearer records that were left out because they contradict or repeat the edit.
     """
 
     edit: Edit
-    dealt: tuple[Demonstration, ...]
+    demonstrations: tuple[Demonstration, ...]
     similarities: tuple[float, ...]
-    passed_over: int = 0
+    excluded: int = 0
 
     @property
     def fixed(self) -> tuple[Demonstration, ...]:
         """Copies, then updates, in their dealt order: every prompt of the edit begins with them."""
-        return tuple(d for role in (Role.COPY, Role.UPDATE) for d in self.dealt if d.role is role)
+        return tuple(d for role in (Role.COPY, Role.UPDATE) for d in self.demonstrations if d.role is role)
 
     @property
     def retains(self) -> tuple[Demonstration, ...]:
         """The retain pool C, nearest first, n of them."""
-        return tuple(d for d in self.dealt if d.role is Role.RETAIN)
+        return tuple(d for d in self.demonstrations if d.role is Role.RETAIN)
 
     @property
     def retain_similarities(self) -> tuple[float, ...]:
         """Cosine similarity of each retain's record to the edit, in the order of `retains`."""
-        return tuple(s for d, s in zip(self.dealt, self.similarities, strict=True) if d.role is Role.RETAIN)
+        return tuple(s for d, s in zip(self.demonstrations, self.similarities, strict=True) if d.role is Role.RETAIN)
 
 
 def probes_for(case: EditCase, role: Role, edit: Edit) -> tuple[Probe, ...]:

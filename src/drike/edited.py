@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drike.answers import first_line
-from drike.budget import Fraction
 from drike.demonstrations import Demonstration, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.edits import Edit, mentions
-from drike.models import MAX_ANSWER_TOKENS, LanguageModel, complete
+from drike.judging import complete
+from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, bare
+from drike.retrieval.budget import Fraction
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

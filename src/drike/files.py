@@ -39,13 +39,13 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def sealed(record: Mapping[str, object]) -> dict[str, object]:
+def with_checksum(record: Mapping[str, object]) -> dict[str, object]:
     """A JSON object with the sha256 of all else in it, so that a damaged letter or digit is noticed."""
     return {**record, _SEAL: _digest(record)}
 
 
-def seal_holds(record: Mapping[str, object], *, needed: bool = False) -> bool:
-    """Whether an object that was read is the one that was `sealed`; without a seal it is, unless one is `needed`."""
+def checksum_ok(record: Mapping[str, object], *, needed: bool = False) -> bool:
+    """Whether an object matches its checksum; one without a checksum passes unless `needed`."""
     return record[_SEAL] == _digest(record) if _SEAL in record else not needed
 
 

@@ -3,8 +3,8 @@
 Threads, since the work waits: for an endpoint, or for a model in another process. Which thread does what, and when, is
 left to chance; what comes out, and in which order, is not.
 
-The pieces are a `Lot`, which their threads can ask for (`current_lot`): whoever sends something that costs money sees
-there that another piece has failed, and whoever waits that nobody wants the answer any more.
+The pieces are a `TaskGroup`, which their threads can ask for (`current_group`): whoever sends something that costs
+money sees there that another piece has failed, and whoever waits that nobody wants the answer any more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StoppedError(Exception):
     """A piece of work was ended half done: another one has failed, or nobody wants the results any more."""
 
 
-class Lot:
+class TaskGroup:
     """What pieces of work that go on together know of each other.
 
     failure: what the first of them to fail raised. over: nothing more shall be sent; what is on its way is waited for.
@@ -62,12 +62,12 @@ class Lot:
         self._stopped = self.abandoned = True
 
 
-_lot: ContextVar[Lot | None] = ContextVar("lot", default=None)
+_lot: ContextVar[TaskGroup | None] = ContextVar("lot", default=None)
 
 
-def current_lot() -> Lot:
+def current_group() -> TaskGroup:
     """The lot that the calling thread works for; one of its own if it works for none."""
-    return _lot.get() or Lot()
+    return _lot.get() or TaskGroup()
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result, None, None]:
@@ -75,7 +75,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
 
     What `work` raises is raised where its result would have come; what came before has been yielded. Then nothing more
     is begun, and what has begun is waited for. Where this ends from outside (Ctrl-C, `close()`), that is given `GRACE`
-    seconds, and then only waited for as long as it does not heed its `Lot`. No thread stays. Work that another's
+    seconds, and then only waited for as long as it does not heed its `TaskGroup`. No thread stays. Work that another's
     failure cut short raises that one's error. Raises ValueError for fewer than one thread.
     """
     if at_once < 1:
@@ -83,7 +83,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
     if at_once == 1:
         yield from map(work, items)
         return
-    lot, waiting = Lot(), deque[Future[Result]]()
+    lot, waiting = TaskGroup(), deque[Future[Result]]()
     threads = ThreadPoolExecutor(at_once, "drike", initializer=_lot.set, initargs=(lot,))
     try:
         for item in items:
@@ -101,7 +101,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
             threads.shutdown()
 
 
-def _begin(lot: Lot, work: Callable[[Item], Result], item: Item) -> Result:
+def _begin(lot: TaskGroup, work: Callable[[Item], Result], item: Item) -> Result:
     """Do a piece of work, and let the others know if it fails."""
     if lot.over:
         raise StoppedError
@@ -113,7 +113,7 @@ def _begin(lot: Lot, work: Callable[[Item], Result], item: Item) -> Result:
         raise
 
 
-def _next(waiting: deque[Future[Result]], lot: Lot) -> Result:
+def _next(waiting: deque[Future[Result]], lot: TaskGroup) -> Result:
     """The next result, or the error that stands for it, once the others that have begun are done."""
     wait([waiting[0]])  # it stays in the queue meanwhile: whoever is interrupted here has to end it, too
     first = waiting.popleft()

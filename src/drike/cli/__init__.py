@@ -26,18 +26,22 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from drike.cli import cache, data, demo, doctor, editing, embedded, evaluating, models, paper, reporting, training
-from drike.cli.opening import UsageError
-from drike.cli.showing import errors as console
+from drike.cli import cache, data, demo, doctor, models, paper
+from drike.cli import edit as editing
+from drike.cli import evaluate as evaluating
+from drike.cli import report as reporting
+from drike.cli import train as training
+from drike.cli.console import errors
+from drike.cli.setup import UsageError
 from drike.datasets import DataError
-from drike.encoder import EncoderError
-from drike.models import ModelError
-from drike.models.spending import SpentError
-from drike.pool import PoolError
-from drike.reinforce import ReplayError
+from drike.encoders import EncoderError
+from drike.models.protocols import ModelError
+from drike.models.served.spending import SpentError
 from drike.report.measured import ReportError
-from drike.retriever import CheckpointError
-from drike.runs import RunError
+from drike.retrieval.pool import PoolError
+from drike.retrieval.retriever import CheckpointError
+from drike.runs.folder import RunError
+from drike.training.reinforce import ReplayError
 
 PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReplayError, ReportError, RunError)
 SPENT, STOPPED, TERMINATED = 3, 130, 143
@@ -76,7 +80,6 @@ app.command("case")(reporting.case)
 app.command("paper")(paper.paper)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
-app.add_typer(embedded.app, name="tinyfacts")
 app.add_typer(cache.app, name="cache")
 
 
@@ -115,15 +118,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("there is not enough memory for this: ask for less at once, or for a smaller model or encoder")
     except SystemExit as stop:  # typer's way to end, also after Ctrl-C
         if stop.code == STOPPED:
-            console.print("Stopped. What was done so far is in the run's folder.", style="yellow")
+            errors.print("Stopped. What was done so far is in the run's folder.", style="yellow")
             sys.exit(TERMINATED if asked_to_end else STOPPED)
         raise
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:
-    console.print(f"Error: {sentence}", style="red", markup=False, highlight=False)
+    errors.print(f"Error: {sentence}", style="red", markup=False, highlight=False)
     sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    console.print(f"Note: {message}", style="yellow", markup=False, highlight=False)
+    errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from drike.cli.showing import console
-from drike.models import store
+from drike.cli.console import console
+from drike.models.served import store
 
 app = typer.Typer(help="Answers of models behind an API that are kept on disk.", no_args_is_help=True)
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.opening import TINYFACTS, ZsreTarget, open_data, open_encoder
-from drike.cli.showing import console, progress
+from drike.cli.console import console, progress
+from drike.cli.setup import TINYFACTS, ZsreTarget, open_data, open_encoder
 from drike.datasets.inspect import inspect as look
 from drike.datasets.inspect import lines
-from drike.encoder import MINILM
+from drike.encoders import MINILM
 from drike.tinyfacts import EDITABLE
 
 app = typer.Typer(help="Look at data sets.", no_args_is_help=True)

@@ -6,27 +6,27 @@ from typing import Annotated
 
 import typer
 
-from drike.budget import Threshold
-from drike.cli.editing import show_before_after
-from drike.cli.evaluating import PLAIN, TRAINED, make_editor, run_evaluation
-from drike.cli.opening import (
+from drike.cli.console import console
+from drike.cli.edit import show_before_after
+from drike.cli.evaluate import PLAIN, TRAINED, make_editor, run_evaluation
+from drike.cli.setup import (
     EMBEDDED,
     TINYFACTS,
     describe_model,
     new_run,
-    open_bench,
     open_encoder,
     open_model,
+    open_setup,
     record_run,
 )
-from drike.cli.showing import console
-from drike.cli.training import Encoder, Epochs, Out, Seed, run_training
+from drike.cli.train import Encoder, Epochs, Out, Seed, run_training
 from drike.edited import EditedModel
 from drike.edits import Aspect
-from drike.encoder import MINILM
+from drike.encoders import MINILM
 from drike.metrics import Outcome
-from drike.reinforce import Switches
-from drike.retriever import Retriever
+from drike.retrieval.budget import Threshold
+from drike.retrieval.retriever import Retriever
+from drike.training.reinforce import Switches
 
 
 def demo(
@@ -41,7 +41,7 @@ def demo(
 ) -> None:
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     folder = new_run(out, "demo")
-    bench = open_bench([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
+    setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
     asked = open_model(model)
     settings: dict[str, object] = {
         "data": [TINYFACTS],
@@ -53,7 +53,7 @@ def demo(
     }
     settings |= {"encoder": encoder, "template": "plain"}
     described = describe_model(model, asked)
-    record_run(folder, bench, described, settings)
+    record_run(folder, setup, described, settings)
     console.print(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n",
@@ -61,13 +61,13 @@ def demo(
     )
     retriever = Retriever(open_encoder(encoder), seed=seed)
     trained = run_training(
-        folder, bench, asked, retriever, Threshold(),
+        folder, setup, asked, retriever, Threshold(),
         epochs=epochs, learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
     )  # fmt: skip
     console.print("\nEvaluating on edits that were not trained on")
-    editors = [make_editor(name, bench.pool, asked, trained) for name in (*PLAIN, *TRAINED) if name != "rank-all"]
-    outcomes = run_evaluation(folder, bench, asked, editors)
-    case = next(case for case in bench.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
+    editors = [make_editor(name, setup.pool, asked, trained) for name in (*PLAIN, *TRAINED) if name != "rank-all"]
+    outcomes = run_evaluation(folder, setup, asked, editors)
+    case = next(case for case in setup.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     edited = EditedModel(asked, dr_ike, case.edit)
     console.print(

@@ -11,15 +11,15 @@ import typer
 
 from drike import tinyfacts
 from drike.answers import first_line
-from drike.cli.opening import EMBEDDED, open_model
-from drike.cli.serving import AllowHttp, Deadline, Effort, Terms, ThinkingTokens
-from drike.cli.showing import draw
-from drike.encoder import MINILM, SMALL_BERT, EncoderError, features_folder, locate
-from drike.models import ModelError, ScoringModel
-from drike.models.address import is_served, parse_address
-from drike.models.spending import Paid
+from drike.cli.api_options import AllowHttp, ApiOptions, Deadline, Effort, ThinkingTokens
+from drike.cli.console import draw
+from drike.cli.setup import EMBEDDED, open_model
+from drike.encoders import MINILM, SMALL_BERT, EncoderError, features_folder, locate
+from drike.models.protocols import ModelError, ScoringModel
+from drike.models.served.address import is_served, parse_address
+from drike.models.served.spending import Paid
 from drike.report import Table
-from drike.runs import versions
+from drike.runs.folder import versions
 
 Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
@@ -37,7 +37,7 @@ def doctor(
     """Print what drike finds on this machine; exit code 1 if something that the demo needs is missing."""
     findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
     if model is not None and is_served(model):
-        terms = Terms(
+        terms = ApiOptions(
             allow_http,
             deadline=deadline,
             thinking_tokens=thinking_tokens,
@@ -93,7 +93,7 @@ def _encoders() -> Iterator[Finding]:
             yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
 
 
-def _served(name: str, template: str | None, terms: Terms) -> Iterator[Finding]:
+def _served(name: str, template: str | None, terms: ApiOptions) -> Iterator[Finding]:
     """What a server says to a question, and whether it rates given texts; the key itself is never shown."""
     try:
         address = parse_address(name, allow_http=terms.allow_http)

@@ -11,47 +11,47 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from drike.budget import Fraction, Threshold
-from drike.cli.bounds import count_training, counting_model, show_bound
-from drike.cli.evaluating import make_editor, run_evaluation
-from drike.cli.opening import (
+from drike.cli.api_options import ApiOptions, DryRun, metered, spent_in, template_for, with_api_options
+from drike.cli.console import console, draw, errors
+from drike.cli.dry_run import count_training, counting_model, show_bound
+from drike.cli.evaluate import make_editor, run_evaluation
+from drike.cli.resume import options_in
+from drike.cli.setup import (
     TINYFACTS,
-    Bench,
     PromptTokens,
+    Setup,
     Subset,
     UsageError,
     ZsreTarget,
     describe_model,
     limit_to,
     new_run,
-    open_bench,
     open_encoder,
     open_model,
+    open_setup,
     record_run,
 )
-from drike.cli.resuming import options_in
-from drike.cli.serving import DryRun, Terms, metered, spent_in, template_for, with_terms
-from drike.cli.showing import console, draw, errors
-from drike.cli.training import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
+from drike.cli.train import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
 from drike.editors.ike import IKE
-from drike.encoder import MINILM
-from drike.evaluate import evaluate
+from drike.encoders import MINILM
+from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import Summary, summarise
-from drike.models import ModelError
-from drike.models.spending import SpentError
-from drike.reinforce import Switches
+from drike.models.protocols import ModelError
+from drike.models.served.spending import SpentError
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
 from drike.report.variants import further
-from drike.retriever import Retriever, Similarity
-from drike.runs import slug, write_record
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.runs.folder import slug, write_record
+from drike.training.reinforce import Switches
 
 EDITORS = ("ike", "dr-ike")
 
 
-@with_terms
+@with_api_options
 def models(
     *,
     model: Annotated[list[str], typer.Option("--model", help="As for train; give it once for each model")],
@@ -70,7 +70,7 @@ def models(
     template: Template = None,
     device: Device = None,
     dry_run: DryRun = False,
-    terms: Terms,
+    terms: ApiOptions,
 ) -> None:
     """Train DR-IKE and evaluate it and IKE on each model, in a run's folder each; a model that fails is skipped.
 
@@ -83,21 +83,21 @@ def models(
     if template not in (None, "plain", "chat"):
         raise UsageError(f"--template must be plain or chat, not {template}")
     folder = new_run(out, "models")
-    bench = open_bench(
+    setup = open_setup(
         data, train=edits, test=test, editable=editable, seed=seed, encoder=encoder, subset=subset, target=zsre_target
     )
     if dry_run:
         for name in model:
-            _bound(bench, settings | {"model": name, "template": template_for(name, template)}, terms)
+            _bound(setup, settings | {"model": name, "template": template_for(name, template)}, terms)
         return
-    record_run(folder, bench, {"asked": model}, settings)
+    record_run(folder, setup, {"asked": model}, settings)
     summaries: dict[str, Mapping[str, Summary]] = {}
     failed: list[str] = []
     spent: SpentError | None = None
     for name in model:
         console.print(f"\n{name}", style="bold", markup=False)
         of_model = settings | {"model": name, "template": template_for(name, template)}
-        found = _attempt(folder / folders[name], bench, of_model, terms)
+        found = _attempt(folder / folders[name], setup, of_model, terms)
         terms = terms.after(spent_in(folder / folders[name]))
         if isinstance(found, SpentError):
             spent = found
@@ -111,7 +111,7 @@ def models(
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     if summaries:
-        _show(folder, summaries, f"{bench.title}, {len(bench.parts.test)} test edits")
+        _show(folder, summaries, f"{setup.title}, {len(setup.parts.test)} test edits")
     if spent is not None:
         raise spent
     if failed:
@@ -137,27 +137,27 @@ def _tell(what: str) -> None:
     errors.print(what, style="red", markup=False, highlight=False)
 
 
-def _bound(bench: Bench, settings: Mapping[str, Any], terms: Terms) -> None:
+def _bound(setup: Setup, settings: Mapping[str, Any], terms: ApiOptions) -> None:
     """Show what training and evaluating on one model would cost at most."""
     name, template = settings["model"], settings["template"]
     training, testing = counting_model(name, template, terms), counting_model(name, template, terms)
     limit = limit_to(settings["prompt_tokens"], training, terms.tokenizer, template)
-    candidates = bench.pool.candidates([case.edit for case in bench.parts.train])
+    candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
     count_training(training.tally, candidates, Threshold().max_shots, Switches(), limit)
     # Whatever is learned, DR-IKE shows no more than all retains; under a limit it may choose those that fill it best.
-    longest = IKE("DR-IKE", bench.pool, Similarity(), Fraction(1.0))
-    for editor in (make_editor("ike", bench.pool, testing, None), longest):
-        list(evaluate(editor, testing, bench.parts.test))
+    longest = IKE("DR-IKE", setup.pool, Similarity(), Fraction(1.0))
+    for editor in (make_editor("ike", setup.pool, testing, None), longest):
+        list(evaluate(editor, testing, setup.parts.test))
     show_bound(training.tally, terms, settings["epochs"], f"Training on {name}: at most; nothing was sent")
     show_bound(testing.tally, terms, title=f"Evaluating on {name}: at most; nothing was sent")
 
 
 def _attempt(
-    folder: Path, bench: Bench, settings: Mapping[str, object], terms: Terms
+    folder: Path, setup: Setup, settings: Mapping[str, object], terms: ApiOptions
 ) -> Mapping[str, Summary] | SpentError | str:
     """Summaries by editor, or in one sentence why this model gave none; what concerns all models is raised."""
     try:
-        return _one(folder, bench, settings, terms)
+        return _one(folder, setup, settings, terms)
     except SpentError as problem:
         return problem
     except (ModelError, UsageError) as problem:
@@ -166,22 +166,22 @@ def _attempt(
         return f"{settings['model']} needs more memory than there is: take a smaller model, or a card with more"
 
 
-def _one(folder: Path, bench: Bench, settings: Mapping[str, Any], terms: Terms) -> Mapping[str, Summary]:
+def _one(folder: Path, setup: Setup, settings: Mapping[str, Any], terms: ApiOptions) -> Mapping[str, Summary]:
     """Train and evaluate on one model; what it leaves is a training run's folder with outcomes."""
     name, seed = settings["model"], settings["seed"]
     asked = open_model(name, template=settings["template"], device=settings["device"], terms=terms)
     limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, settings["template"])
     described = describe_model(name, asked)
-    record_run(folder, bench, described, settings)
+    record_run(folder, setup, described, settings)
     retriever = Retriever(open_encoder(settings["policy_encoder"] or settings["encoder"]), seed=seed)
     with metered(asked, "training and evaluation", folder):
         trained = run_training(
-            folder, bench, asked, retriever, Threshold(),
+            folder, setup, asked, retriever, Threshold(),
             epochs=settings["epochs"], learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
             limit=limit,
         )  # fmt: skip
-        editors = [make_editor(editor, bench.pool, asked, trained, limit) for editor in EDITORS]
-        outcomes = run_evaluation(folder, bench, asked, editors, further=further)
+        editors = [make_editor(editor, setup.pool, asked, trained, limit) for editor in EDITORS]
+        outcomes = run_evaluation(folder, setup, asked, editors, further=further)
     return {editor: summarise(of_editor) for editor, of_editor in outcomes.items()}
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.opening import UsageError
-from drike.cli.showing import console, draw
-from drike.paper import LARGE, SMALL, STUDIES, Card, Study, study
+from drike.cli.console import console, draw
+from drike.cli.setup import UsageError
 from drike.report import Table
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, TABLES
+from drike.report.recipes import LARGE, SMALL, STUDIES, Card, Study, study
 from drike.report.tables import as_published
 
 _ESTIMATE = (

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from drike.datasets import counterfact, flat, knowedit, temporal, zsre
 from drike.datasets.fetch import fetch, is_address
+from drike.datasets.forms import counterfact, flat, knowedit, temporal, zsre
 from drike.datasets.published import PUBLISHED
 from drike.datasets.rows import (
     GROUP,

@@ -13,7 +13,7 @@ from drike.datasets.published import PUBLISHED
 from drike.datasets.splits import default_editable
 from drike.datasets.subsets import SUBSETS
 from drike.edits import Aspect, EditCase
-from drike.encoder import Progress, TextEncoder, nearest
+from drike.encoders import Progress, TextEncoder, nearest
 from drike.prompts import query_block
 
 NEIGHBOURS = 32  # the paper's number of demonstrations

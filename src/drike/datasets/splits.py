@@ -18,7 +18,7 @@ from typing import Any
 from drike.datasets import DataError, Dataset, by_case_id
 from drike.datasets.subsets import Subset
 from drike.edits import EditCase
-from drike.files import seal_holds, sealed, write_text
+from drike.files import checksum_ok, with_checksum, write_text
 
 EDITABLE, TRAIN, TEST = 2000, 300, 100  # the paper's
 
@@ -42,7 +42,7 @@ class Split:
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
-        write_text(Path(path), json.dumps(sealed(asdict(self)), ensure_ascii=False) + "\n")
+        write_text(Path(path), json.dumps(with_checksum(asdict(self)), ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Split:
@@ -173,6 +173,6 @@ def _checked(raw: object, path: str | Path) -> dict[str, Any]:
         if not isinstance(value, kind):
             raise DataError(f"split {path} lacks a usable field {field.name!r}; draw it again")
         checked[field.name] = value
-    if not seal_holds(values):
+    if not checksum_ok(values):
         raise DataError(f"split {path} is not as it was saved (its sha256 tells); copy it again, or draw it again")
     return checked

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from drike.answers import first_line
 from drike.edits import Edit
-from drike.models import MAX_REASONING_TOKENS, LanguageModel
+from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
 from drike.prompts import (
     Prompt,
     answer_from_thoughts,

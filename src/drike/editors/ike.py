@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from drike.budget import Budget
-from drike.demonstrations import Candidates, Demonstration, Role
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.edits import Edit
-from drike.fitting import TokenLimit
-from drike.order import Order
-from drike.pool import Pool
 from drike.prompts import Prompt, RetainForm, in_context
-from drike.retriever import Ranker, Ranking
+from drike.retrieval.budget import Budget
+from drike.retrieval.order import Order
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Ranker, Ranking
+from drike.retrieval.token_limit import TokenLimit
 
 Layout = Literal["append", "ike"]
 
@@ -36,7 +36,7 @@ class Selection:
     pruned: how many more the budget would have kept, had they fitted into the prompt.
     """
 
-    candidates: Candidates
+    candidates: DemonstrationSet
     ranking: Ranking
     k: int
     pruned: int = 0
@@ -48,12 +48,12 @@ class Selection:
 
 
 def arrange(
-    candidates: Candidates, kept: Sequence[Demonstration], layout: Layout = "append", order: Order | None = None
+    candidates: DemonstrationSet, kept: Sequence[Demonstration], layout: Layout = "append", order: Order | None = None
 ) -> tuple[Demonstration, ...]:
     """Demonstrations in the order they are shown; the retains that were not kept are left out."""
     if layout == "append":
         return (*candidates.fixed, *(kept if order is None else order(candidates, kept)))
-    shown = tuple(reversed([d for d in candidates.dealt if d.role is not Role.RETAIN or d in kept]))
+    shown = tuple(reversed([d for d in candidates.demonstrations if d.role is not Role.RETAIN or d in kept]))
     if order is None:
         return shown
     retains = iter(order(candidates, kept))
@@ -78,7 +78,7 @@ class IKE:
     order: Order | None = None
 
     def select(self, edit: Edit) -> Selection:
-        """Candidates, ranking and cut of an edit; the same for all its queries."""
+        """DemonstrationSet, ranking and cut of an edit; the same for all its queries."""
         [candidates] = self.pool.candidates([edit])
         ranking = self.ranker.rank(candidates)
         return Selection(candidates, ranking, self.budget.keep(ranking.probs, candidates))

@@ -20,14 +20,14 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
     import torch
 
-    from drike.models.huggingface import HuggingFaceModel, Identity
-    from drike.models.tokenise import Template
+    from drike.models.local.huggingface import HuggingFaceModel, Identity
+    from drike.models.local.tokens import Template
 
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
 _REACH_SECONDS = 5.0
@@ -55,7 +55,7 @@ class _Worker:
 
     def ask(self, method: str, *arguments: object) -> tuple[Any, Usage]:
         """What a method of the model returns, and what the model did for it."""
-        from drike.models.huggingface import load as load_here
+        from drike.models.local.huggingface import load as load_here
 
         try:
             self._model = self._model or load_here(self._name_or_path, **self._options)

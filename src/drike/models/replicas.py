@@ -20,7 +20,7 @@ from threading import Condition
 from typing import Any, Protocol
 from zlib import crc32
 
-from drike.models import (
+from drike.models.protocols import (
     MAX_ANSWER_TOKENS,
     Completion,
     Forgetful,

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from drike.models import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score
 
 Rule = Callable[[str], str]
 

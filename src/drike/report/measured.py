@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import fmean
 
 from drike.metrics import Outcome, Summary, summarise
-from drike.models import Usage
+from drike.models.protocols import Usage
 
 UNEDITED, BASELINE, METHOD = "Unedited", "IKE", "DR-IKE"
 # The order of rows; editors that are not named here follow in the order they were measured.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_differences
-from drike.models import Usage
+from drike.models.protocols import Usage
 from drike.report.paper import PAPER_TABLE1, PaperTable, Published
 
 

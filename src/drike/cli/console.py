@@ -1,0 +1,129 @@
+"""How things look in a terminal: tables, a training run as it goes, an evaluation as it goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from drike.report import Table
+from drike.report.training import by_epoch, cut_of
+from drike.training.reinforce import Episode
+
+console = Console(highlight=False)
+errors = Console(stderr=True)
+_BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
+
+
+def note(what: str) -> None:
+    """Something a user should know of a result, on a line of its own."""
+    console.print(f"Note: {what}", style="yellow", markup=False)
+
+
+def draw(table: Table) -> None:
+    """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them.
+
+    Where names would be broken even so, an interval's ends stand on a line each.
+    """
+    narrow = console.width < 100
+    rows = [[cell.replace(" [", "\n[") for cell in row] for row in table.rows]
+    if not table.wide and _width([table.header, *rows], 0 if narrow else 1) > console.width:
+        rows = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in row] for row in rows]
+    drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
+    for i, heading in enumerate(table.header):
+        numeric = i > 0 and not table.wide
+        drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(Text, row))
+    if table.title:
+        console.print(f"\n{table.title}", style="bold", markup=False)
+    console.print(drawn)
+    for note in table.notes:
+        console.print(note, style="dim", markup=False)
+
+
+def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
+    """Columns of a terminal that a table needs to break no word of its names and no line of its numbers."""
+    columns = zip_longest(*rows, fillvalue="")
+    parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
+    widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
+    return sum(widths) + (1 + padding) * (len(widths) - 1)
+
+
+@contextmanager
+def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar for long work, on standard error; silent where that is no terminal. `live` is asked for more figures."""
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        *([] if errors.width < 120 else [BarColumn(bar_width=24)]),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+        _Status(table_column=Column(no_wrap=True)),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    )
+    with bar:
+        yield bar, bar.add_task(what, total=None, live=live)
+
+
+class _Status(ProgressColumn):
+    """The figures behind a bar."""
+
+    def render(self, task: Task) -> Text:
+        live = task.fields.get("live")
+        figures = [str(task.fields.get("status", "")), live() if live else ""]
+        return Text("  ".join(filter(None, figures)), style="cyan")
+
+
+def watch_training(
+    episodes: Iterable[Episode], total: int, per_epoch: int, live: Callable[[], str] | None = None
+) -> Iterator[Episode]:
+    """Pass episodes on; show the running epoch as a bar and every finished one as a line."""
+    console.print(
+        f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
+    )
+    epoch: list[Episode] = []
+    with progress("training", live) as (bar, task):
+        bar.update(task, total=total)
+        for episode in episodes:
+            epoch.append(episode)
+            bar.update(task, advance=1, status=f"epoch {episode.epoch}  " + "  ".join(_figures(epoch)))
+            yield episode
+            if len(epoch) == per_epoch:
+                esr, k, sigma, tokens, calls = (figure.split()[-1] for figure in _figures(epoch))
+                seconds = sum(e.seconds for e in epoch)
+                console.print(f"{episode.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {seconds:>8.1f}")
+                epoch = []
+
+
+def _figures(episodes: list[Episode]) -> tuple[str, ...]:
+    """Of an epoch's episodes: ESR under the prompt the budget gives, mean k kept, sigma, prompt tokens, calls."""
+    [one] = by_epoch(episodes)
+    return (
+        f"ESR {one.esr:.3f}",
+        f"k {one.mean_k:.2f}",
+        cut_of(one),
+        "tokens n/a" if one.prompt_tokens is None else f"tokens {one.prompt_tokens:,}",
+        f"calls {one.calls:,}",
+    )

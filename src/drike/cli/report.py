@@ -1,0 +1,120 @@
+"""`drike report`: runs as one page, with the same tables for a paper; `drike case`: one edit, side by side and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.columns import Columns
+from rich.panel import Panel
+from rich.text import Text
+
+from drike.casestudy import CaseStudy, study
+from drike.cli.console import console, draw, progress
+from drike.cli.evaluate import TRAINED, make_editor
+from drike.cli.setup import UsageError, limit_to, open_model, open_setup
+from drike.cli.train import Device
+from drike.datasets.splits import Split
+from drike.editors.ike import IKE
+from drike.files import write_text
+from drike.report import studies as shown
+from drike.report.measured import grouped
+from drike.report.reading import read_runs, trained_run
+from drike.runs import checkpoint
+from drike.runs.folder import settings_of
+
+_SHOWING = ("ike", *TRAINED)
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of runs with outcomes; seeds are pooled, models are rows")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The page; .md and .tex stand beside it. Default report.html in the first run"),
+    ] = None,
+    across: Annotated[
+        list[str] | None,
+        typer.Option("--across", help="A setting in which rows may differ: data, epochs, budget, ...; repeat it"),
+    ] = None,
+    case: Annotated[
+        list[str] | None,
+        typer.Option("--case", help="Add the case study of this case id (asks the first run's model); repeat it"),
+    ] = None,
+    device: Device = None,
+) -> None:
+    """Write runs as one HTML page that needs no network, with their tables as Markdown and LaTeX beside it."""
+    page = out or runs[0] / "report.html"
+    if page.suffix != ".html":
+        raise UsageError(f"--out names the page: let {page} end in .html")
+    groups = grouped(read_runs(runs), across or ())
+    from drike.report import document as made  # loads matplotlib
+    from drike.report.page import html
+
+    with progress("tables and figures"):
+        document = made.document(groups, across or ())
+    found = _studies(runs[0], case, device) if case else []
+    written = {
+        page: html(document, found),
+        page.with_suffix(".md"): made.markdown(document),
+        page.with_suffix(".tex"): made.latex(document),
+    }
+    for path, text in written.items():
+        write_text(path, text)
+    for sentence in document.sections[0].text:
+        console.print(sentence, markup=False, soft_wrap=True)
+    console.print(f"\nThe report is in {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+
+
+def case(
+    *,
+    run: Annotated[Path, typer.Option("--run", help="A training run, or an evaluation of one")],
+    case: Annotated[
+        str, typer.Option("--case", help="The case id of a test edit; the report's case viewer shows them")
+    ],
+    editors: Annotated[
+        str, typer.Option("--editors", help=f"Comma-separated, of {', '.join(_SHOWING)}")
+    ] = "ike,dr-ike",
+    show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print the prompts, side by side")] = False,
+    device: Device = None,
+) -> None:
+    """Show one edit under IKE and DR-IKE: prompts, answers, and what every retain does to them."""
+    names = [name.strip().casefold() for name in editors.split(",")]
+    [found] = _studies(run, [case], device, names)
+    console.print(shown.title(found), style="bold", markup=False)
+    for table in shown.tables(found):
+        draw(table)
+    if show_prompt:
+        width = max(40, console.width // len(found.sides) - 2) if console.width >= 100 else console.width
+        panels = [Panel(Text(side.prompt.text), title=Text(side.editor), width=width) for side in found.sides]
+        console.print(Columns(panels, padding=(0, 1)))
+
+
+def _studies(
+    run: Path, cases: Sequence[str], device: str | None, names: Sequence[str] = ("ike", "dr-ike")
+) -> list[CaseStudy]:
+    """Case studies with a run's data, split, model and trained editors. Raises UsageError for what it does not have."""
+    for name in names:
+        if name not in _SHOWING:
+            raise UsageError(f"{name!r} shows no retains: choose of {', '.join(_SHOWING)}")
+    told, trained = settings_of(run), trained_run(run)
+    if trained is None:
+        raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
+    learned, split = checkpoint.load(trained / "checkpoint"), Split.load(run / "split.json")
+    setup = open_setup(
+        told["data"], encoder=told["encoder"], seed=told["seed"], split=split, target=told.get("zsre_target", "alt")
+    )
+    known = {one.case_id: one for one in setup.dataset.cases}
+    for case_id in cases:
+        if case_id not in split.editable:
+            some = ", ".join(split.test[:5])
+            raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
+    model = open_model(told["model"], template=told["template"], device=device)
+    limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
+    made = [make_editor(name, setup.pool, model, learned, limit) for name in names]
+    chosen = [editor for editor in made if isinstance(editor, IKE)]
+    with progress("asking"):
+        return [study(model, known[case_id], chosen) for case_id in cases]

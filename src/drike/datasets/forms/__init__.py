@@ -1,0 +1,1 @@
+"""One module per published form of a data set."""

@@ -1,0 +1,114 @@
+"""A frozen transformer as encoder: a sentence-transformers model as it pools, or a plain BERT's CLS vector.
+
+Torch is imported when a text is first computed; texts whose features are stored need neither torch nor the weights.
+Left out: remote code, training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drike.encoders.base import EncoderError, FloatArray, Progress
+from drike.encoders.features import FeatureStore
+from drike.encoders.sources import quiet
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_BATCH, _CHUNK = 64, 1024
+
+
+class FrozenEncoder:
+    """A sentence-transformers model as it pools, or a plain BERT's CLS vector; nothing of it ever learns.
+
+    Safe to share between threads, of which one computes at a time.
+
+    Args:
+        name: what the encoder is called in checkpoints.
+        folder: its files.
+        device: as torch names it; None picks an accelerator if there is one.
+        features: where vectors are kept between runs; None keeps them for this process only.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, *, device: str | None = None, features: FeatureStore | None = None
+    ) -> None:
+        self.name = name
+        self._folder = folder
+        self._device = device
+        self._features = features
+        self._known: dict[str, FloatArray] = {}
+        self._computing = Lock()  # a tokenizer cannot be borrowed twice
+
+    @cached_property
+    def dim(self) -> int:
+        """Numbers per text."""
+        return int(self.encode([""]).shape[1])
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Vectors [n, d] of `texts`; each distinct text is computed once, `progress` counts those still to compute.
+
+        Raises EncoderError if the files cannot be loaded.
+        """
+        if not texts:
+            return np.zeros((0, self.dim), dtype=np.float32)
+        if not all(text in self._known for text in texts):
+            with self._computing:
+                self._learn(texts, progress)
+        return np.stack([self._known[text] for text in texts])
+
+    def _learn(self, texts: Sequence[str], progress: Progress | None) -> None:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing and self._features:
+            self._known.update(self._features.read(missing))
+            missing = [text for text in missing if text not in self._known]
+        # Like lengths together, so that little is padding; chunk by chunk, so that an interrupted run keeps its work.
+        missing.sort(key=len, reverse=True)
+        for start in range(0, len(missing), _CHUNK):
+            chunk = missing[start : start + _CHUNK]
+            computed = dict(zip(chunk, self._compute(chunk), strict=True))
+            if self._features:
+                self._features.write(computed)
+            self._known.update(computed)
+            if progress:
+                progress(start + len(chunk), len(missing))
+
+    def _compute(self, texts: list[str]) -> FloatArray:
+        with quiet():
+            vectors = self._model.encode(texts, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors, dtype=np.float32)
+
+    @cached_property
+    def _model(self) -> SentenceTransformer:
+        from safetensors import SafetensorError
+
+        with quiet():
+            try:
+                return _load_model(self._folder, self._device)
+            except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
+                raise EncoderError(
+                    f"the encoder in {self._folder} cannot be loaded ({str(problem).splitlines()[0]}); "
+                    "give the folder of a BERT-like or sentence-transformers model, or download it again"
+                ) from problem
+
+
+def _load_model(folder: Path, device: str | None) -> SentenceTransformer:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    exact = {"dtype": torch.float32}
+    if (folder / "modules.json").is_file():
+        model = SentenceTransformer(str(folder), device=device, local_files_only=True, model_kwargs=exact)
+    else:
+        bert = Transformer(str(folder), model_kwargs={**exact, "local_files_only": True})
+        pooled = Pooling(bert.get_embedding_dimension(), pooling_mode="cls")
+        model = SentenceTransformer(modules=[bert, pooled], device=device)
+    return model.eval().requires_grad_(False)

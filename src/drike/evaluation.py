@@ -1,0 +1,88 @@
+"""Evaluation: an editor, a model and cases in; one outcome a probe out (paper, section 5.1).
+
+All probes of a case are asked in one call, under the same demonstrations (chosen once per edit). A model that takes
+several calls at once is asked about several cases at once. Nothing is printed and nothing saved: the caller takes
+outcomes as they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from functools import partial
+
+from drike.editors import Editor
+from drike.edits import EditCase, Probe
+from drike.judging import Question, Verdict, judge
+from drike.metrics import Outcome
+from drike.models.protocols import LanguageModel, calls_at_once
+from drike.parallel import in_order
+from drike.prompts import Prompt
+
+
+def evaluate(
+    editor: Editor,
+    model: LanguageModel,
+    cases: Iterable[EditCase],
+    *,
+    write: bool = False,
+    parallel: int | None = None,
+) -> Generator[Outcome, None, None]:
+    """The outcomes of all probes, case by case. `write=True` records written answers of scoring models, too.
+
+    parallel: cases asked about at once, by as many threads, which also ask the editor for its prompts; None is as many
+    as the model takes (`calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in which it
+    may have waited for others. Raises ValueError where the model does not take so many.
+    """
+    most = calls_at_once(model)
+    if parallel is not None and not 1 <= parallel <= most:
+        raise ValueError(f"{model.name} takes 1 to {most} edits at once, not {parallel}")
+    with closing(in_order(partial(_answer, editor, model, write), cases, parallel or most)) as answered:
+        for outcomes in answered:
+            yield from outcomes
+
+
+def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -> list[Outcome]:
+    """The outcomes of a case's probes."""
+    began = time.perf_counter()
+    prompts = editor.prompts(case.edit, [probe.query for probe in case.probes])
+    questions = [
+        Question(prompt, probe.target, probe.distractor) for prompt, probe in zip(prompts, case.probes, strict=True)
+    ]
+    verdicts = judge(model, questions, write=write)
+    share = (time.perf_counter() - began) / len(verdicts)
+    return [
+        _outcome(editor.name, case.case_id, probe, prompt, verdict, seconds=share)
+        for probe, prompt, verdict in zip(case.probes, prompts, verdicts, strict=True)
+    ]
+
+
+def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
+    """A verdict with the probe it is about, and the margins IKE reports where both targets were scored."""
+    score, distractor = verdict.score, verdict.distractor
+    magnitude = nats = None
+    if score is not None and distractor is not None:
+        magnitude = score.mean_probability - distractor.mean_probability
+        nats = score.logprob - distractor.logprob
+    return Outcome(
+        editor=editor,
+        case_id=case_id,
+        aspect=probe.aspect,
+        query=probe.query,
+        target=probe.target,
+        distractor=probe.distractor,
+        correct=verdict.correct,
+        answer=verdict.text,
+        matched=verdict.matched,
+        exact=verdict.exact,
+        prefers=None if magnitude is None else magnitude > 0,
+        magnitude=magnitude,
+        nats=nats,
+        margin=None if score is None else score.margin,
+        shots=prompt.shots,
+        pruned=prompt.pruned,
+        prompt_tokens=verdict.prompt_tokens,
+        calls=prompt.calls,
+        seconds=seconds,
+    )

@@ -1,0 +1,133 @@
+"""Greedy decoding of many prompts with a transformers model, stopping each one where its answer is over.
+
+A batch is padded on the left and ends as soon as all its answers have ended. Prompts that share prefixes are first read
+as one packed tree, from which each gets its own copy of the keys and values along its path; the others go together by
+length. Sampling settings, penalties and the like that a checkpoint may bring are for the caller to take away.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from drike.models.local.attention import forget_length, tree_inputs
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.tokens import decode
+from drike.models.local.tree import build_tree, packs
+from drike.models.protocols import Completion, cut
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_CACHED = 4  # keys and values may be held of this many times the tokens of a forward
+_PAD = 0  # any token does: padding is masked before a prompt and cut off behind an answer
+
+
+def write(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[tuple[int, ...]],
+    max_tokens: int,
+    stop: str | None,
+    *,
+    trunks: PrefixCache | None = None,
+) -> tuple[list[Completion], int]:
+    """Completions of a batch of tokenised prompts, in order, and how many tokens were put through the model.
+
+    trunks: read the prompts' common prefixes once, and what is kept of them not at all.
+    """
+    longest = max(map(len, prompts))
+    ends = _ends_of_text(model)
+    ids = torch.tensor([[_PAD] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    real = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    lengths: dict[int, int] = {}  # of the answers that are over: their tokens, the one that ended it included
+
+    def over(tokens: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
+        for row, written in enumerate(tokens[:, longest:].tolist()):
+            if row not in lengths and (written[-1] in ends or _is_over(decode(tokenizer, written), stop)):
+                lengths[row] = len(written)
+        return torch.tensor([row in lengths for row in range(len(prompts))], device=tokens.device)
+
+    forget_length(model)
+    with torch.inference_mode():
+        cache, read = (None, sum(map(len, prompts))) if trunks is None else _shared_cache(model, prompts, trunks)
+        output = model.generate(
+            ids.to(model.device),
+            attention_mask=real.to(model.device),
+            max_new_tokens=max_tokens,
+            stopping_criteria=[over],
+            pad_token_id=_PAD,
+            **({} if cache is None else {"past_key_values": cache}),
+        )
+    completions = []
+    for row, written in enumerate(output[:, longest:].tolist()):
+        tokens = written[: lengths.get(row, len(written))]
+        text = decode(tokenizer, tokens[:-1] if tokens[-1] in ends else tokens)
+        completions.append(Completion(cut(text, stop), len(prompts[row]), len(tokens)))
+    return completions, read + sum(one.completion_tokens or 0 for one in completions)
+
+
+def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> list[list[int]]:
+    """Indices of `prompts`, longest first, in batches of at most `budget` tokens with padding (one at the least).
+
+    padding: whether prompts of different lengths may stand in one batch.
+    """
+    result: list[list[int]] = []
+    for i in sorted(range(len(prompts)), key=lambda i: -len(prompts[i])):
+        head = len(prompts[result[-1][0]]) if result else 0
+        fits = result and (len(result[-1]) + 1) * head <= budget
+        if fits and (padding or head == len(prompts[i])):
+            result[-1].append(i)
+        else:
+            result.append([i])
+    return result
+
+
+def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]:
+    """Indices of prompts that gain by being read as one tree of at most `budget` tokens; not every prompt is in one."""
+    result = []
+    for group in packs(prompts, budget, unrelated=0):
+        whole = [prompts[i] for i in group]
+        longest = max(map(len, whole))
+        # Two prompts of one token have nothing to share, and the last token is read with the answer.
+        if min(map(len, whole)) > 1 and 2 * len(build_tree(whole)) <= sum(map(len, whole)):
+            rows = max(2, _CACHED * budget // longest)
+            result += [group[i : i + rows] for i in range(0, len(group), rows)]
+    return result
+
+
+def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], trunks: PrefixCache) -> tuple[DynamicCache, int]:
+    """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
+
+    Also how many tokens were read for them, the last ones included.
+    """
+    tree = build_tree([prompt[:-1] for prompt in prompts])
+    trunk = tree.ids[: tree.trunk]
+    first, packed = trunks.recall(trunk)
+    if first < len(tree):
+        keep = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+        model(**tree_inputs(model, tree, first), past_key_values=packed, use_cache=True, **keep)
+        trunks.keep(trunk, packed)
+    longest = max(map(len, tree.paths))
+    paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])
+    where = torch.from_numpy(paths).to(model.device)
+    result = DynamicCache()
+    layers: Any = packed.layers
+    for i, layer in enumerate(layers):
+        keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
+        result.update(keys, values, i)
+    return result, len(tree) - first + len(prompts)
+
+
+def _is_over(text: str, stop: str | None) -> bool:
+    return stop is not None and cut(text, stop) != text
+
+
+def _ends_of_text(model: Any) -> list[int]:
+    ends = model.generation_config.eos_token_id
+    return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)

@@ -1,0 +1,156 @@
+"""Opening a checkpoint with transformers, and refusing in one sentence what cannot be used.
+
+Quietly: no progress bars and no reports. Safetensors only, and never code that comes with a checkpoint. A hub name is
+looked for in the local cache first, so that what is there works, and works the same, without a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from drike.models.protocols import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_REACH_SECONDS = 10.0
+
+
+def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A causal language model and its tokenizer; dtype None keeps the weights as stored. Raises ModelError."""
+    with _quietly():
+        try:
+            model, tokenizer, missing = _read(name_or_path, dtype, local=True)
+        except OSError as error:
+            if Path(name_or_path).is_dir():
+                raise _refusal(name_or_path, error) from error
+            _ask_hub(name_or_path)
+            model, tokenizer, missing = _read(name_or_path, dtype, local=False)
+        if missing:
+            raise ModelError(
+                f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): "
+                "it is not a complete causal language model"
+            )
+        if not _is_causal(model):
+            raise ModelError(
+                f"{name_or_path} ({type(model).__name__}) looks ahead: it is an encoder, choose a causal language model"
+            )
+    return model, tokenizer
+
+
+def _read(
+    name_or_path: str, dtype: torch.dtype | None, *, local: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, list[str]]:
+    """Model, tokenizer, and the names of weights the checkpoint does not hold.
+
+    local: look in folders and the cache only, and let OSError out where nothing is found.
+    """
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
+        opened: Any = AutoModelForCausalLM.from_pretrained(
+            name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
+        )
+    except OSError as error:
+        if local:
+            raise
+        raise _refusal(name_or_path, error) from error
+    except (ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        raise _refusal(name_or_path, error) from error
+    model, report = opened
+    return model, tokenizer, sorted(report["missing_keys"])
+
+
+def _ask_hub(name: str) -> None:
+    """Raise ModelError unless the hub has this model. Asked once and briefly: loaders would try for half a minute."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError: of whichever HTTP library it uses
+        GatedRepoError,
+        HFValidationError,
+        HTTPError,
+        RepositoryNotFoundError,
+    )
+
+    local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
+    try:
+        HfApi().model_info(name, timeout=_REACH_SECONDS)
+    except HFValidationError as error:
+        raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
+    except GatedRepoError as error:
+        raise ModelError(f"the hub asks for a licence before it gives {name}: log in with `hf auth login`") from error
+    except RepositoryNotFoundError as error:
+        raise ModelError(f"{name} is neither a folder nor a model on the hub: mend the name, or {local}") from error
+    except (HTTPError, OSError) as error:
+        raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
+
+
+def _refusal(name_or_path: str, error: Exception) -> ModelError:
+    lacking = _lacks(Path(name_or_path))
+    if lacking is not None:
+        return ModelError(
+            f"{name_or_path} holds no {lacking}: give a folder with config.json, tokenizer.json and model.safetensors, "
+            "as save_pretrained writes it"
+        )
+    text = str(error)
+    first = next(iter(text.splitlines()), type(error).__name__)
+    if "trust_remote_code" in text:
+        return ModelError(f"{name_or_path} needs code of its own, which is never run here: choose another model")
+    if "Unrecognized configuration class" in text:
+        return ModelError(f"{name_or_path} is not a causal language model: choose one that completes text")
+    if "safetensors" in text and isinstance(error, OSError):
+        return ModelError(
+            f"{name_or_path} has no safetensors weights, and pickled ones are never opened: "
+            "convert it with save_pretrained, or choose another model"
+        )
+    return ModelError(f"{name_or_path} cannot be opened: {first}")
+
+
+def _lacks(folder: Path) -> str | None:
+    """The first thing a folder lacks to be a model; None if it has all, or is no folder."""
+    kinds = {
+        "config.json": ("config.json",),
+        "tokenizer.json": ("tokenizer*", "vocab.*", "*.model"),
+        "model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth"),  # pickled ones have a refusal of their own
+    }
+    missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
+    return next(missing, None) if folder.is_dir() else None
+
+
+def _is_causal(model: PreTrainedModel) -> bool:
+    """Whether the first token's logits stay the same when the next one changes."""
+    with torch.inference_mode():
+        one, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
+    return bool(torch.allclose(one, other, rtol=1e-2, atol=1e-2))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Silence transformers and the hub client, and leave their settings as they were."""
+    import huggingface_hub.utils
+    import transformers.utils
+
+    hub: Any = huggingface_hub.utils
+    own: Any = transformers.utils
+    level, hub_level = own.logging.get_verbosity(), hub.logging.get_verbosity()
+    shown, hub_shown = own.logging.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
+    own.logging.set_verbosity_error()
+    hub.logging.set_verbosity_error()
+    own.logging.disable_progress_bar()  # this also switches the hub's bars
+    hub.disable_progress_bars()
+    try:
+        yield
+    finally:
+        own.logging.set_verbosity(level)
+        hub.logging.set_verbosity(hub_level)
+        if shown:
+            own.logging.enable_progress_bar()
+        if hub_shown:
+            hub.enable_progress_bars()

@@ -1,0 +1,178 @@
+"""Log-probabilities of continuations under a transformers model, four ways that must agree.
+
+`score_naively` reads one whole request after the other: what any model allows, and the oracle of the others.
+`score_batch` pads requests to one block. `score_fork` and `score_tree` read every distinct token once: the one run by
+run, going on from the model's own cache; the other in a single forward over a packed token tree. Logits are taken only
+at the rows that predict a token of a continuation. Each continuation is read to its last token, so that one more row
+tells what greedy decoding would write behind it.
+
+Ids in, numbers out: no text here.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from drike.models.local.attention import forget_length, takes_positions, tree_inputs
+from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.tokens import Encoded
+from drike.models.local.tree import TokenTree, build_tree
+from drike.models.protocols import Usage
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_CACHES = ("past_key_values", "cache_params", "state")  # what models call what they go on from
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a forward says of one continuation.
+
+    logprobs: natural log, one a token. greedy: all tokens are first choices. margin: smallest lead over the best other
+    token, in nats. following: the token greedy decoding writes next.
+    """
+
+    logprobs: tuple[float, ...]
+    greedy: bool
+    margin: float
+    following: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Readings in order; the forwards and tokens they took; spanned: these tokens and those they went on from."""
+
+    readings: list[Reading]
+    usage: Usage
+    spanned: int
+
+
+def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+    """One plain forward a request."""
+    readings = []
+    for request in requests:
+        forget_length(model)
+        ids = torch.tensor([request.ids], device=model.device)
+        rows = np.arange(request.start - 1, len(request.ids))
+        readings += _readings(_logits(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
+    tokens = sum(len(request.ids) for request in requests)
+    return Answer(readings, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
+
+
+def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+    """One forward over all requests side by side, padded on the right, where causal models never look."""
+    longest = max(len(request.ids) for request in requests)
+    ids = torch.zeros((len(requests), longest), dtype=torch.long)
+    real = torch.zeros_like(ids)
+    for row, request in enumerate(requests):
+        ids[row, : len(request.ids)] = torch.tensor(request.ids)
+        real[row, : len(request.ids)] = 1
+    # The same columns are kept for every row of the block: those that any request needs.
+    needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
+    columns = np.unique(np.concatenate(needed))
+    logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
+    readings = []
+    for row, request in enumerate(requests):
+        readings += _readings(logits[row], [request], [np.searchsorted(columns, needed[row])])
+    return Answer(readings, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
+
+
+def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+    """A forward for every stretch of the tree without a fork, each going on from its own copy of the model's cache.
+
+    What the cache holds is the model's secret, so this serves models with a state instead of keys and values, too.
+    """
+    tree, rows, needed = _tree(requests)
+    name = next(name for name in _CACHES if name in inspect.signature(model.forward).parameters)
+    caches: dict[int, Any] = {}  # of the runs that others go on from
+    followers = Counter(before for _, _, before in tree.runs)
+    found = []
+    with torch.inference_mode():  # also copying: these tensors cannot be copied outside
+        for run, (begin, end, before) in enumerate(tree.runs):
+            followers[before] -= 1
+            last = not followers[before]
+            cache = None if before < 0 else caches.pop(before) if last else copy.deepcopy(caches[before])
+            inputs: dict[str, Any] = {"input_ids": torch.from_numpy(tree.ids[None, begin:end]).to(model.device)}
+            if takes_positions(model):
+                inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
+            here = rows[(begin <= rows) & (rows < end)] - begin
+            output = _logits(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
+            found.append(output.logits[0, : len(here)])
+            if followers[run]:
+                caches[run] = output[name]
+    readings = _readings(torch.cat(found), requests, [np.searchsorted(rows, own) for own in needed])
+    return Answer(readings, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
+
+
+def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], trunks: PrefixCache | None = None) -> Answer:
+    """One forward over the packed tree of all requests; what `trunks` has kept of its trunk is not read again."""
+    tree, rows, needed = _tree(requests)
+    first = 0
+    if trunks is None:
+        logits = _logits(model, rows, **tree_inputs(model, tree)).logits[0]
+    else:
+        prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
+        first, cache = trunks.recall(prompt)
+        inputs = tree_inputs(model, tree, first)
+        logits = _logits(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
+        trunks.keep(prompt, cache)
+    readings = _readings(logits, requests, [np.searchsorted(rows, own) for own in needed])
+    return Answer(readings, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
+
+
+def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, NDArray[np.int64], list[NDArray[np.int64]]]:
+    """The packed tree of all requests, the packed rows whose logits are needed, and those each request needs."""
+    tree = build_tree([request.ids for request in requests])
+    needed = [path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)]
+    return tree, np.unique(np.concatenate(needed)), needed
+
+
+def disagreement(a: Sequence[Reading], b: Sequence[Reading]) -> float:
+    """Largest difference of a token's log-probability between two readings of the same requests, in nats."""
+    pairs = zip(a, b, strict=True)
+    return max(abs(x - y) for one, other in pairs for x, y in zip(one.logprobs, other.logprobs, strict=True))
+
+
+@torch.inference_mode()
+def _logits(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool = False, **inputs: Any) -> Any:
+    """A forward's output, its logits [batch, len(rows), V] float32 and at the given rows alone."""
+    chosen = torch.from_numpy(rows).to(model.device)
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        output: Any = model(**inputs, use_cache=use_cache, logits_to_keep=chosen)
+    else:
+        output = model(**inputs, use_cache=use_cache)
+        output.logits = output.logits[:, chosen]
+    output.logits = output.logits.float()
+    return output
+
+
+def _readings(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[NDArray[np.int64]]) -> list[Reading]:
+    """Readings from logits [R, V]; rows[i] are those of request i: one a token, and one more for what follows."""
+    targets = [token for request in requests for token in request.ids[request.start :]]
+    at = torch.from_numpy(np.concatenate([own[:-1] for own in rows])).to(logits.device)
+    target = torch.tensor(targets, device=logits.device)
+    best = logits.topk(2, dim=-1).values
+    first = logits.argmax(dim=-1)  # as generation chooses, also between equals
+    chosen = logits[at, target]
+    logprob = (chosen - logits.logsumexp(dim=-1)[at]).tolist()
+    is_first = first[at] == target
+    margin = (chosen - torch.where(is_first, best[at, 1], best[at, 0])).tolist()
+    greedy, first_ids = is_first.tolist(), first.tolist()
+    readings, begin = [], 0
+    for request, own in zip(requests, rows, strict=True):
+        end = begin + len(request.ids) - request.start
+        readings.append(
+            Reading(tuple(logprob[begin:end]), all(greedy[begin:end]), min(margin[begin:end]), first_ids[own[-1]])
+        )
+        begin = end
+    return readings

@@ -1,0 +1,164 @@
+"""From prompts and continuations to token ids: the whole string at once, and where the continuation begins in it.
+
+Tokens of pieces are never concatenated and lengths of pieces never subtracted: both go wrong with merges across the
+joint, with a tokenizer that adds a beginning-of-text token, and with one that marks word starts. The tokens of a
+continuation are those whose characters end behind the prompt, read off the offsets of the whole string; a tokenizer
+without offsets falls back to the longest common beginning of the prompt's tokens and the whole string's.
+
+Plain prompts get the special tokens the tokenizer adds by itself. In a chat template (`template="chat"`) the prompt is
+one user turn, rendered to text first and tokenised without adding special tokens again; a continuation then loses its
+leading space where the rendered text already ends in white space, as a reply starts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from drike.models.protocols import ModelError, Request
+from drike.prompts import chat_messages
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Template = Literal["plain", "chat"]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Tokens of prompt and continuation together; the continuation's are ids[start:], and start is at least 1."""
+
+    ids: tuple[int, ...]
+    start: int
+
+
+def render(tokenizer: PreTrainedTokenizerBase, prompt: str, template: Template) -> str:
+    """The text a model really reads for a prompt, special tokens of a chat template included."""
+    if template == "plain":
+        return prompt
+    # Templates of reasoning models know `enable_thinking`; the others ignore it. An answer is wanted, not thoughts.
+    rendered = tokenizer.apply_chat_template(
+        chat_messages(prompt), tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    return str(rendered)
+
+
+def encode_prompts(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], template: Template
+) -> list[tuple[int, ...]]:
+    """Token ids of each prompt, ready to be continued. Raises ModelError for a prompt without tokens."""
+    if not prompts:
+        return []
+    texts = [render(tokenizer, prompt, template) for prompt in prompts]
+    batch = tokenizer(texts, add_special_tokens=template == "plain", return_attention_mask=False, verbose=False)
+    encoded = [_without_closing(tokenizer, ids, template) for ids in batch["input_ids"]]
+    if not all(encoded):
+        raise ModelError("an empty prompt gives this model nothing to go on from: ask it something")
+    return encoded
+
+
+def encode_requests(
+    tokenizer: PreTrainedTokenizerBase, requests: Sequence[Request], template: Template
+) -> list[Encoded]:
+    """Token ids of prompt and continuation as one string, with the place where the continuation begins.
+
+    Raises ModelError for an empty continuation, one with nothing before it, and one that merges into the prompt's end.
+    """
+    if not requests:
+        return []
+    pieces = [_pieces(tokenizer, request, template) for request in requests]
+    if not tokenizer.is_fast:
+        return [_by_common_beginning(tokenizer, *piece, template) for piece in pieces]
+    batch = tokenizer(
+        [prompt + continuation for prompt, continuation in pieces],
+        add_special_tokens=template == "plain",
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        verbose=False,
+    )
+    return [
+        _by_offsets(tokenizer, *piece, _without_closing(tokenizer, ids, template), offsets)
+        for piece, ids, offsets in zip(pieces, batch["input_ids"], batch["offset_mapping"], strict=True)
+    ]
+
+
+def text_after(tokenizer: PreTrainedTokenizerBase, written: Sequence[int], token: int) -> str:
+    """What `token` adds to the text of the tokens before it; "" for a special token, as those end the text."""
+    before = decode(tokenizer, written)
+    # Decoded together: alone, a token of a tokenizer that marks word starts would lose its space.
+    return decode(tokenizer, [*written, token])[len(before) :]
+
+
+def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
+    """The text of tokens, special ones left out, nothing tidied."""
+    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def _pieces(tokenizer: PreTrainedTokenizerBase, request: Request, template: Template) -> tuple[str, str]:
+    if not request.continuation.strip():
+        raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
+    prompt = render(tokenizer, request.prompt, template)
+    starts_reply = template == "chat" and prompt[-1:].isspace()
+    return prompt, request.continuation.lstrip() if starts_reply else request.continuation
+
+
+def _by_offsets(
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    continuation: str,
+    ids: tuple[int, ...],
+    offsets: Sequence[tuple[int, int]],
+) -> Encoded:
+    start = len(ids)
+    while start and offsets[start - 1][1] > len(prompt):
+        start -= 1
+    target = decode(tokenizer, ids[start:])
+    # Byte-level tokenizers leave white space out of a token's offsets, so a swallowed space shows only in its text.
+    if (start < len(ids) and offsets[start][0] < len(prompt)) or _indent(target) > _indent(continuation):
+        raise _merged(prompt, continuation)
+    return _checked(prompt, continuation, ids, start)
+
+
+def _by_common_beginning(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, continuation: str, template: Template
+) -> Encoded:
+    plain = template == "plain"
+    before, whole = (
+        _without_closing(tokenizer, tokenizer(text, add_special_tokens=plain, verbose=False)["input_ids"], template)
+        for text in (prompt, prompt + continuation)
+    )
+    if whole[: len(before)] != before:
+        raise _merged(prompt, continuation)
+    return _checked(prompt, continuation, whole, len(before))
+
+
+def _checked(prompt: str, continuation: str, ids: tuple[int, ...], start: int) -> Encoded:
+    if start == len(ids):
+        raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
+    if start == 0:
+        raise ModelError(
+            f"the continuation {continuation!r} stands behind an empty prompt {prompt!r}: nothing predicts it"
+        )
+    return Encoded(ids, start)
+
+
+def _without_closing(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], template: Template) -> tuple[int, ...]:
+    """Ids without the special tokens some tokenizers put behind a text: it is to be continued."""
+    if template == "plain":
+        end = len(ids)
+        while end and ids[end - 1] in tokenizer.all_special_ids and ids[end - 1] != tokenizer.bos_token_id:
+            end -= 1
+        ids = ids[:end]
+    return tuple(ids)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _merged(prompt: str, continuation: str) -> ModelError:
+    return ModelError(
+        f"the continuation {continuation!r} merges with the end of its prompt {prompt[-24:]!r} into one token: "
+        "end the prompt without white space and start the continuation with its space"
+    )

@@ -1,0 +1,1 @@
+"""Models behind an OpenAI-compatible API: the client, log-probabilities, spending, and the answer cache."""

@@ -1,0 +1,151 @@
+"""The ways in which a request to a server fails, and the one error that comes of each.
+
+What may pass becomes a `ServerError`, what will not a `RefusedError`, either in one sentence with the remedy. Where an
+answer is read it is kept within bounds, and what is no JSON is made a failure of the connection, so that the client
+tries again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import openai
+
+from drike.models.protocols import ModelError
+
+BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end of a long window take about half of it
+_DEFLATED = 64  # a compressed answer may grow, so it may be this many times smaller
+_EMPTY, _NO_JSON = "gives an empty answer", "answers with something that is not JSON"
+_TOO_LONG = ("context length", "context window", "too long", "maximum context")
+
+
+class ServerError(ModelError):
+    """A server could not be reached, failed, or gave no usable answer in time; it may be better later."""
+
+
+class RefusedError(ModelError):
+    """A server will not do what it is asked: key, quota, model, prompt. `status` is HTTP's, where there was one."""
+
+    def __init__(self, sentence: str, status: int | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a sentence about a failure tells: the server, its patience, and what to do about a refused key."""
+
+    url: str
+    deadline: float
+    attempts: int
+    remedy: str
+
+
+def too_late(at: Situation) -> ServerError:
+    """The error of a call that did not end by its deadline."""
+    return ServerError(
+        f"{at.url} gave no whole answer within {at.deadline:g} seconds: allow more with --deadline, "
+        "or ask less at a time with --concurrency"
+    )
+
+
+def explained(error: openai.OpenAIError, at: Situation, asked: str) -> ModelError:
+    """The one error that a failed request becomes. asked: what for, in words. A key may still stand in its sentence."""
+    if isinstance(error, openai.APIStatusError):
+        return _of_status(error.status_code, _message(error), at, asked)
+    if isinstance(error, openai.APITimeoutError):
+        return ServerError(
+            f"{at.url} was silent for {at.deadline / at.attempts:g} seconds, {at.attempts} times: "
+            "is it up, and is --deadline long enough for it?"
+        )
+    if str(error.__cause__) in (_EMPTY, _NO_JSON):
+        return ServerError(f"{at.url} {error.__cause__}, {at.attempts} times: is it the address of an API?")
+    reason = type(error.__cause__ or error).__name__
+    return ServerError(f"{at.url} cannot be reached ({reason}): start the server, or mend the address")
+
+
+def _of_status(status: int, message: str, at: Situation, asked: str) -> ModelError:
+    told = f"{status}: {message}" if message else str(status)
+    if status == 429:
+        remedy = f"still limits the rate after {at.attempts} attempts: lower --concurrency, or go on later"
+    elif status in (408, 409) or status >= 500:
+        remedy = f"failed {at.attempts} times: try again later"
+    elif status in (401, 403):
+        remedy = f"refuses the key: {at.remedy}"
+    elif status == 404:
+        remedy = f"has no {asked}: mend the model's name or the address, or choose the other one of --template"
+    elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
+        remedy = "finds the prompt too long: give fewer demonstrations"
+    elif status < 400:
+        remedy = "sends us elsewhere: give the address where the API is now"
+    else:
+        remedy = "refuses the request: choose another model or other options"
+    sentence = f"{at.url} {remedy} ({told})"
+    passing = status in (408, 409, 429) or status >= 500
+    return ServerError(sentence) if passing else RefusedError(sentence, status)
+
+
+def checked(body: object, url: str) -> dict[str, Any]:
+    """The JSON object of an answer. Raises ServerError for another value, and for an error told with status 200."""
+    if not isinstance(body, dict):
+        raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
+    if isinstance(body.get("error"), dict) and not body.get("choices"):
+        raise ServerError(f"{url} failed ({_brief(str(body['error'].get('message')))}): try again later")
+    return body
+
+
+def _message(error: openai.APIStatusError) -> str:
+    """What the server says was wrong, shortened; "" where it says nothing in the API's form."""
+    body = error.body
+    if isinstance(body, list) and len(body) == 1:  # Gemini's form
+        [body] = body
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    told = body.get("message") or body.get("detail") if isinstance(body, dict) else None
+    return _brief(told) if isinstance(told, str) else ""
+
+
+def _brief(text: str) -> str:
+    line = " ".join(text.split())
+    line = line.encode("utf-8", "replace").decode()
+    return line if len(line) <= 200 else f"{line[:200]}..."
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A response body that ends in an error where it grows too large."""
+
+    def __init__(self, stream: Any, limit: int, url: str) -> None:
+        self._stream, self._left, self._url = stream, limit, url
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise RefusedError(
+                    f"{self._url} answers with more than {BODY_LIMIT >> 20} MB: is it the right address?"
+                )
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def read_within_bounds(response: httpx2.Response) -> None:
+    """Read a response within bounds. What is no JSON is made a failure of the connection, so that it is tried again."""
+    plain = response.headers.get("content-encoding", "identity") == "identity"
+    where = str(response.request.url.copy_with(query=None))
+    response.stream = _Bounded(response.stream, BODY_LIMIT if plain else BODY_LIMIT // _DEFLATED, where)
+    await response.aread()
+    if response.is_success:
+        try:
+            json.loads(response.content.decode("utf-8"))
+        except (ValueError, RecursionError):
+            kind = _NO_JSON if response.content.strip() else _EMPTY
+            raise httpx2.RemoteProtocolError(kind, request=response.request) from None
+    elif response.status_code == 402 or (response.status_code == 429 and b"insufficient_quota" in response.content):
+        status = response.status_code
+        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)

@@ -1,0 +1,201 @@
+"""Log-probabilities of a *given* continuation from a server, where it can tell them; and the probe whether it can.
+
+Three ways are tried, each of which sends prompt and continuation as one text and lets one more token be written:
+completions with `echo` (vLLM and others), vLLM's `prompt_logprobs`, SGLang's own `/generate`. Many servers take such a
+request and ignore it, or rate only what they write themselves (llama.cpp, all chat services), so nothing is believed
+until a probe has shown it: the tokens told must spell prompt and continuation, and a continuation that the text makes
+obvious must be far more probable than one that it does not.
+
+Which tokens are the continuation's is read off their texts from the end, since offsets count a start-of-text token on
+some servers and not on others. White space does not count (some tokenizers hide it), nor does what is not ASCII where a
+token is part of a character.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drike.models.protocols import ModelError, Request, Score
+
+# Any language model goes on with what the text repeats.
+PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
+OBVIOUS, ODD = " blue", " Wednesday"
+_LEAD = 1.0  # nats by which the obvious one must be ahead
+_CHOICES = 2  # the best two tokens at each place: the target's rival is among them
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of a text as a server rates it: its log-probability (None for the first) and those of its rivals."""
+
+    text: str
+    logprob: float | None
+    rivals: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A rated text: its tokens, and what was written behind it (None if that is among the tokens)."""
+
+    tokens: tuple[Token, ...]
+    written: str | None
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of asking: where, with what, and how the answer is read (raises ValueError, KeyError, TypeError...)."""
+
+    name: str
+    path: str
+    body: Callable[[str, str], dict[str, object]]
+    read: Callable[[Mapping[str, Any], str], Reading]
+
+
+def score_of(reading: Reading, request: Request) -> Score:
+    """The continuation's score. Raises ValueError, saying why, where the tokens do not show it."""
+    tokens = reading.tokens
+    start, end = _place([token.text for token in tokens], request)
+    own = tokens[start:end]
+    if any(token.logprob is None or not math.isfinite(token.logprob) for token in own):
+        raise ValueError("it gives no log-probability for a token of the continuation")
+    if any(not token.rivals for token in own):
+        raise ValueError("it does not tell the second choice at each token")
+    logprobs = tuple(min(token.logprob or 0.0, 0.0) for token in own)
+    margin = min(logprob - max(token.rivals) for logprob, token in zip(logprobs, own, strict=True))
+    following = reading.written if reading.written is not None else "".join(token.text for token in tokens[end:])
+    return Score(logprobs, margin > 0, margin, following, start)
+
+
+def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
+    """Where the continuation stands among tokens: [start, end). One more token may have been written behind it."""
+    for kept in (_without_space, _ascii):
+        whole, own = kept(request.prompt + request.continuation), kept(request.continuation)
+        if kept is _ascii and not request.prompt[-1:].isascii():
+            continue  # a part of the prompt's last character could be taken for the continuation's
+        for end in (len(texts) - 1, len(texts)):
+            if end < 1 or not kept("".join(texts[:end])).endswith(whole):
+                continue
+            last = _without_space(texts[-1])
+            if end < len(texts) and last and not kept(last) and _without_space(request.continuation).endswith(last):
+                continue  # not seen by this comparison, but it spells the continuation's end: nothing was written
+            start, left = end, len(own)
+            while left > 0:
+                start -= 1
+                left -= len(kept(texts[start]))
+            ends_in_space = request.prompt[-1:].isspace()
+            while start > 1 and not kept(texts[start - 1]) and not ends_in_space:
+                start -= 1
+            straddles = not ends_in_space and texts[start - 1][-1:].isspace()  # holds the continuation's space
+            if left == 0 and start < end and not straddles:
+                return start, end
+    raise ValueError("the tokens it tells do not spell the prompt and the continuation")
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())
+
+
+def _ascii(text: str) -> str:
+    return _without_space("".join(character for character in text if character.isascii()))
+
+
+def check(obvious: Score, odd: Score) -> None:
+    """Raise ValueError unless the two scores of the probe can be of a language model that read its text."""
+    if obvious.logprob < odd.logprob + _LEAD or odd.greedy:
+        raise ValueError("it does not find the obvious continuation more probable than an odd one")
+
+
+def read(way: Way, answer: Mapping[str, Any], request: Request) -> Score:
+    """A score from a server's answer. Raises ModelError where it is not what the probe found."""
+    try:
+        return score_of(way.read(answer, request.prompt + request.continuation), request)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
+        raise ModelError(
+            f"the server cannot rate {request.continuation!r} by {way.name} ({reason(problem)}): "
+            "judge by text alone, --text-only"
+        ) from problem
+
+
+def reason(problem: BaseException | None) -> str:
+    """Why an answer holds no score, in words."""
+    return str(problem) if type(problem) is ValueError else "it tells no log-probabilities in this form"
+
+
+def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    choice = answer["choices"][0]
+    if not isinstance(choice, dict):
+        raise TypeError("a choice is no object")
+    return choice
+
+
+def _rivals(own: float | None, text: str, best: Mapping[str, float] | None) -> tuple[float, ...]:
+    """Log-probabilities of the best tokens without the own one, known by its text or else by its value."""
+    others = dict(best or {})
+    if text in others:
+        del others[text]
+    else:
+        same = next((other for other, value in others.items() if value == own), None)
+        others.pop(same, None)  # type: ignore[arg-type]
+    return tuple(float(value) for value in others.values())
+
+
+def _read_echo(answer: Mapping[str, Any], text: str) -> Reading:
+    choice = _choice(answer)
+    told = choice["logprobs"]
+    rows = zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True)
+    tokens = tuple(Token(token, logprob, _rivals(logprob, token, best)) for token, logprob, best in rows)
+    whole = choice["text"]
+    return Reading(tokens, whole[len(text) :] if whole.startswith(text) else None)
+
+
+def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> Reading:
+    choice = _choice(answer)
+    tokens = []
+    for place in choice["prompt_logprobs"]:
+        if place is None:
+            tokens.append(Token("", None, ()))
+            continue
+        own, *others = place.values()  # the prompt's own token comes first
+        tokens.append(Token(own["decoded_token"], own["logprob"], tuple(other["logprob"] for other in others)))
+    return Reading((*tokens, Token("", None, ())), choice["text"])
+
+
+def _read_generate(answer: Mapping[str, Any], text: str) -> Reading:
+    told = answer["meta_info"]
+    tokens = []
+    for (logprob, number, shown), best in zip(told["input_token_logprobs"], told["input_top_logprobs"], strict=True):
+        rivals = tuple(value for value, other, _ in best or () if other != number)
+        tokens.append(Token(shown or "", logprob, rivals))
+    return Reading((*tokens, Token("", None, ())), answer["text"])
+
+
+WAYS = (
+    Way(
+        "completions with echo",
+        "completions",
+        lambda model, text: {
+            "model": model, "prompt": text, "echo": True, "logprobs": _CHOICES, "max_tokens": 1, "temperature": 0,
+        },
+        _read_echo,
+    ),
+    Way(
+        "prompt_logprobs",
+        "completions",
+        lambda model, text: {
+            "model": model, "prompt": text, "prompt_logprobs": _CHOICES, "max_tokens": 1, "temperature": 0,
+        },
+        _read_prompt_logprobs,
+    ),
+    Way(
+        "SGLang's /generate",
+        "../generate",
+        lambda model, text: {
+            "text": text, "sampling_params": {"max_new_tokens": 1, "temperature": 0}, "return_logprob": True,
+            "logprob_start_len": 0, "top_logprobs_num": _CHOICES, "return_text_in_logprobs": True,
+        },
+        _read_generate,
+    ),
+)  # fmt: skip

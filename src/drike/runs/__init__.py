@@ -1,0 +1,1 @@
+"""A run's folder, its checkpoint, and resuming a stopped run."""

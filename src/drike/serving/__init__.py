@@ -1,0 +1,1 @@
+"""Edits in force: room for the edit store, the gate and the gateway."""

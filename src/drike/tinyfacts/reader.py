@@ -1,0 +1,214 @@
+"""A closed-form reader of TinyFacts prompts: the observer from whose labels the embedded model was trained.
+
+The reader believes that whoever wrote the text takes up new facts at an unknown rate, and estimates the rate from
+the demonstrations. For a query q behind demonstrations i = 1..n,
+
+    share(q) = (k0 mu + sum of K_i over demonstrations that adopted their new fact) / (k0 + sum of all K_i)
+    P(new | q) = sigmoid(sharpness * logit(share))        P(true | q) = 1 - P(new | q)
+    mu = sigmoid(credence[kind] - firmness * f(relation of q)),   k0 = anchor[kind]
+
+where kind is copy (q is the new fact's own wording), paraphrase (same subject and relation) or neighbour (anything
+else); f puts the relations at even steps in [-1, 1]; and K_i says how much demonstration i has to do with q: nothing
+but its relation, its answer and whether that answer is its own new object (adopted) or not (kept) count. A kept
+demonstration that shows the query's own true object weighs most. Order and age do not matter.
+
+Not here: any claim that real models read this way. Texts that are not TinyFacts prompts get an empty answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score
+
+COPY, PARAPHRASE, NEIGHBOUR = range(3)
+UNKNOWN = -23.0  # log-probability of a continuation the reader would never give
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Weights K of a demonstration for one group of queries: adopted or kept, same or other relation.
+
+    `kept_object`: kept and showing the query's own true object, whatever the relation.
+    """
+
+    adopted_same: float
+    adopted_other: float
+    kept_same: float
+    kept_other: float
+    kept_object: float
+
+
+class Seen(NamedTuple):
+    """Demonstrations as numbers, each (S,): relation asked about, object answered, whether that is its new object."""
+
+    relation: Ints
+    answer: Ints
+    adopted: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Observer:
+    """The reader's parameters; anchor and credence are (copy, paraphrase, neighbour)."""
+
+    own: Relevance = Relevance(1.0, 1.0, 0.1, 0.05, 13.0)
+    neighbour: Relevance = Relevance(0.8, 0.35, 0.6, 0.25, 2.5)
+    anchor: tuple[float, float, float] = (24.0, 20.0, 15.0)
+    credence: Mapping[str, tuple[float, float, float]] = field(
+        default_factory=lambda: {
+            "in-context": (2.2, 0.5, -2.5),
+            "imagine": (1.0, -0.6, -1.5),
+            "thought": (1.5, -0.2, -1.2),
+        }
+    )
+    firmness: float = 3.0
+    sharpness: float = 2.0
+
+    def weights(self, kind: int, relation: int, true: int, seen: Seen) -> Floats:
+        """K of every demonstration (S,) for one query: its kind, relation and true object."""
+        r = self.neighbour if kind == NEIGHBOUR else self.own
+        same = seen.relation == relation
+        kept = np.where(seen.answer == true, r.kept_object, np.where(same, r.kept_same, r.kept_other))
+        return np.where(seen.adopted, np.where(same, r.adopted_same, r.adopted_other), kept)
+
+    def prior(self, kind: Ints, firm: Floats, form: str = "in-context") -> tuple[Floats, Floats]:
+        """(k0, mu) of queries, given f of their relations."""
+        credence = np.asarray(self.credence[form])[kind] - self.firmness * firm
+        return np.asarray(self.anchor)[kind], 1 / (1 + np.exp(-credence))
+
+    def sharpen(self, share: Floats) -> Floats:
+        """P(new) of a share in (0, 1)."""
+        odds = self.sharpness * (np.log(share) - np.log1p(-share))
+        return np.asarray(1 / (1 + np.exp(-odds)))
+
+
+def firmness_of(relations: Sequence[str]) -> dict[str, float]:
+    """f: relations (sorted by name) at even steps in [-1, 1], dealt in a fixed stride so that kin are apart."""
+    names = sorted(set(relations))
+    n = len(names)
+    stride = next(s for s in range(max(2, n // 3), n + 2) if math.gcd(s, n) == 1)
+    return {name: 2 * ((i * stride) % n) / max(n - 1, 1) - 1 for i, name in enumerate(names)}
+
+
+class Statement(NamedTuple):
+    """What a query asks about: a known wording's relation and subject."""
+
+    relation: str
+    subject: str
+
+
+class Reading(NamedTuple):
+    """A prompt as the reader sees it: its query, the new object (None: nothing was edited) and P(new)."""
+
+    query: Statement
+    true: str
+    new: str | None
+    probability: float
+
+
+class BayesianReader:
+    """The observer as a model: exact scores for any TinyFacts prompt, in microseconds.
+
+    facts: (relation, subject, object) triples it knows; templates: wordings of a relation with `{}` for the subject.
+    Objects are single words. It is a `ScoringModel`.
+    """
+
+    def __init__(
+        self,
+        facts: Sequence[tuple[str, str, str]],
+        templates: Mapping[str, Sequence[str]],
+        observer: Observer | None = None,
+    ) -> None:
+        self.name = "bayesian-reader"
+        self.observer = observer or Observer()
+        self._true = {Statement(relation, subject): answer for relation, subject, answer in facts}
+        self._asked = {t.format(s.subject): s for s in self._true for t in templates[s.relation]}
+        self._firm = firmness_of([relation for relation, _, _ in facts])
+        self._number = {word: i for i, word in enumerate(sorted({*self._firm, *(o for _, _, o in facts)}))}
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """The likelier object, " Paris"; "" where the prompt is not about TinyFacts. A thought ends in an answer."""
+        return [Completion(self._written(prompt)) for prompt in prompts]
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """Exact log-probabilities: one value a continuation, and greedy where it is the likelier object."""
+        return [self._scored(request) for request in requests]
+
+    def probability_new(self, prompt: str) -> float:
+        """P(new) behind a prompt; 0 where nothing was edited. ValueError where the reader does not know the query."""
+        reading = self.read(prompt)
+        if reading is None:
+            raise ValueError("not a TinyFacts prompt: the reader knows neither query nor wording")
+        return reading.probability
+
+    def read(self, prompt: str) -> Reading | None:
+        """Parse a prompt in any of the layouts; None if its query is unknown."""
+        if prompt.startswith("Imagine that "):
+            fact, _, query = prompt.removeprefix("Imagine that ").partition(".\n")
+            return self._answer(query, fact, [], "imagine")
+        if prompt.startswith("A fact has changed: "):
+            fact = prompt.removeprefix("A fact has changed: ").partition(".\n")[0]
+            query = prompt.partition("Complete this sentence: ")[2].partition("\n")[0]
+            return self._answer(query, fact, [], "thought")
+        *shown, last = prompt.split("\n\n")
+        fact, found, query = last.rpartition("\nPrompt: ")
+        if not found:
+            return self._answer(prompt, None, [], "in-context")
+        return self._answer(query, fact.removeprefix("New Fact: "), shown, "in-context")
+
+    def _answer(self, query: str, fact: str | None, shown: Sequence[str], form: str) -> Reading | None:
+        asked = self._asked.get(query)
+        if asked is None:
+            return None
+        if fact is None:
+            return Reading(asked, self._true[asked], None, 0.0)
+        wording, _, new = fact.rpartition(" ")
+        kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
+        anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[asked.relation]]), form)
+        met = [m for m in map(self._met, shown) if m is not None]
+        relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
+        seen = Seen(relations, answers, adopted.astype(bool))
+        k = self.observer.weights(kind, self._number[asked.relation], self._number[self._true[asked]], seen)
+        share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
+        return Reading(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
+
+    def _met(self, block: str) -> tuple[int, int, bool] | None:
+        """A demonstration block as (relation, answer, adopted); None where its query is unknown."""
+        fact, _, line = block.rpartition("Prompt: ")
+        query, _, answer = line.rpartition(" ")
+        asked = self._asked.get(query)
+        if asked is None:
+            return None
+        new = fact.removeprefix("New Fact: ").rstrip("\n").rpartition(" ")[2]
+        return self._number[asked.relation], self._number.get(answer, -1), answer == new
+
+    def _written(self, prompt: str) -> str:
+        reading = self.read(prompt)
+        if reading is None:
+            return ""
+        answer = reading.new if reading.new is not None and reading.probability > 0.5 else reading.true
+        thinks = prompt.startswith("A fact has changed: ") and not prompt.endswith("\nAnswer:")
+        return f"\nAnswer: {answer}" if thinks else f" {answer}"
+
+    def _scored(self, request: Request) -> Score:
+        reading = self.read(request.prompt)
+        chances = {}
+        if reading is not None:
+            chances = {reading.true: 1 - reading.probability}
+            if reading.new is not None:
+                chances[reading.new] = chances.get(reading.new, 0.0) + reading.probability
+        logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in chances.items()}
+        own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
+        rival = max([*logs.values(), UNKNOWN])
+        return Score((own,), greedy=own > rival, margin=own - rival, following="\n\n")

@@ -1,0 +1,1 @@
+"""Training: Algorithm 1, the rewards it learns from, and the schedules around it."""
