@@ -127,7 +127,7 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
     editor = make_editor("dr-ike", setup.pool, ScriptedWriter(str), past.trained)
     assert isinstance(editor, IKE)
-    assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
+    assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
 def test_orders_and_sigmas_are_editors_of_their_own(

@@ -2,14 +2,14 @@ import pytest
 
 from drike.demonstrations import Role
 from drike.editors import Editor
-from drike.editors.editcot import EditCoT, EditCoTFull
+from drike.editors.editcot import ANSWER_CUE, EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.prompts import ANSWER_CUE
+from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -19,7 +19,7 @@ CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
-IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike")
+IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike"))
 DR_IKE = IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.05))
 
 EDITORS: list[Editor] = [Unedited(), FactPrompt(), EditCoT(), EditCoTFull(ScriptedWriter(str.upper)), IKE_ALL, DR_IKE]
@@ -75,14 +75,14 @@ def test_rankings_are_permutations_in_descending_probability() -> None:
 
 
 def test_bare_retains_lose_their_header_and_nothing_else_does() -> None:
-    bare = IKE("bare", POOL, Similarity(), Fraction(0.5), retain="bare")
+    bare = IKE("bare", POOL, Similarity(), Fraction(0.5), PromptStyle(retain="bare"))
     [prompt] = bare.prompts(CASE.edit, QUERIES[:1])
     assert prompt.text.count("New Fact: ") == 4 + 12 + 2
     assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
 
 
 def test_without_its_own_copy_the_edit_is_stated_once() -> None:
-    plain = IKE("plain", POOL, Similarity(), Fraction(1.0), own_copy=False)
+    plain = IKE("plain", POOL, Similarity(), Fraction(1.0), PromptStyle(own_copy=False))
     [prompt] = plain.prompts(CASE.edit, ["Land3 has the capital"])
     assert prompt.text.count("The capital of Land3 is New3") == 1
 

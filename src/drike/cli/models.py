@@ -39,6 +39,7 @@ from drike.files import write_text
 from drike.metrics import Summary, summarise
 from drike.models.protocols import ModelError
 from drike.models.served.spending import SpentError
+from drike.prompts import PromptStyle
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
@@ -143,7 +144,7 @@ def _bound(setup: Setup, settings: Mapping[str, Any], terms: ApiOptions) -> None
     training, testing = counting_model(name, template, terms), counting_model(name, template, terms)
     limit = limit_to(settings["prompt_tokens"], training, terms.tokenizer, template)
     candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
-    count_training(training.tally, candidates, Threshold().max_shots, Switches(), limit)
+    count_training(training.tally, candidates, Threshold().max_shots, PromptStyle(), limit)
     # Whatever is learned, DR-IKE shows no more than all retains; under a limit it may choose those that fill it best.
     longest = IKE("DR-IKE", setup.pool, Similarity(), Fraction(1.0))
     for editor in (make_editor("ike", setup.pool, testing, None), longest):
