@@ -122,6 +122,33 @@ class Threshold:
         return replace(self, sigma=sigma)
 
 
+@dataclass(frozen=True)
+class SameCount:
+    """Keep as many retains as `budget` keeps of `ranker`'s ranking, whichever ranking they are taken from.
+
+    A control: the k of DR-IKE with the retains of another ranker.
+    """
+
+    ranker: Ranker
+    budget: Budget
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """The other ranking's k."""
+        return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
+
+    def tries(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """What it keeps."""
+        return self.keep(probs, candidates)
+
+    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> None:
+        """None: the other ranking's sigma says nothing about these probabilities."""
+        return
+
+    def after(self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet) -> SameCount:
+        """Itself: nothing is learned."""
+        return self
+
+
 def require_candidates(probs: Sequence[float]) -> None:
     """Refuse an empty pool. Raises ValueError."""
     if not len(probs):
