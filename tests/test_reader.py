@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
 from drike.models.protocols import Request, ScoringModel
-from drike.editors.editcot import reasoning_prompt
 from drike.tinyfacts import facts
 from drike.tinyfacts.reader import BayesianReader, Observer, firmness_of
 from drike.tinyfacts.templates import TEMPLATES

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.edits import Edit
 from drike.editors.editcot import reasoning_prompt
+from drike.edits import Edit
 from drike.tinyfacts import EDITABLE
 from drike.tinyfacts.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
 from tools.tinyfacts.neighbours import load_neighbours

@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from drike.edits import Edit
 from drike.editors.editcot import reasoning_prompt
+from drike.edits import Edit
 from drike.tinyfacts import Fact
 from drike.tinyfacts.templates import TEMPLATES
 

@@ -87,35 +87,28 @@ def make(
     Raises UsageError for an unknown name, a missing model or a missing checkpoint.
     """
     require_editor(name, trained=trained is not None)
-    style = PromptStyle() if trained is None else style_of(trained)
-    nearest = IKE("IKE", pool, Similarity(), Fraction(1.0), style, limit)
+    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"), limit)
+    nearest = replace(ike, style=PromptStyle() if trained is None else style_of(trained))
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
-    match name:
-        case "unedited":
-            return Unedited()
-        case "factprompt":
-            return FactPrompt()
-        case "editcot":
-            return EditCoT()
-        case "editcot-full" if model is None:
-            raise UsageError("editcot-full asks the model while it writes prompts: give it the model")
-        case "editcot-full":
-            return EditCoTFull(model)
-        case "ike":
-            return replace(nearest, style=PromptStyle("ike"))
-    assert trained is not None
-    ranked = replace(nearest, ranker=trained.retriever)
-    match name:
-        case "rank-all":
-            return replace(ranked, name="Rank-All")
-        case "rank-50":
-            return replace(ranked, name="Rank-50%", budget=Fraction(0.5))
-        case "dr-ike":
-            return replace(ranked, name="DR-IKE", budget=trained.budget)
-    same_k = SameCount(trained.retriever, trained.budget)
-    return replace(nearest, name="Nearest (k of DR-IKE)", budget=same_k)
+    editors: dict[str, Editor] = {
+        "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike,
+    }  # fmt: skip
+    if model is not None:
+        editors["editcot-full"] = EditCoTFull(model)
+    if trained is not None:
+        ranked = replace(nearest, ranker=trained.retriever)
+        same_k = SameCount(trained.retriever, trained.budget)
+        editors |= {
+            "rank-all": replace(ranked, name="Rank-All"),
+            "rank-50": replace(ranked, name="Rank-50%", budget=Fraction(0.5)),
+            "dr-ike": replace(ranked, name="DR-IKE", budget=trained.budget),
+            SAME_K: replace(nearest, name="Nearest (k of DR-IKE)", budget=same_k),
+        }
+    if name not in editors:
+        raise UsageError(f"{name} asks the model while it writes prompts: give it the model")
+    return editors[name]
 
 
 def style_of(trained: Trained) -> PromptStyle:

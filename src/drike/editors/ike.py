@@ -51,7 +51,7 @@ class IKE:
     pool: Pool
     ranker: Ranker
     budget: Budget
-    style: PromptStyle = PromptStyle()
+    style: PromptStyle = PromptStyle()  # noqa: RUF009 - frozen
     limit: TokenLimit | None = None
 
     def select(self, edit: Edit) -> Selection:
