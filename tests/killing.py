@@ -235,12 +235,11 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike.datasets import DataError
     from drike.datasets.splits import Split
     from drike.encoders import HashingEncoder
-    from drike.retrieval.retriever import CheckpointError
+    from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
-    from drike.runs.folder import RunError, settings_of
+    from drike.runs.folder import settings_of
 
     try:
         if (folder / "run.json").exists():

@@ -21,14 +21,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike import datasets
-from drike.datasets import DataError, splits
+from drike.datasets import splits
 from drike.datasets.inspect import inspect, lines
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import DataError, PoolError
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Fraction
-from drike.retrieval.pool import Pool, PoolError
+from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
 from drike.runs.folder import append, read_outcomes
 from test_datasets import flat_row, row
