@@ -103,7 +103,7 @@ class TestZsre:
             ("row", "an object is blank"): 2,
             ("row", "new and old object are the same"): 1,
             ("row", "new object is one of the answers already"): 1,
-            ("row", "edit and probes are those of another row"): 1,
+            ("row", "edit and probes repeat another row's"): 1,
             ("neighbour", "has no answer"): 1,
             ("neighbour", "its answer is the new object"): 1,
             ("paraphrase", "is the edit's own query"): 1,
