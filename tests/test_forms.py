@@ -169,7 +169,7 @@ class TestTemporal:
 
     def test_the_same_group_twice_is_one_case_another_one_is_refused(self, tmp_path: Path) -> None:
         assert len(load(written(tmp_path, [group(), group()])).cases) == 1
-        with pytest.raises(DataError, match=r"row 1: .*case_id is also that of row 0"):
+        with pytest.raises(DataError, match=r"row 1: .*case_id is also the one of row 0"):
             load(written(tmp_path, [group(), group("Ada Bull")]))
 
     def test_what_has_no_probes_is_not_measured(self, tmp_path: Path) -> None:
