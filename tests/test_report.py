@@ -17,12 +17,13 @@ from markdown_it import MarkdownIt
 
 from commands import run as cli
 from drike.encoders import HashingEncoder
+from drike.errors import ReportError, RunError
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
 from drike.report.findings import findings
 from drike.report.latex import as_latex, escaped
-from drike.report.measured import ReportError, grouped
+from drike.report.measured import grouped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
@@ -30,7 +31,6 @@ from drike.report.tables import Table, as_markdown, shown, starred
 from drike.report.variants import distribution_of, distribution_table
 from drike.retrieval.learned_budget import Controller
 from drike.runs import checkpoint
-from drike.runs.folder import RunError
 from reports import QUALITY, Page, run_of
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper" / "dr-ike.tex"

@@ -15,8 +15,9 @@ from drike.cli.api_options import ApiOptions
 from drike.cli.console import draw
 from drike.cli.options import MODEL, option, takes_options
 from drike.cli.setup import EMBEDDED, open_model
-from drike.encoders import MINILM, SMALL_BERT, EncoderError, features_folder, locate
-from drike.models.protocols import ModelError, ScoringModel
+from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
+from drike.errors import EncoderError, ModelError
+from drike.models.protocols import ScoringModel
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.spending import Paid
 from drike.report import Table

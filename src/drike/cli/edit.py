@@ -16,7 +16,6 @@ from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import (
     EMBEDDED,
     TINYFACTS,
-    UsageError,
     limit_to,
     open_model,
     open_setup,
@@ -26,6 +25,7 @@ from drike.edited import EditedModel
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
+from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
 from drike.report import Table

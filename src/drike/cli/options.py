@@ -19,9 +19,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from drike.cli.setup import UsageError
 from drike.datasets.published import PUBLISHED
 from drike.datasets.subsets import SUBSETS
+from drike.errors import UsageError
 from drike.models.served.address import SERVICES
 from drike.retrieval.learned_budget import KINDS
 from drike.retrieval.retriever import FORMS
@@ -201,7 +201,7 @@ class MethodOptions:
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
     own = signature(command, eval_str=True).parameters.values()
-    groups = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
     options = sorted(chain.from_iterable(map(_options, own)), key=_place)
 
     @wraps(command)

@@ -15,9 +15,10 @@ from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress
 from drike.cli.evaluate import TRAINED, make_editor
 from drike.cli.options import DATA, OUTPUT, option, takes_options
-from drike.cli.setup import UsageError, limit_to, open_model, open_setup
+from drike.cli.setup import limit_to, open_model, open_setup
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
+from drike.errors import UsageError
 from drike.files import write_text
 from drike.report import studies as shown
 from drike.report.measured import grouped

@@ -18,9 +18,10 @@ import typer
 
 from drike.cli.console import errors, note
 from drike.cli.options import flat
-from drike.cli.setup import Setup, UsageError
+from drike.cli.setup import Setup
 from drike.datasets.splits import Split
-from drike.runs.folder import RunError, has_begun, options_of, recorded, versions
+from drike.errors import RunError, UsageError
+from drike.runs.folder import has_begun, options_of, recorded, versions
 
 # What may be another when a run goes on, as it decides no result; everything else stays as it was asked for.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}

@@ -19,6 +19,7 @@ from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
 from drike.edits import EditCase
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.errors import RunError, UsageError
 from drike.files import with_checksum
 from drike.models.protocols import Counting, LanguageModel
 from drike.models.served.address import SERVICES, is_served
@@ -26,15 +27,11 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import RunError, has_begun, settings_of, versions, write_record
+from drike.runs.folder import has_begun, settings_of, versions, write_record
 
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
 
 Fact = tuple[str, str]
-
-
-class UsageError(Exception):
-    """Options that do not go together; one sentence with the remedy."""
 
 
 @dataclass(frozen=True)

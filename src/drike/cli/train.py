@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from torch import Tensor
@@ -17,7 +17,6 @@ from drike.cli.setup import (
     EMBEDDED,
     TINYFACTS,
     Setup,
-    UsageError,
     describe_model,
     limit_to,
     new_run,
@@ -29,6 +28,7 @@ from drike.cli.setup import (
 from drike.demonstrations import DemonstrationSet
 from drike.edits import EditCase
 from drike.encoders import MINILM, TextEncoder
+from drike.errors import UsageError
 from drike.models.protocols import LanguageModel, Measured, Usage
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
@@ -70,17 +70,7 @@ def train(
     }  # fmt: skip
     name, encoder, seed = str(settings["model"]), str(settings["encoder"]), data.seed or 0
     template = settings["template"] = template_for(name, model.template)
-    try:
-        switches = Switches(
-            method.selection,
-            method.renormalise,
-            method.stop_on_flip,
-            method.retain,
-            method.layout,
-            method.own_copy,  # type: ignore[arg-type]
-        )
-    except ValueError as problem:
-        raise UsageError(f"--{problem}") from problem
+    switches = Switches(**{field.name: getattr(method, field.name) for field in fields(Switches)})
     folder = resume or new_run(out, "train")
     setup = open_setup(
         data.data or [TINYFACTS], train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder,
@@ -101,13 +91,7 @@ def train(
         if not resume:
             record_run(folder, setup, described, settings, options=options)
         retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
-        learner = new_budget(
-            method.budget,
-            retriever.encoder,
-            max_shots=method.max_shots,
-            flip=method.flip,
-            seed=seed,  # type: ignore[arg-type]
-        )
+        learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(asked, "training", folder):
             run_training(
                 folder, setup, asked, retriever, learner,

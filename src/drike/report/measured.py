@@ -12,16 +12,13 @@ from functools import cached_property
 from itertools import combinations
 from statistics import fmean
 
+from drike.errors import ReportError
 from drike.metrics import Outcome, Summary, summarise
 from drike.models.protocols import Usage
 
 UNEDITED, BASELINE, METHOD = "Unedited", "IKE", "DR-IKE"
 # The order of rows; editors that are not named here follow in the order they were measured.
 ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "Rank-50%", "DR-IKE")
-
-
-class ReportError(Exception):
-    """Runs that cannot be reported together; one sentence with the remedy."""
 
 
 @dataclass(frozen=True)

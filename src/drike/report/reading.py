@@ -17,9 +17,10 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from drike.datasets.splits import Split
+from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.report.measured import METHOD, Run, Step
-from drike.runs.folder import RunError, read_outcomes, read_usage, recorded, runs_in, slug, whole_lines
+from drike.runs.folder import read_outcomes, read_usage, recorded, runs_in, slug, whole_lines
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
 _OURS = {
