@@ -11,7 +11,6 @@ from pathlib import Path
 from drike.cli.api_options import ApiOptions, metered, template_for
 from drike.cli.console import console, draw
 from drike.cli.dry_run import counting_model, show_bound
-from drike.cli.evaluate import make_editor
 from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import (
     EMBEDDED,
@@ -22,6 +21,7 @@ from drike.cli.setup import (
     open_trained_run,
 )
 from drike.edited import EditedModel
+from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
@@ -70,7 +70,7 @@ def edit(
     asked = counted or open_model(name, template=template, device=model.device, terms=api)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
     limit = limit_to(model.prompt_tokens or (past.prompt_tokens if past else None), asked, api.tokenizer, template)
-    chosen = make_editor(by, setup.pool, asked, past.trained if past else None, limit)
+    chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
     twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]

@@ -80,7 +80,7 @@ def train(
         counted = counting_model(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
         candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
-        count_training(counted.tally, candidates, method.max_shots, switches, limit)
+        count_training(counted.tally, candidates, method.max_shots, switches.style, limit)
         return show_bound(counted.tally, api, method.epochs)
     left = api.after(spent_in(folder)) if resume else api
     asked = open_model(name, template=template, device=model.device, replicas=replicas, terms=left)
@@ -148,7 +148,8 @@ def run_training(
     warm(setup, cases, [retriever, budget])
     trained_on: dict[str, object] = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
-        "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
+        "edits": len(cases), "learning_rate": learning_rate, "seed": seed,
+        "style": asdict(switches.style), "switches": asdict(switches),
         "feedback": asdict(feedback), "parallel_edits": parallel_edits,
     }  # fmt: skip
     current, done, head, before = budget, 0, _copy(retriever), usage_of(model)
