@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from drike.cli.console import console
+from drike.cli.console import say
 from drike.errors import RunError
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
@@ -81,7 +81,7 @@ def metered(model: LanguageModel, part: str, folder: Path | None = None) -> Iter
     finally:
         if isinstance(model, Paid):
             spent = model.spending
-            console.print(f"\nUsed: {sentence(spent, model.price)}", markup=False)
+            say(f"\nUsed: {sentence(spent, model.price)}")
             if folder is not None:
                 add_spending(folder, part, spent, model.price)
 

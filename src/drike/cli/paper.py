@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import console, draw
+from drike.cli.console import draw, say
 from drike.errors import UsageError
 from drike.report import Table
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, TABLES
@@ -54,7 +54,7 @@ def _list() -> None:
 
 
 def _show(one: Study) -> None:
-    console.print(f"{one.place}: {one.about}", style="bold", markup=False)
+    say(f"{one.place}: {one.about}", style="bold")
     lines = [
         ("recipe", f"sh {one.recipe}   (in minutes, on TinyFacts: MODEL=embedded sh {one.recipe})"),
         ("models", ", ".join(one.models)),
@@ -66,10 +66,10 @@ def _show(one: Study) -> None:
         ("hours", f"{_hours(one, SMALL)} on {SMALL.name}, {_hours(one, LARGE)} on {LARGE.name}"),
     ]  # fmt: skip
     for label, text in lines:
-        console.print(f"  {label:<8}{text}", markup=False, soft_wrap=True)
-    console.print(f"  {_ESTIMATE}", style="dim", markup=False, soft_wrap=True)
+        say(f"  {label:<8}{text}")
+    say(f"  {_ESTIMATE}", style="dim")
     if one.open:
-        console.print(f"  open    {one.open}", markup=False, soft_wrap=True)
+        say(f"  open    {one.open}")
     reported = _reported(one)
     if reported is not None:
         draw(reported)
