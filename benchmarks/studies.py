@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
 from drike.datasets import splits
 from drike.datasets.splits import Parts
 from drike.editors import Editor
@@ -34,7 +33,8 @@ from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown, costs, table1
 from drike.report.training import Direction, cost_of, efficiency_table, epochs_table, percent, saved, verdict
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
@@ -119,8 +119,7 @@ def trained(
     model: LanguageModel, parts: Parts, pool: Pool, *, budget: Budget, feedback: Feedback, epochs: int, seed: int
 ) -> tuple[Retriever, list[Episode]]:
     """Algorithm 1 from a fresh head, with nothing remembered from another training."""
-    if isinstance(model, Forgetful):
-        model.forget()  # seconds are this training's own
+    model.forget()  # seconds are this training's own
     retriever = Retriever(pool.encoder, seed=seed)
     episodes = train(model, parts.train, pool, retriever, budget, epochs=epochs, feedback=feedback, seed=seed)
     return retriever, list(episodes)
@@ -146,8 +145,7 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
 def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[EditCase], found: Found) -> None:
     """Add every editor's outcomes to what was found."""
     for editor in editors:
-        if isinstance(model, Forgetful):
-            model.forget()
+        model.forget()
         found.outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, cases))
 
 
@@ -285,7 +283,7 @@ def main() -> None:
     options = parser.parse_args()
     edits, test, note = sizes(options.edits, options.test)
     dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    model, encoder, found = open_model(options.model), load_encoder(), Found()
+    model, encoder, found = load(options.model), load_encoder(), Found()
     for seed in range(options.seeds):
         split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=edits, test=test, seed=seed)
         parts = splits.parts(split, dataset)

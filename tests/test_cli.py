@@ -24,7 +24,7 @@ from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.models.scripted import ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.report.recipes import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
@@ -126,7 +126,7 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
     past = open_trained_run(folder)
     setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
-    editor = make_editor("dr-ike", setup.pool, ScriptedWriter(str), past.trained)
+    editor = make_editor("dr-ike", setup.pool, ScriptedModel(str, scores=False), past.trained)
     assert isinstance(editor, IKE)
     assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
 
@@ -397,8 +397,8 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_remembered"])
-    assert sum(parts) == told["tokens_read"] and told["tokens_shared"] > 0
+    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
+    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}

@@ -8,7 +8,7 @@ from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import ANSWER_CUE
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -22,7 +22,14 @@ POOL = Pool(CAPITALS, ENCODER)
 IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike")
 DR_IKE = IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.05))
 
-EDITORS: list[Editor] = [Unedited(), FactPrompt(), EditCoT(), EditCoTFull(ScriptedWriter(str.upper)), IKE_ALL, DR_IKE]
+EDITORS: list[Editor] = [
+    Unedited(),
+    FactPrompt(),
+    EditCoT(),
+    EditCoTFull(ScriptedModel(str.upper, scores=False)),
+    IKE_ALL,
+    DR_IKE,
+]
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=lambda editor: editor.name)
@@ -93,7 +100,7 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
             f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
         )
 
-    for model in (ScriptedWriter(thinks), ScriptedModel(thinks)):
+    for model in (ScriptedModel(thinks, scores=False), ScriptedModel(thinks)):
         [verdict] = judge(model, [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3", "Old3")])
         assert verdict.correct
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
@@ -101,7 +108,8 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
 
 def test_editcot_without_a_cue_gave_no_answer() -> None:
     [verdict] = judge(
-        ScriptedWriter(lambda p: "New3 New3"), [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")]
+        ScriptedModel(lambda p: "New3 New3", scores=False),
+        [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")],
     )
     assert not verdict.correct
 
@@ -114,7 +122,7 @@ def test_the_full_pipeline_rewrites_only_thoughts_that_the_edit_contradicts() ->
             return "Land3 was moved to New3."
         return "Old3 as ever" if "Thoughts:" in prompt else "Old3"
 
-    model = ScriptedWriter(reasons)
+    model = ScriptedModel(reasons, scores=False)
     asked, other = EditCoTFull(model).prompts(CASE.edit, ["The capital of Land3 is", "The capital of Land9 is"])
     assert (asked.calls, other.calls) == (5, 4)
     assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text

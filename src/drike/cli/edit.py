@@ -11,19 +11,21 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.api_options import ApiOptions, DryRun, metered, template_for, with_api_options
+from drike.cli.api_options import DryRun, metered, with_api_options
 from drike.cli.console import console, draw
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.evaluate import make_editor
-from drike.cli.setup import EMBEDDED, TINYFACTS, PromptTokens, limit_to, open_model, open_setup, open_trained_run
+from drike.cli.setup import TINYFACTS, PromptTokens, limit_to, open_setup, open_trained_run
 from drike.cli.train import Device
 from drike.edited import EditedModel
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
 from drike.errors import UsageError
+from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
+from drike.models.served.options import ApiOptions
 from drike.report import Table
 
 _ARROW = "->"
@@ -79,7 +81,7 @@ def edit(
     template = template_for(name, template or (past.template if past and alike else None))
     terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
     counted = counting_model(name, template, terms) if dry_run else None
-    asked = counted or open_model(name, template=template, device=device, terms=terms)
+    asked = counted or load(name, template=template, device=device, api=terms)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
     limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked, terms.tokenizer, template)
     chosen = make_editor(by, setup.pool, asked, past.trained if past else None, limit)
@@ -99,7 +101,7 @@ def edit(
     if counted is not None:
         before_after(counted, edited, queries)
         return show_bound(counted.tally, terms)
-    with metered(asked, "editing"):
+    with metered(asked):
         show_before_after(asked, edited, queries)
         for query in queries:
             if explain:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from drike.cli.api_options import ApiOptions, DryRun, metered, spent_in, template_for, with_api_options
+from drike.cli.api_options import DryRun, metered, used_in, with_api_options
 from drike.cli.console import console, draw, errors
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.evaluate import make_editor, run_evaluation
@@ -26,7 +26,6 @@ from drike.cli.setup import (
     limit_to,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
     record_run,
 )
@@ -37,6 +36,8 @@ from drike.errors import ModelError, SpendingLimitError, UsageError
 from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import Summary, summarise
+from drike.models import load, template_for
+from drike.models.served.options import ApiOptions
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
@@ -96,7 +97,7 @@ def models(
         console.print(f"\n{name}", style="bold", markup=False)
         of_model = settings | {"model": name, "template": template_for(name, template)}
         found = _attempt(folder / folders[name], setup, of_model, terms)
-        terms = terms.after(spent_in(folder / folders[name]))
+        terms = terms.after(used_in(folder / folders[name]))
         if isinstance(found, SpendingLimitError):
             spent = found
             break  # the limit is for all of them
@@ -167,12 +168,12 @@ def _attempt(
 def _one(folder: Path, setup: Setup, settings: Mapping[str, Any], terms: ApiOptions) -> Mapping[str, Summary]:
     """Train and evaluate on one model; what it leaves is a training run's folder with outcomes."""
     name, seed = settings["model"], settings["seed"]
-    asked = open_model(name, template=settings["template"], device=settings["device"], terms=terms)
+    asked = load(name, template=settings["template"], device=settings["device"], api=terms)
     limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, settings["template"])
     described = describe_model(name, asked)
     record_run(folder, setup, described, settings)
     retriever = Retriever(open_encoder(settings["policy_encoder"] or settings["encoder"]), seed=seed)
-    with metered(asked, "training and evaluation", folder):
+    with metered(asked, folder):
         trained = run_training(
             folder, setup, asked, retriever, Threshold(),
             epochs=settings["epochs"], learning_rate=1e-4, switches=Switches(), seed=seed, described=described,

@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 from torch import Tensor
 
-from drike.cli.api_options import ApiOptions, DryRun, live, metered, spent_in, template_for, with_api_options
+from drike.cli.api_options import DryRun, live, metered, used_in, with_api_options
 from drike.cli.console import console, draw, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.resume import Resume, alone_at, check_same, options_in, resumable
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     PromptTokens,
     Setup,
@@ -26,7 +25,6 @@ from drike.cli.setup import (
     limit_to,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
     record_run,
 )
@@ -35,8 +33,10 @@ from drike.demonstrations import DemonstrationSet
 from drike.edits import EditCase
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
-from drike.models.protocols import LanguageModel, Measured, Usage
+from drike.models import EMBEDDED, load, template_for
+from drike.models.protocols import LanguageModel
 from drike.models.served.address import SERVICES
+from drike.models.served.options import ApiOptions
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, Controller, untrained
@@ -174,8 +174,8 @@ def train(
         candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
         count_training(counted.tally, candidates, max_shots, switches, limit)
         return show_bound(counted.tally, terms, epochs)
-    left = terms.after(spent_in(folder)) if resume else terms
-    asked = open_model(model, template=template, device=device, replicas=replicas, terms=left)
+    left = terms.after(used_in(folder)) if resume else terms
+    asked = load(model, template=template, device=device, replicas=replicas, api=left)
     limit = limit_to(prompt_tokens, asked, terms.tokenizer, template)
     described = describe_model(model, asked)
     with alone_at(folder, "train"):
@@ -184,7 +184,7 @@ def train(
             record_run(folder, setup, described, settings, options=options)
         retriever = Retriever(open_encoder(policy_encoder or encoder), form=form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(budget, retriever.encoder, max_shots=max_shots, flip=flip, seed=seed)  # type: ignore[arg-type]
-        with metered(asked, "training", folder):
+        with metered(asked, folder):
             run_training(
                 folder, setup, asked, retriever, learner,
                 epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, seed=seed,
@@ -230,7 +230,7 @@ def run_training(
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     console.print(
-        f"Training on {len(cases)} edits of {setup.title}, {epochs} epochs, model {model.name}, "
+        f"Training on {len(cases)} edits of {setup.title}, {epochs} epochs, model {model.info.name}, "
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )
@@ -242,7 +242,7 @@ def run_training(
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
         "feedback": asdict(feedback), "parallel_edits": parallel_edits,
     }  # fmt: skip
-    current, done, head, before = budget, 0, _copy(retriever), usage_of(model)
+    current, done, head, before = budget, 0, _copy(retriever), model.usage
     episodes = reinforce.train(
         model, cases, setup.pool, retriever, budget,
         epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, feedback=feedback,
@@ -265,14 +265,10 @@ def run_training(
                 checkpoint.save(saved, folder / "checkpoint")
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that are still being asked about
-            if isinstance(model, Measured):
-                draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
+            used = add_usage(folder, "training", model.usage - before)
+            if used.tokens:
+                draw(work({"training": used}))
     return saved
-
-
-def usage_of(model: LanguageModel) -> Usage:
-    """What a model has done so far; nothing where it does not count."""
-    return model.usage if isinstance(model, Measured) else Usage()
 
 
 def _copy(retriever: Retriever) -> dict[str, Tensor]:
