@@ -17,14 +17,14 @@ from drike import datasets, tinyfacts
 from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
-from drike.cli.evaluate import make_editor
 from drike.cli.setup import open_data, open_setup, open_trained_run
 from drike.cli.variants import swept
 from drike.datasets.splits import Split
+from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.models.scripted import ScriptedModel
+from drike.prompts import PromptStyle
 from drike.report.recipes import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
@@ -126,9 +126,9 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
     past = open_trained_run(folder)
     setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
-    editor = make_editor("dr-ike", setup.pool, ScriptedModel(str, scores=False), past.trained)
+    editor = make("dr-ike", pool=setup.pool, trained=past.trained)
     assert isinstance(editor, IKE)
-    assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
+    assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
 def test_orders_and_sigmas_are_editors_of_their_own(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
     from drike.models.scripted import CustomModel, ScriptedModel
     from drike.models.served.options import ApiOptions
+    from drike.prompts import PromptStyle
     from drike.retrieval.budget import Fraction, Threshold
     from drike.retrieval.learned_budget import Controller
     from drike.retrieval.pool import Pool
@@ -58,6 +59,7 @@ _HOMES = {
     "drike.models.served.options": ("ApiOptions",),
     "drike.tinyfacts.reader": ("BayesianReader",),
     "drike.models.scripted": ("CustomModel", "ScriptedModel"),
+    "drike.prompts": ("PromptStyle",),
     "drike.retrieval.pool": ("Pool",),
     "drike.training.reinforce": ("Episode", "Switches", "train"),
     "drike.retrieval.retriever": ("Retriever", "Similarity"),
@@ -97,6 +99,7 @@ __all__ = [
     "Outcome",
     "Pool",
     "Probe",
+    "PromptStyle",
     "Request",
     "Retriever",
     "Role",
