@@ -10,7 +10,7 @@ import typer
 
 from drike import tinyfacts
 from drike.cli.console import console, draw, progress
-from drike.cli.train import LARGEST_SEED
+from drike.cli.options import LARGEST_SEED
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load
 from drike.report import Table

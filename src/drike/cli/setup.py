@@ -7,9 +7,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from drike import datasets
 from drike.cli import console as showing
@@ -30,15 +27,6 @@ from drike.runs.folder import has_begun, settings_of, versions, write_record
 TINYFACTS = "tinyfacts"
 
 Fact = tuple[str, str]
-
-PromptTokens = Annotated[
-    int | None,
-    typer.Option("--prompt-tokens", min=1, help="Most tokens of a prompt: retains are pruned from the end to fit"),
-]
-Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such rows: {', '.join(SUBSETS)}")]
-ZsreTarget = Annotated[
-    str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
-]
 
 
 @dataclass(frozen=True)
