@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.dataset import TEST, TRAIN
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -27,7 +26,8 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Budget, Fraction, Threshold
@@ -54,7 +54,7 @@ class Trained:
     episodes: tuple[Episode, ...]
 
 
-def trained(model: LanguageModel, parts: Parts, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
+def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
     """Algorithm 1 from a fresh head."""
     budget, switches = VARIANTS[variant]
     retriever = Retriever(pool.encoder, form=form, seed=seed)
@@ -80,8 +80,7 @@ def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
 
 def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
     """Outcomes under one seed. An edit that several seeds test stays one case: its probes are resampled together."""
-    if isinstance(model, Forgetful):
-        model.forget()  # seconds are this editor's own
+    model.forget()  # seconds are this editor's own
     return list(evaluate(editor, model, cases))
 
 
@@ -92,17 +91,14 @@ def main() -> None:
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--switches", action="store_true", help="also train with each switch of the method alone")
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    model, encoder = open_model(options.model), load_encoder()
-    spare = tinyfacts.EDITABLE - splits.TRAIN - splits.TEST
+    dataset = datasets.load(datasets.TINYFACTS)
+    model, encoder = load(options.model), load_encoder()
+    spare = tinyfacts.EDITABLE - TRAIN - TEST
     outcomes: dict[str, list[Outcome]] = {}
     validation: dict[str, list[Outcome]] = {}
     epochs: dict[str, Sequence[Episode]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(
-            dataset, editable=tinyfacts.EDITABLE, train=splits.TRAIN, test=splits.TEST, validation=spare, seed=seed
-        )
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=TRAIN, test=TEST, validation=spare, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))]
         for form in FORMS:
@@ -124,7 +120,7 @@ def main() -> None:
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
     unedited = outcomes["Unedited"]
     summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
-    title = f"{options.seeds} seeds x {splits.TEST} test edits of TinyFacts, model {options.model}"
+    title = f"{options.seeds} seeds x {TEST} test edits of TinyFacts, model {options.model}"
     print(f"### Training, epoch by epoch\n\n{epochs_table(epochs)}\n")
     chosen = [summarise(of_form) for of_form in validation.values()]
     print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits a seed")))

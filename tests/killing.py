@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import mmap
 import os
@@ -234,7 +235,7 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike.datasets.splits import Split
+    from drike.datasets.splits import SplitIds
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
@@ -243,7 +244,7 @@ def unreadable(folder: Path) -> Iterator[str]:
     try:
         if (folder / "run.json").exists():
             settings_of(folder)
-            Split.load(folder / "split.json")
+            SplitIds.load(folder / "split.json")
         if (folder / "checkpoint" / "budget.json").exists():
             checkpoint.load(folder / "checkpoint", encoder=HashingEncoder())
     except (CheckpointError, DataError, RunError) as problem:
@@ -259,7 +260,7 @@ def _read(path: Path) -> object:
     content = path.read_bytes()
     if path.suffix == ".jsonl":
         return [_without_seconds(json.loads(line)) for line in content.splitlines()]
-    if path.name in ("usage.json", "spending.json"):
+    if path.name == "usage.json":
         return path.name  # what this process did: less, if it was taken up
     if path.name == "run.json":
         told = json.loads(content)
@@ -298,6 +299,8 @@ def series(
     command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
 ) -> Series:
     """So many stops of `command` on `model`, each run taken up until it is done and compared with a whole one."""
+    for name in ("drike.cli", "drike.models.served.openai", "torch._dynamo"):  # the last by every optimizer, for 1 s
+        importlib.import_module(name)
     told, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731
     with _server() if served else _nothing() as server:
@@ -388,7 +391,7 @@ def _nothing() -> Iterator[None]:
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     """A served model on a real socket in a process of its own: how it is named, and a count of its requests."""
-    from drike.models.scripted import ScriptedWriter
+    from drike.models.scripted import ScriptedModel
     from servers import Handler, serve, serving
 
     counted = mmap.mmap(-1, _SPAN.size)
@@ -396,7 +399,7 @@ def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     pid = os.fork()
     if pid == 0:
         try:
-            good = serving(ScriptedWriter(_moody))
+            good = serving(ScriptedModel(_moody, scores=False))
 
             def slow(handler: Handler, body: dict) -> None:  # type: ignore[type-arg]
                 counted[:] = _SPAN.pack(served.requests)
