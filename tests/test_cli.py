@@ -404,8 +404,8 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_remembered"])
-    assert sum(parts) == told["tokens_read"] and told["tokens_shared"] > 0
+    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
+    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
@@ -489,6 +489,12 @@ def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
 ) -> None:
     assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
+    assert run("evaluate", "--run", str(nowhere)) == 1
+    assert str(nowhere) in capsys.readouterr().err
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -617,7 +623,7 @@ def test_another_model_is_asked_with_the_template_of_the_run(
         opened.append(options["template"])
         raise ModelError("not here")
 
-    monkeypatch.setattr("drike.cli.edit.open_model", refuse)
+    monkeypatch.setattr("drike.cli.edit.load", refuse)
     fact = ("--fact", "It is -> green")
     assert run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact) == 1
     assert opened == ["plain"]

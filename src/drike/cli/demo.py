@@ -11,12 +11,10 @@ from drike.cli.evaluate import run_evaluation
 from drike.cli.options import takes_options
 from drike.cli.resume import alone_at
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     describe_model,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
     record_run,
 )
@@ -27,6 +25,7 @@ from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.metrics import Outcome
+from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import has_begun
@@ -49,7 +48,7 @@ def demo(
         raise UsageError("--test must be at least 1, not 0")
     folder = new_run(out or _free(Path("runs/demo")), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
-    asked = open_model(model)
+    asked = load(model)
     settings: dict[str, object] = {
         "data": [TINYFACTS],
         "model": model,
