@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from drike.edits import Aspect
 from drike.metrics import Outcome
-from drike.report.measured import Run, Step
+from drike.report.groups import Run, Step
 
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))
 QUALITY = {"Unedited": 0, "FactPrompt": 3, "IKE": 5, "Rank-50%": 6, "DR-IKE": 7}

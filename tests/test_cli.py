@@ -24,7 +24,7 @@ from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedWriter
-from drike.report.recipes import STUDIES
+from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.learned_budget import Controller

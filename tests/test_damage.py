@@ -18,7 +18,7 @@ from drike.datasets import DataError
 from drike.datasets.splits import Split
 from drike.encoders import HashingEncoder
 from drike.models.protocols import Usage
-from drike.report.measured import ReportError
+from drike.errors import ReportError
 from drike.report.reading import read_run
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, untrained

@@ -22,7 +22,7 @@ from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
 from drike.report.findings import findings
 from drike.report.latex import as_latex, escaped
-from drike.report.measured import ReportError, grouped
+from drike.report.groups import grouped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs

@@ -37,7 +37,7 @@ from drike.datasets import DataError
 from drike.encoders import EncoderError
 from drike.models.protocols import ModelError
 from drike.models.served.spending import SpentError
-from drike.report.measured import ReportError
+from drike.report.groups import ReportError
 from drike.retrieval.pool import PoolError
 from drike.retrieval.retriever import CheckpointError
 from drike.runs.folder import RunError

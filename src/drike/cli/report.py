@@ -19,8 +19,8 @@ from drike.cli.train import Device
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.files import write_text
-from drike.report import studies as shown
-from drike.report.measured import grouped
+from drike.report import cases as shown
+from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
 from drike.runs.folder import settings_of

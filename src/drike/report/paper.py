@@ -1,7 +1,8 @@
-"""Every number the paper publishes, as data: its eight tables and the figures its text gives.
+"""What the paper publishes, as data: its eight tables, the figures in its text, and the recipe that repeats each.
 
-A row keeps its coordinates (model, data, editor, what it varies) beside its values, so that our rows can stand next to
-theirs. Values are the paper's, in its rounding: means without intervals over 100 test edits, measured by its authors.
+A published row keeps its coordinates (model, data, editor, setting) beside its values, so that our rows can stand next
+to it. Values are the paper's, in its rounding: means without intervals over 100 test edits, measured by its authors.
+A study is one table or figure together with its recipe, a shell script under recipes/.
 """
 
 from __future__ import annotations
@@ -174,3 +175,86 @@ class PublishedEpoch:
 
 
 EPOCH_SECONDS = (PublishedEpoch("Llama-3.1-8B", 2080.1, 1459.6), PublishedEpoch("Qwen 2.5-7B", 1459.6, 1174.6))
+
+
+LLAMA, LLAMA3B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-3B-Instruct"
+MISTRAL = "mistralai/Mistral-7B-Instruct-v0.2"
+QWEN, QWEN1B, SMOL = "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-1.5B", "HuggingFaceTB/SmolLM2-1.7B"
+API = "gemini:gemini-2.0-flash"
+
+COUNTERFACT = "counterfact"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table or figure of the paper and what repeating it needs.
+
+    name: of its recipe, recipes/NAME.sh. place: where it stands in the paper. trainings, editors: training runs and
+    evaluated editors, per model. unclear: what the paper leaves open, and what the recipe does about it.
+    """
+
+    name: str
+    place: str
+    about: str
+    models: tuple[str, ...]
+    data: tuple[str, ...]
+    trainings: int = 1
+    editors: int = 2
+    unclear: str = ""
+
+    @property
+    def recipe(self) -> str:
+        """The path of the recipe in the repository."""
+        return f"recipes/{self.name}.sh"
+
+    @property
+    def needs_api(self) -> bool:
+        """Whether a model of the study is behind an API, so that it costs money and needs a key."""
+        return API in self.models
+
+
+STUDIES: tuple[Study, ...] = (
+    Study("table1", "Table 1", "main results: FactPrompt, EditCoT, IKE, DR-IKE", (LLAMA, QWEN), (COUNTERFACT,),
+          editors=5,
+          unclear="Table 1 says Qwen 2.5-7B; Table 2 repeats its figures as Qwen-2.5-7B-Instruct. The recipe uses the "
+                  "instruct model."),
+    Study("table2", "Table 2", "ablation: which retains are shown", (LLAMA, QWEN), (COUNTERFACT,), editors=9),
+    Study("table3", "Table 3", "DR-IKE on six models", (LLAMA, LLAMA3B, MISTRAL, QWEN, QWEN1B, SMOL), (COUNTERFACT,),
+          unclear="The paper does not say whether the two smallest are instruct models. Its text contrasts them with "
+                  "instruct models, so the recipe uses the base models."),
+    Study("table4", "Table 4", "a model behind an API that gives no scores", (API,), (COUNTERFACT,),
+          unclear="The paper does not say whether the retriever was trained on the API's own answers; the recipe does "
+                  "that. It reads the key from GEMINI_API_KEY; train and evaluate say with --dry-run what it costs."),
+    Study("table5", "Table 5", "zsRE and WikiData-counterfact", (LLAMA,), ("zsre-knowedit", "wiki-counterfact"),
+          trainings=2, editors=4,
+          unclear="The paper does not say whose zsRE; the recipe uses KnowEdit's, whose figures are nearest: see "
+                  "docs/datasets.md."),
+    Study("table6", "Table 6 (appendix)", "budget controllers", (LLAMA3B,), (COUNTERFACT,), trainings=5, editors=5),
+    Study("table7", "Table 7 (appendix)", "sensitivity: order of the retains, delayed and noisy rewards",
+          (LLAMA,), (COUNTERFACT,), trainings=5, editors=16,
+          unclear="The paper names no model, delays or orders. The recipe draws delays from 0 to 10 and from 0 to 50 "
+                  "episodes, and also flips .1 and .3 of the rewards. The values are 227 and 226 of 300, so they seem "
+                  "to come from training edits. Of orders the paper says, without figures, that outputs are stable in "
+                  "most cases."),
+    Study("table8", "Table 8 (appendix)", "temporal edits, and CounterFact's numerical ones",
+          (LLAMA,), ("temporal", COUNTERFACT), trainings=2, editors=4,
+          unclear="The paper does not name the model; the recipe uses Llama-3.1-8B-Instruct. Nor does it say which "
+                  "edits are numerical, or what demonstrates temporal edits, which have no paraphrases or neighbours: "
+                  "see docs/datasets.md."),
+    Study("figure3", "Figure 3", "case study: prompts and answers under IKE and DR-IKE", (LLAMA,), (COUNTERFACT,),
+          unclear="The paper shows two edits; the recipe shows the first test edit, or the one named in CASE."),
+    Study("figure4", "Figures 4 and 5 (appendix)", "how many retains DR-IKE keeps per edit",
+          (LLAMA, QWEN), (COUNTERFACT,), editors=1),
+    Study("efficiency", "section 5.3", "seconds per epoch with and without the budget", (LLAMA, QWEN), (COUNTERFACT,),
+          trainings=2,
+          unclear="Both published savings follow from the published seconds. Llama's seconds with a budget equal "
+                  "Qwen's without one, which may be a slip."),
+    Study("epochs", "section 5.1", "ESR by epoch of training", (LLAMA, QWEN), (COUNTERFACT,), editors=1,
+          unclear="The paper says that it tracks this and prints no figures."),
+)  # fmt: skip
+
+
+def study(name: str) -> Study | None:
+    """Find a study by name, accepting table2, Table 2 and table2.sh alike; None if there is none."""
+    wanted = name.casefold().replace(" ", "").removesuffix(".sh")
+    return next((one for one in STUDIES if one.name == wanted), None)

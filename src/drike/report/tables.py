@@ -1,7 +1,7 @@
-"""Outcomes as the paper's tables: Table 1's layout with intervals, the published figures, and paired differences.
+"""Tables: outcomes in the layout of the paper's tables with intervals, published figures, paired differences, costs.
 
-Tables are plain rows of strings; the command line draws them, `as_markdown` and `latex` write them into files. A row of
-one cell is a heading over the rows that follow.
+A table is rows of strings. The command line draws it; `as_markdown` and `latex` write it into files. A row of one cell
+is a heading for the rows below it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_differences
+from drike.metrics import METRICS, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import PAPER_TABLE1, PaperTable, Published
 
@@ -28,26 +28,30 @@ class Table:
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 INTERVALS = "Brackets: 95 % bootstrap interval over cases."
-STARRED = "*: a difference, as its interval excludes 0."
+STARRED = "*: the interval excludes 0."
+PER_PROMPT = (
+    "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
+    "retains/edit, every edit counts once."
+)
 EXTRA = "Extra Params"
 SECONDS = (
-    "s/query, measured: a case's wall time over its number of probes, which are asked together and read what "
-    "they share once; published: time per iteration, of a prompt by itself as it seems. The two do not compare."
+    "s/query, measured: wall time of a case divided by its number of probes, which are asked together and share the work "
+    "on common prefixes; published: time per iteration, apparently of one prompt at a time. The two do not compare."
 )
-COUNTED = (
-    "Extra Params, measured: what was trained, the head and a learned budget; published: apparently with the frozen "
+TRAINED = (
+    "Extra Params, measured: what was trained, the head and any learned budget; published: apparently including frozen "
     "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
 )
 
 
 def table1(summaries: Sequence[Summary], title: str) -> Table:
-    """Our rows in the paper's columns, each statistic with its 95 % bootstrap interval over cases."""
+    """Summaries in the columns of the paper's Table 1, each with its 95 % bootstrap interval over cases."""
     rows = tuple((one.editor, *(shown(_of(one, column)) for column in COLUMNS)) for one in summaries)
     return Table(title, ("Editor", *COLUMNS), rows, (INTERVALS,))
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
-    """What each editor's prompts hold and cost, and RR without the model's ignorance."""
+    """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
     rows = tuple(
         (
             one.editor,
@@ -60,12 +64,12 @@ def costs(summaries: Sequence[Summary]) -> Table:
         for one in summaries
     )
     header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
-    note = "RR known: on neighbours the unedited model answers right. tokens: of the prompt that is answered."
-    return Table("Retention of what was known, and cost", header, rows, (note,))
+    note = "RR known: RR on neighbours that the unedited model answers right. tokens/prompt: of the prompt answered."
+    return Table("Retention of known facts, and cost", header, rows, (note, PER_PROMPT))
 
 
 def work(usages: Mapping[str, Usage]) -> Table:
-    """What the model did for each piece of a run: requests, forwards, tokens computed and spared, seconds."""
+    """The model's work for each part of a run: prompts, forwards, tokens computed and saved, seconds."""
     rows = tuple(
         (
             name,
@@ -79,13 +83,16 @@ def work(usages: Mapping[str, Usage]) -> Table:
         )
         for name, one in usages.items()
     )
-    header = ("", "requests", "forwards", "tokens read", "computed", "shared", "remembered", "seconds")
-    note = "shared: beginnings that were read once for several prompts, checks taken off; remembered: asked before."
-    return Table("What the model did", header, rows, (note,))
+    header = ("", "prompts", "forwards", "tokens (if read one by one)", "computed", "shared prefix", "cached", "seconds")
+    note = (
+        "shared prefix: tokens that several prompts have in common and that were computed once, minus those of "
+        "self-checks; cached: tokens of prompts whose answer was known already."
+    )
+    return Table("Work of the model", header, rows, (note,))
 
 
 def published(model: str | None = None) -> Table:
-    """Table 1 as the paper prints it, all models or one."""
+    """Table 1 as the paper prints it, for all models or for one."""
     columns = (*COLUMNS, "s/query")
     rows = tuple(
         (f"{p.editor} ({p.model})", *(_value(p, column, 2) for column in columns), p.extra_parameters)
@@ -94,16 +101,15 @@ def published(model: str | None = None) -> Table:
     )
     title = "For reference: the paper's Table 1 (other models, other data)"
     notes = (
-        "s/query: the paper's time per iteration, of a prompt by itself as it seems; our s/edit is a case's with all "
-        "its probes, which read what they share once.",
-        "params: the paper's Extra Params, apparently with the frozen encoders; ours are the trained head's, which a "
-        "report gives.",
+        "s/query: the paper's time per iteration, apparently of one prompt at a time; our s/edit is the time of all "
+        "probes of an edit, which share the work on common prefixes.",
+        "params: the paper's Extra Params, apparently including frozen encoders; `drike report` counts ours.",
     )
-    return Table(title, ("Editor", *columns, "params"), rows, notes)  # short, for names to stay whole
+    return Table(title, ("Editor", *columns, "params"), rows, notes)  # "params" is short so that names fit
 
 
 def as_published(table: PaperTable) -> Table:
-    """One of the paper's tables as it prints it; a row is named by what it is about."""
+    """One of the paper's tables as it prints it."""
     rows = tuple(
         (", ".join(filter(None, (p.editor, p.variant, p.model, p.data))), *(_published(p, c) for c in table.columns))
         for p in table.rows
@@ -117,7 +123,7 @@ def _published(row: Published, column: str) -> str:
 
 
 def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
-    """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
+    """Paired differences of every metric. Raises ValueError if the two are not about the same cases."""
     title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
     row = difference_row("difference", ours, theirs)
     return Table(title, ("", *COLUMNS), (row,), (STARRED,))
@@ -131,7 +137,7 @@ def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]
 
 @dataclass(frozen=True)
 class Row:
-    """One of our rows: what it is called, its summary, seconds per query, and trained parameters where known."""
+    """One measured row: its name, summary, seconds per query, and trained parameters where known."""
 
     name: str
     summary: Summary
@@ -141,49 +147,56 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """Our rows for one of the paper's tables, under one heading."""
+    """Measured rows for one of the paper's tables, under one heading."""
 
     heading: str
     rows: tuple[Row, ...]
 
 
+_BY_MODEL = 3  # the table whose rows are models; it gets S, too
+_CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."
+
+
 def beside(paper: PaperTable, ours: Iterable[Block], what: str = "Editor") -> Table:
-    """Our rows in the columns of one of the paper's tables, and the published rows below them."""
-    rows: list[tuple[str, ...]] = []
+    """Measured rows in the columns of one of the paper's tables, above the published ones."""
+    by_model = paper.number == _BY_MODEL
+    columns = (*paper.columns, "S") if by_model else paper.columns
     extra = any(row.extra_parameters for row in paper.rows)
+    rows: list[tuple[str, ...]] = []
     for block in (block for block in ours if block.rows):
         rows.append((f"Measured: {block.heading}",))
         for row in block.rows:
-            cells = (f"{row.seconds:.3f}" if c == "s/query" else shown(_of(row.summary, c)) for c in paper.columns)
+            cells = (f"{row.seconds:.3f}" if c == "s/query" else shown(_of(row.summary, c)) for c in columns)
             known = "n/a" if row.parameters is None else f"{row.parameters:,}"
             rows.append((row.name, *cells, *([known] if extra else [])))
-    headings = [_heading(row, paper) for row in paper.rows]
-    for i, (told, heading) in enumerate(zip(paper.rows, headings, strict=True)):
-        if i == 0 or heading != headings[i - 1]:
-            rows.append((f"Published: {heading}",))
-        name = told.variant or (told.model if paper.number == _BY_MODEL else told.editor)
-        parameters = [told.extra_parameters] if extra else []
-        rows.append((name, *(_value(told, column) for column in paper.columns), *parameters))
-    title = f"Table {paper.number} of the paper: {paper.about}"
-    header = (what, *paper.columns, *([EXTRA] if extra else []))
-    notes = (INTERVALS, _CAUTION, *((SECONDS,) if "s/query" in paper.columns else ()), *((COUNTED,) if extra else ()))
-    return Table(title, header, tuple(rows), notes)
+    heading: tuple[str, ...] = ()
+    for theirs in paper.rows:
+        before, heading = heading, (f"Published: {_heading(theirs, by_model)}",)
+        rows += [heading] if heading != before else []
+        name = theirs.variant or (theirs.model if by_model else theirs.editor)
+        rows.append(
+            (name, *(_value(theirs, c) for c in columns), *([theirs.extra_parameters] if extra else []))
+        )
+    notes = [INTERVALS, _CAUTION]
+    notes += [SECONDS] if "s/query" in columns else []
+    notes += [TRAINED] if extra else []
+    notes += ["S of published rows: computed here from their ESR, PC and RR."] if by_model else []
+    header = (what, *columns, *(["Extra Params"] if extra else []))
+    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), tuple(notes))
 
 
-_BY_MODEL = 3
-_CAUTION = "Published rows: other models, other data, no intervals; they show what to look for, not what to expect."
-
-
-def _heading(row: Published, paper: PaperTable) -> str:
-    if paper.number == _BY_MODEL:
+def _heading(row: Published, by_model: bool) -> str:
+    if by_model:
         return f"{row.editor}, {row.data}"
-    named = () if row.model == "not named" else (row.model,)
-    return ", ".join((*named, row.data))
+    return row.data if row.model == "not named" else f"{row.model}, {row.data}"
 
 
 def _value(row: Published, column: str, digits: int | None = None) -> str:
     """A published value in its own rounding, or in `digits`."""
     value = row.value(column)
+    if value is None and column == "S":
+        s = harmonic_mean([row.esr, row.pc, row.rr])
+        return "n/a" if s is None else f"{s:.3f}"
     if value is None:
         return "n/a"
     return str(f"{value:.2f}" if digits or round(value, 2) == value else value)
@@ -195,7 +208,7 @@ def _of(summary: Summary, column: str) -> Estimate:
 
 
 def as_markdown(table: Table) -> str:
-    """A table with its title and notes as Markdown; what it holds never turns into markup of its own."""
+    """Write a table with its title and notes as Markdown; text in it is escaped."""
     width = len(table.header)
     aligned = ["---", *["---" if table.wide else "---:"] * (width - 1)]
     body = (
@@ -209,13 +222,13 @@ def as_markdown(table: Table) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
+    """Escape text so that Markdown shows it as it is, in one line."""
     marked = re.sub(r"([\\|`*_]|\](?=[(\[]))", r"\\\1", " ".join(text.split()))
     return marked.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def shown(estimate: Estimate, *, signed: bool = False) -> str:
-    """A statistic with its interval; n/a where nothing was measured."""
+    """Format a statistic with its interval; n/a where nothing was measured."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "n/a"
     sign = "+" if signed else ""
@@ -223,16 +236,16 @@ def shown(estimate: Estimate, *, signed: bool = False) -> str:
 
 
 def starred(difference: Estimate) -> str:
-    """A difference with its interval, marked where 0 is outside, which two decimals may not show."""
-    told = shown(difference, signed=True)
-    return told if has_0(difference) else told.replace(" [", "* [")
+    """Format a difference with its interval, with a star if the unrounded interval excludes 0."""
+    text = shown(difference, signed=True)
+    return text if has_0(difference) else text.replace(" [", "* [")
 
 
 def has_0(difference: Estimate) -> bool:
-    """Whether a difference's interval leaves its sign open; so does having none."""
+    """Whether the interval of a difference includes 0; true if there is no interval."""
     return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
 
 
 def _short(value: float) -> str:
-    """Two decimals without the zero ahead of the point: intervals stand in narrow columns."""
+    """Two decimals without a leading zero, because columns are narrow."""
     return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
