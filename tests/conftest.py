@@ -3,7 +3,8 @@
 import os
 import signal
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 # A shell that starts us in the background has Ctrl-C ignored, and then the tests of Ctrl-C would wait for nothing.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.models.protocols import Completion, LanguageModel, ModelError, Request, Score, ScoringModel
+from drike.errors import ModelError
+from drike.models.protocols import Completion, LanguageModel, Request, Score, ScoringModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.models.served.cache import CachedModel, CachedWriter, cached
 from drike.models.served.store import Answers, clear, contents

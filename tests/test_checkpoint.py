@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from drike.encoders import HashingEncoder
+from drike.errors import CheckpointError
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, Controller, untrained
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import FORMS, CheckpointError, Retriever
+from drike.retrieval.retriever import FORMS, Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from worlds import CAPITALS

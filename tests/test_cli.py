@@ -18,11 +18,12 @@ from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
 from drike.cli.evaluate import make_editor
-from drike.cli.setup import UsageError, open_data, open_setup, open_trained_run
+from drike.cli.setup import open_data, open_setup, open_trained_run
 from drike.cli.variants import swept
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import UsageError
 from drike.models.scripted import ScriptedWriter
 from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published

@@ -14,18 +14,17 @@ import pytest
 import torch
 
 from drike.cli import main
-from drike.datasets import DataError
 from drike.datasets.splits import Split
 from drike.encoders import HashingEncoder
+from drike.errors import CheckpointError, DataError, ReportError, RunError
 from drike.models.protocols import Usage
-from drike.errors import ReportError
 from drike.report.reading import read_run
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
-from drike.retrieval.retriever import CheckpointError, Retriever
+from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import RunError, answered, recorded, write_record
+from drike.runs.folder import answered, recorded, write_record
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {

@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import DataError, by_case_id, load
+from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
 from drike.datasets.inspect import inspect, lines
 from drike.datasets.paraphrases import Wording, around, clean, learn
 from drike.edits import Aspect
-from drike.encoders import MINILM, EncoderError, HashingEncoder, load_encoder
+from drike.encoders import MINILM, HashingEncoder, load_encoder
+from drike.errors import DataError, EncoderError
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets"
 FULL = SHARED / "counterfact_400.json"

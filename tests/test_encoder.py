@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from drike.encoders import MINILM, EncoderError, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
+from drike.encoders import MINILM, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
 from drike.encoders.features import clear
+from drike.errors import EncoderError
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
 vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float))

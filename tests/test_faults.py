@@ -20,12 +20,11 @@ from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation import evaluate
-from drike.models.protocols import ModelError
 from drike.models.scripted import ScriptedWriter
 from drike.models.served.address import KEY
 from drike.models.served.cache import CachedWriter
-from drike.models.served.failures import RefusedError, ServerError
 from drike.models.served.openai import connect
 from drike.models.served.store import Answers, contents
 from drike.retrieval.budget import Fraction, Threshold

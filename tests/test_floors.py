@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "drike"
 
 FLOORS = {
-    "edits": 0, "answers": 0, "files": 0, "parallel": 0,
+    "errors": 0, "edits": 0, "answers": 0, "files": 0, "parallel": 0,
     "demonstrations": 1, "metrics": 1,
     "prompts": 2,
     "datasets": 3, "models": 3, "encoders": 3,

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import DataError, Dataset, load, published
+from drike.datasets import Dataset, load, published
 from drike.datasets.published import Published
 from drike.datasets.subsets import SUBSETS
 from drike.demonstrations import Role
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
+from drike.errors import DataError
 from drike.metrics import Outcome, summarise
 from drike.retrieval.pool import Pool
 from test_datasets import SHARED, flat_row, row, server, written

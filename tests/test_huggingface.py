@@ -12,9 +12,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, processors
 
+from drike.errors import ModelError
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
-from drike.models.protocols import ModelError, Request, ScoringModel
+from drike.models.protocols import Request, ScoringModel
 from zoo import (
     FORKS,
     PLACES,

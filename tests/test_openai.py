@@ -20,14 +20,14 @@ from drike.editors.editcot import EditCoT
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError, ServerError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import Completion, LanguageModel, ModelError, Request, ScoringModel
+from drike.models.protocols import Completion, LanguageModel, Request, ScoringModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, parse_address
 from drike.models.served.client import SHARED, families
-from drike.models.served.failures import ServerError
 from drike.models.served.openai import ServedModel, ServedWriter, connect
 from drike.prompts import CHAT_INSTRUCTION
 from drike.retrieval.budget import Fraction, Threshold

@@ -21,9 +21,10 @@ from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import ModelError, Request, Score, calls_at_once
+from drike.models.protocols import Request, Score, calls_at_once
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.parallel import GRACE, StoppedError, current_group, in_order
 from drike.retrieval.budget import Budget, Threshold

@@ -7,8 +7,8 @@ import pytest
 
 import drike
 from drike import tinyfacts
+from drike.errors import ModelError
 from drike.judging import Question, judge
-from drike.models.protocols import ModelError
 from drike.prompts import bare
 
 ROOT = Path(__file__).parents[1]

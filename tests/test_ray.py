@@ -13,9 +13,10 @@ from commands import run
 from drike import datasets, tinyfacts
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.models.local.huggingface import load as load_here
-from drike.models.protocols import ModelError, Request
+from drike.models.protocols import Request
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity

@@ -18,6 +18,7 @@ from drike.cli import main
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.models.local.huggingface import load
 from drike.models.protocols import (
@@ -27,7 +28,6 @@ from drike.models.protocols import (
     Forgetful,
     LanguageModel,
     Measured,
-    ModelError,
     Request,
     Score,
     ScoringModel,

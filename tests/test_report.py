@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 
 from commands import run as cli
 from drike.encoders import HashingEncoder
+from drike.errors import ReportError, RunError
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
 from drike.report.document import counterparts, document, latex, markdown
@@ -30,7 +31,6 @@ from drike.report.tables import Table, as_markdown, shown, starred
 from drike.report.variants import distribution_of, distribution_table
 from drike.retrieval.learned_budget import Controller
 from drike.runs import checkpoint
-from drike.runs.folder import RunError
 from reports import QUALITY, Page, run_of
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper" / "dr-ike.tex"

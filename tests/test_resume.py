@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.encoders import HashingEncoder
+from drike.errors import ReplayError, RunError
 from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.runs.folder import RunError, answered, append, episode_record, keep_lines, whole_lines
-from drike.training.reinforce import Episode, RecordedRollout, ReplayError, Switches, train
+from drike.runs.folder import answered, append, episode_record, keep_lines, whole_lines
+from drike.training.reinforce import Episode, RecordedRollout, Switches, train
 from drike.training.schedules import Feedback
 from worlds import CAPITALS, follows_the_fact
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.errors import ModelError
 from drike.judging import Question, judge
-from drike.models.protocols import LanguageModel, ModelError, Request, ScoringModel
+from drike.models.protocols import LanguageModel, Request, ScoringModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.prompts import bare
 

@@ -17,11 +17,11 @@ from commands import run
 from drike import tinyfacts
 from drike.cli.api_options import live, sentence
 from drike.cli.dry_run import token_counter
-from drike.models.protocols import ModelError
+from drike.errors import ModelError, SpendingLimitError
 from drike.models.scripted import ScriptedWriter
 from drike.models.served.cache import cached
 from drike.models.served.openai import connect
-from drike.models.served.spending import Meter, Price, Spending, SpentError, estimated_tokens
+from drike.models.served.spending import Meter, Price, Spending, estimated_tokens
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
@@ -60,7 +60,7 @@ def test_money_never_passes_its_limit_where_the_estimate_holds(calls: list[tuple
         try:
             with meter.reserved(text, written):
                 meter.answered(text, read, written, 0, written)
-        except SpentError:
+        except SpendingLimitError:
             refused = True
     spent = meter.price.of(meter.spending.prompt_tokens, meter.spending.completion_tokens) or 0.0
     assert spent <= most + 1e-12
@@ -69,7 +69,7 @@ def test_money_never_passes_its_limit_where_the_estimate_holds(calls: list[tuple
 
 def test_what_is_on_its_way_counts_against_the_limit() -> None:
     meter = Meter(Price(1.0, 1.0), max_cost=150 / 1e6)
-    with meter.reserved("x" * 300, 0), pytest.raises(SpentError), meter.reserved("x" * 300, 0):
+    with meter.reserved("x" * 300, 0), pytest.raises(SpendingLimitError), meter.reserved("x" * 300, 0):
         pass
     with meter.reserved("x" * 300, 0):  # it was given back
         pass
@@ -85,14 +85,14 @@ def test_no_request_is_sent_beyond_the_limit_and_tries_count(concurrency: int) -
     with serve(serving(ScriptedWriter(lambda prompt: "x"))) as server:
         with (
             closing(connect(server.named(), max_calls=5, concurrency=concurrency)) as model,  # type: ignore[type-var]
-            pytest.raises(SpentError, match="5 requests that"),
+            pytest.raises(SpendingLimitError, match="5 requests that"),
         ):
             model.generate([str(i) for i in range(12)])
         assert server.requests == model.spending.requests == 5
     with serve(status(500)) as server:
         with (
             closing(connect(server.named(), max_calls=2, attempts=4)) as model,  # type: ignore[type-var]
-            pytest.raises(SpentError),
+            pytest.raises(SpendingLimitError),
         ):
             model.generate(["a"])
         assert server.requests == 2 and model.spending.calls == 0

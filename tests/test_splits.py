@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.datasets import Cleaning, DataError, Dataset
+from drike.datasets import Cleaning, Dataset
 from drike.datasets.splits import Split, default_editable, draw, parts
 from drike.datasets.subsets import numerical
 from drike.edits import Edit, EditCase, rewrite_probe
+from drike.errors import DataError
 
 
 def dataset(rows: int, name: str = "data", order: random.Random | None = None) -> Dataset:

@@ -25,14 +25,14 @@ from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import Completion, LanguageModel, ModelError, calls_at_once
+from drike.models.protocols import Completion, LanguageModel, calls_at_once
 from drike.models.scripted import ScriptedModel, ScriptedWriter
 from drike.models.served.cache import CachedModel, CachedWriter, cached
-from drike.models.served.failures import RefusedError
 from drike.models.served.openai import ServedModel, ServedWriter, connect
-from drike.models.served.spending import Price, SpentError
+from drike.models.served.spending import Price
 from drike.models.served.store import Answers, contents
 from drike.parallel import GRACE
 from drike.retrieval.budget import Fraction, Threshold
@@ -189,7 +189,7 @@ def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
 def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int, tmp_path: Path) -> None:
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
         model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
-        with pytest.raises(SpentError):
+        with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
         assert served.requests == most == contents(tmp_path / "a.sqlite").answers
 
@@ -198,7 +198,7 @@ def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
     # A word is a token to this server, so that the cautious estimate holds.
     limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
-        with pytest.raises(SpentError):
+        with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
         spent = model.spending
         assert served.requests == spent.calls > 8

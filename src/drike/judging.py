@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from drike.answers import ends_answer, ends_word, equals, matches
+from drike.errors import ModelError
 from drike.models.protocols import (
     MAX_ANSWER_TOKENS,
     MAX_REASONING_TOKENS,
     Completion,
     LanguageModel,
-    ModelError,
     Request,
     Score,
     ScoringModel,

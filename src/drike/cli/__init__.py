@@ -32,18 +32,8 @@ from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
 from drike.cli import train as training
 from drike.cli.console import errors
-from drike.cli.setup import UsageError
-from drike.datasets import DataError
-from drike.encoders import EncoderError
-from drike.models.protocols import ModelError
-from drike.models.served.spending import SpentError
-from drike.report.groups import ReportError
-from drike.retrieval.pool import PoolError
-from drike.retrieval.retriever import CheckpointError
-from drike.runs.folder import RunError
-from drike.training.reinforce import ReplayError
+from drike.errors import DrikeError, SpendingLimitError, UsageError
 
-PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReplayError, ReportError, RunError)
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
@@ -106,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=given, prog_name="drike")
     except UsageError as problem:
         _fail(str(problem), code=2)
-    except SpentError as problem:
+    except SpendingLimitError as problem:
         _fail(f"{problem}; what was done is saved", code=SPENT)
-    except PROBLEMS as problem:
+    except DrikeError as problem:
         _fail(str(problem))
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from drike.cli.console import console
+from drike.errors import RunError
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
 from drike.models.served.spending import Paid, Price, Spending
 from drike.prompts import chat_messages
-from drike.runs.folder import RunError, write_record
+from drike.runs.folder import write_record
 
 _PANEL = "Models behind an API"
 

@@ -14,8 +14,9 @@ from drike.answers import first_line
 from drike.cli.api_options import AllowHttp, ApiOptions, Deadline, Effort, ThinkingTokens
 from drike.cli.console import draw
 from drike.cli.setup import EMBEDDED, open_model
-from drike.encoders import MINILM, SMALL_BERT, EncoderError, features_folder, locate
-from drike.models.protocols import ModelError, ScoringModel
+from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
+from drike.errors import EncoderError, ModelError
+from drike.models.protocols import ScoringModel
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.spending import Paid
 from drike.report import Table

@@ -90,7 +90,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
         return lambda prompt: estimated_tokens(chat_messages(prompt)[0]["content"] if template == "chat" else prompt)
     from transformers import AutoTokenizer
 
-    from drike.cli.setup import UsageError
+    from drike.errors import UsageError
 
     try:
         opened = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)

@@ -15,21 +15,13 @@ from drike.cli.api_options import ApiOptions, DryRun, metered, template_for, wit
 from drike.cli.console import console, draw
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.evaluate import make_editor
-from drike.cli.setup import (
-    EMBEDDED,
-    TINYFACTS,
-    PromptTokens,
-    UsageError,
-    limit_to,
-    open_model,
-    open_setup,
-    open_trained_run,
-)
+from drike.cli.setup import EMBEDDED, TINYFACTS, PromptTokens, limit_to, open_model, open_setup, open_trained_run
 from drike.cli.train import Device
 from drike.edited import EditedModel
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
+from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
 from drike.report import Table

@@ -20,7 +20,6 @@ from drike.cli.setup import (
     PromptTokens,
     Setup,
     Subset,
-    UsageError,
     describe_model,
     limit_to,
     new_run,
@@ -39,6 +38,7 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import MINILM
+from drike.errors import CheckpointError, UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
@@ -51,7 +51,7 @@ from drike.report.variants import further
 from drike.retrieval.budget import Fraction
 from drike.retrieval.order import ORDERS
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import CheckpointError, Similarity
+from drike.retrieval.retriever import Similarity
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import add_usage, recovered, saved, write_record

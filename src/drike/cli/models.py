@@ -21,7 +21,6 @@ from drike.cli.setup import (
     PromptTokens,
     Setup,
     Subset,
-    UsageError,
     ZsreTarget,
     describe_model,
     limit_to,
@@ -34,11 +33,10 @@ from drike.cli.setup import (
 from drike.cli.train import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
 from drike.editors.ike import IKE
 from drike.encoders import MINILM
+from drike.errors import ModelError, SpendingLimitError, UsageError
 from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import Summary, summarise
-from drike.models.protocols import ModelError
-from drike.models.served.spending import SpentError
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
@@ -93,13 +91,13 @@ def models(
     record_run(folder, setup, {"asked": model}, settings)
     summaries: dict[str, Mapping[str, Summary]] = {}
     failed: list[str] = []
-    spent: SpentError | None = None
+    spent: SpendingLimitError | None = None
     for name in model:
         console.print(f"\n{name}", style="bold", markup=False)
         of_model = settings | {"model": name, "template": template_for(name, template)}
         found = _attempt(folder / folders[name], setup, of_model, terms)
         terms = terms.after(spent_in(folder / folders[name]))
-        if isinstance(found, SpentError):
+        if isinstance(found, SpendingLimitError):
             spent = found
             break  # the limit is for all of them
         if isinstance(found, str):
@@ -154,11 +152,11 @@ def _bound(setup: Setup, settings: Mapping[str, Any], terms: ApiOptions) -> None
 
 def _attempt(
     folder: Path, setup: Setup, settings: Mapping[str, object], terms: ApiOptions
-) -> Mapping[str, Summary] | SpentError | str:
+) -> Mapping[str, Summary] | SpendingLimitError | str:
     """Summaries by editor, or in one sentence why this model gave none; what concerns all models is raised."""
     try:
         return _one(folder, setup, settings, terms)
-    except SpentError as problem:
+    except SpendingLimitError as problem:
         return problem
     except (ModelError, UsageError) as problem:
         return str(problem)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import console, draw
-from drike.cli.setup import UsageError
+from drike.errors import UsageError
 from drike.report import Table
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, STUDIES, TABLES, Study, study
 from drike.report.tables import as_published

@@ -14,10 +14,11 @@ from rich.text import Text
 from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress
 from drike.cli.evaluate import TRAINED, make_editor
-from drike.cli.setup import UsageError, limit_to, open_model, open_setup
+from drike.cli.setup import limit_to, open_model, open_setup
 from drike.cli.train import Device
 from drike.datasets.splits import Split
 from drike.editors.ike import IKE
+from drike.errors import UsageError
 from drike.files import write_text
 from drike.report import cases as shown
 from drike.report.groups import grouped

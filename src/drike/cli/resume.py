@@ -18,9 +18,10 @@ from typing import Annotated, Any
 import typer
 
 from drike.cli.console import errors, note
-from drike.cli.setup import Setup, UsageError
+from drike.cli.setup import Setup
 from drike.datasets.splits import Split
-from drike.runs.folder import RunError, has_begun, options_of, recorded, versions
+from drike.errors import RunError, UsageError
+from drike.runs.folder import has_begun, options_of, recorded, versions
 
 Resume = Annotated[
     Path | None, typer.Option("--resume", help="A run that was stopped: go on as it was asked for, to the same end")

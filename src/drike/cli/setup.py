@@ -21,6 +21,7 @@ from drike.datasets.splits import Parts, Split
 from drike.datasets.subsets import SUBSETS
 from drike.edits import EditCase
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.errors import RunError, UsageError
 from drike.files import with_checksum
 from drike.models.protocols import Counting, LanguageModel
 from drike.models.served.address import SERVICES, is_served
@@ -28,7 +29,7 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import RunError, has_begun, settings_of, versions, write_record
+from drike.runs.folder import has_begun, settings_of, versions, write_record
 
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
 
@@ -42,10 +43,6 @@ Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such ro
 ZsreTarget = Annotated[
     str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
 ]
-
-
-class UsageError(Exception):
-    """Options that do not go together; one sentence with the remedy."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from drike.cli.setup import (
     PromptTokens,
     Setup,
     Subset,
-    UsageError,
     ZsreTarget,
     describe_model,
     limit_to,
@@ -35,6 +34,7 @@ from drike.datasets.published import PUBLISHED
 from drike.demonstrations import DemonstrationSet
 from drike.edits import EditCase
 from drike.encoders import MINILM, TextEncoder
+from drike.errors import UsageError
 from drike.models.protocols import LanguageModel, Measured, Usage
 from drike.models.served.address import SERVICES
 from drike.report import work

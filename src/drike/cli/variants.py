@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drike.cli.setup import UsageError
 from drike.editors import Editor
 from drike.editors.ike import IKE
+from drike.errors import UsageError
 from drike.retrieval.budget import Threshold
 from drike.retrieval.order import ORDERS, Order, Shuffled, by_policy, by_policy_reversed, by_similarity
 from drike.retrieval.retriever import Retriever

@@ -17,24 +17,12 @@ from typing import Protocol
 from drike.datasets.fetch import fetch, is_address
 from drike.datasets.forms import counterfact, flat, knowedit, temporal, zsre
 from drike.datasets.published import PUBLISHED
-from drike.datasets.rows import (
-    GROUP,
-    Cleaning,
-    Cut,
-    DataError,
-    Dropped,
-    Parsed,
-    Row,
-    Target,
-    read_rows,
-    shown,
-    summarise,
-    tally,
-)
+from drike.datasets.rows import GROUP, Cleaning, Cut, Dropped, Parsed, Row, Target, read_rows, shown, summarise, tally
 from drike.datasets.screening import Events
 from drike.edits import Edit, EditCase, Probe
+from drike.errors import DataError
 
-__all__ = ["Cleaning", "Cut", "DataError", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
+__all__ = ["Cleaning", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
 
 
 class Form(Protocol):

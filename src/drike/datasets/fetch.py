@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from drike.datasets.rows import DataError
+from drike.errors import DataError
 from drike.files import sha256, write_bytes, write_text
 
 TIMEOUT = 30.0  # seconds without a byte

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drike.datasets import Cleaning, DataError, Dataset, Dropped, Source
+from drike.datasets import Cleaning, Dataset, Dropped, Source
 from drike.datasets.published import PUBLISHED
 from drike.datasets.splits import default_editable
 from drike.datasets.subsets import SUBSETS
 from drike.edits import Aspect, EditCase
 from drike.encoders import Progress, TextEncoder, nearest
+from drike.errors import DataError
 from drike.prompts import query_block
 
 NEIGHBOURS = 32  # the paper's number of demonstrations

@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from drike.edits import EditCase
+from drike.errors import DataError
 
 Target = Literal["alt", "answers"]  # what an edit of zsRE leads to: the made-up object, or the first true answer
 GROUP = "records"  # the one field of a row that is published as a bare list of objects
 _LONGEST_SHOWN = 60  # characters
 _HALF = re.compile(r"[\ud800-\udfff]")  # a lone surrogate: JSON can spell it, UTF-8 cannot
-
-
-class DataError(Exception):
-    """A data file or split cannot be used; the message is one sentence with the place and the remedy."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from drike.datasets import DataError, Dataset, by_case_id
+from drike.datasets import Dataset, by_case_id
 from drike.datasets.subsets import Subset
 from drike.edits import EditCase
+from drike.errors import DataError
 from drike.files import checksum_ok, with_checksum, write_text
 
 EDITABLE, TRAIN, TEST = 2000, 300, 100  # the paper's

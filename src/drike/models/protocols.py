@@ -21,10 +21,6 @@ MAX_ANSWER_TOKENS = 16
 MAX_REASONING_TOKENS = 128
 
 
-class ModelError(Exception):
-    """A model could not do what was asked; the message is one sentence with the remedy."""
-
-
 @dataclass(frozen=True)
 class Usage:
     """What a model has done so far; a model that keeps count offers it as `usage`. Later minus earlier is a stretch.

@@ -20,7 +20,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
+from drike.errors import ModelError
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score
+from drike.errors import ModelError
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score
 
 Rule = Callable[[str], str]
 

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.encoders import TextEncoder, load_encoder
+from drike.errors import CheckpointError
 from drike.files import checksum_ok, with_checksum, write_bytes
 from drike.prompts import demonstration_block, query_block
 
@@ -37,10 +38,6 @@ FORMS: tuple[Form, ...] = ("dot", "cross")
 HIDDEN = 128
 WEIGHTS = "head.safetensors"
 DESCRIPTION = "retriever.json"
-
-
-class CheckpointError(Exception):
-    """A saved retriever cannot be read; one sentence with the remedy."""
 
 
 @dataclass(frozen=True)

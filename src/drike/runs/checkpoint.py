@@ -21,10 +21,11 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
 from drike.encoders import TextEncoder, load_encoder
+from drike.errors import CheckpointError
 from drike.files import sha256, with_checksum, write_bytes, write_text
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, reading
-from drike.retrieval.retriever import DESCRIPTION, WEIGHTS, CheckpointError, Retriever, parse_description, read_file
+from drike.retrieval.retriever import DESCRIPTION, WEIGHTS, Retriever, parse_description, read_file
 
 _BUDGET, _BUDGET_WEIGHTS = "budget.json", "budget.safetensors"
 _HASHES = {WEIGHTS: "head_sha256", DESCRIPTION: "retriever_sha256", _BUDGET_WEIGHTS: "budget_sha256"}  # in budget.json

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.edits import Aspect, EditCase
+from drike.errors import RunError
 from drike.files import checksum_ok, write_bytes, write_text
 from drike.metrics import Outcome
 from drike.models.protocols import Usage
@@ -33,10 +34,6 @@ from drike.retrieval.budget import Fraction
 from drike.training.reinforce import Episode, RecordedRollout
 
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
-
-
-class RunError(Exception):
-    """A run's folder cannot be used; one sentence with the remedy."""
 
 
 def versions() -> dict[str, str]:

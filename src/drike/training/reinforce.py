@@ -27,6 +27,7 @@ from torch import Tensor
 from drike.demonstrations import DemonstrationSet
 from drike.editors.ike import Layout, arrange
 from drike.edits import EditCase, rewrite_probe
+from drike.errors import ReplayError
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel, calls_at_once
 from drike.parallel import in_order
@@ -88,10 +89,6 @@ class RecordedRollout:
     rewards: tuple[int, ...]
     prompt_tokens: int | None
     seconds: float
-
-
-class ReplayError(Exception):
-    """Recorded answers do not belong to this training."""
 
 
 @dataclass(frozen=True)

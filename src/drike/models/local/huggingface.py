@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from drike.errors import ModelError
 from drike.models.local.attention import Plan, Way, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint
 from drike.models.local.scoring import Reading
 from drike.models.local.strategy import Scorer
 from drike.models.local.tokens import Encoded, Template, encode_prompts, encode_requests, text_after
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score, Usage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

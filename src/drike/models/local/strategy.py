@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
+from drike.errors import ModelError
 from drike.models.local.attention import WAYS, Plan, Way, encoding_of, keeps_length, one_encoding, plan
 from drike.models.local.decoding import batches, families
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
@@ -21,7 +22,7 @@ from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
 from drike.models.local.scoring import Answer, Reading, disagreement, score_batch, score_fork, score_naively, score_tree
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import packs
-from drike.models.protocols import ModelError, Usage
+from drike.models.protocols import Usage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from drike.models.protocols import ModelError, Request
+from drike.errors import ModelError
+from drike.models.protocols import Request
 from drike.prompts import chat_messages
 
 if TYPE_CHECKING:

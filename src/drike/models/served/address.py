@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError
 
 # Service -> where its API begins, and the variable that holds its key ("" for servers one runs oneself).
 SERVICES = {

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import httpx2
 import openai
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError
 from drike.models.served.address import is_loopback
 from drike.models.served.failures import Situation, checked, explained, read_within_bounds, too_late
 from drike.models.served.spending import Meter
@@ -118,7 +118,7 @@ class Wire:
         Of calls whose texts begin alike the longest is sent alone, then the others together: by then the server may
         have read their beginning. After a failure, of `read` too, neither this nor another thread of the same
         `TaskGroup` sends anything more; what is on its way is waited for until the group is abandoned. `read` runs in
-        the thread of the requests. Raises ServerError, RefusedError, SpentError, and what ModelError `read` raises;
+        the thread of the requests. Raises ServerError, RefusedError, SpendingLimitError, what ModelError `read` raises;
         StoppedError where another's failure, or the end of the group, kept calls from being sent.
         """
         lot = current_group()

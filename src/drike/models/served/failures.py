@@ -15,24 +15,12 @@ from typing import Any
 import httpx2
 import openai
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError, RefusedError, ServerError
 
 BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end of a long window take about half of it
 _DEFLATED = 64  # a compressed answer may grow, so it may be this many times smaller
 _EMPTY, _NO_JSON = "gives an empty answer", "answers with something that is not JSON"
 _TOO_LONG = ("context length", "context window", "too long", "maximum context")
-
-
-class ServerError(ModelError):
-    """A server could not be reached, failed, or gave no usable answer in time; it may be better later."""
-
-
-class RefusedError(ModelError):
-    """A server will not do what it is asked: key, quota, model, prompt. `status` is HTTP's, where there was one."""
-
-    def __init__(self, sentence: str, status: int | None = None) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 @dataclass(frozen=True)

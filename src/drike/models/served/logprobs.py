@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drike.models.protocols import ModelError, Request, Score
+from drike.errors import ModelError
+from drike.models.protocols import Request, Score
 
 # Any language model goes on with what the text repeats.
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"

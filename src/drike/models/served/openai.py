@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, cut
+from drike.errors import ModelError, RefusedError, ServerError
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score, cut
 from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, Address, parse_address
 from drike.models.served.client import Call, Wire, token_counts
-from drike.models.served.failures import RefusedError, ServerError
 from drike.models.served.spending import Meter, Price, Spending
 from drike.prompts import chat_messages
 
@@ -67,7 +67,7 @@ def connect(
     price, max_calls, max_cost: see `Meter`. deadline: seconds for one answer, with all waits and attempts. concurrency:
     requests at a time, and edits that may be asked about at once. thinking_tokens: added to the length of every answer,
     for models that think before they write; effort: sent as reasoning_effort. text_only: never ask for scores.
-    Raises ModelError: ServerError, RefusedError, SpentError.
+    Raises ModelError: ServerError, RefusedError, SpendingLimitError.
     """
     address = parse_address(name, allow_http=allow_http)
     key = os.environ.get(address.key_variable) or None
@@ -221,7 +221,7 @@ class ServedWriter:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """One completion a prompt, in order. Raises ServerError, RefusedError, SpentError."""
+        """One completion a prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class ServedModel:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """One completion a prompt, in order. Raises ServerError, RefusedError, SpentError."""
+        """One completion a prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
     def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:

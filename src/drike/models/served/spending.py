@@ -13,14 +13,10 @@ from dataclasses import dataclass
 from operator import add, sub
 from typing import Protocol, runtime_checkable
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError, SpendingLimitError
 
 CHARACTERS_PER_TOKEN = 4
 _CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is met rather than passed
-
-
-class SpentError(ModelError):
-    """A limit that the user set on calls or money is reached; nothing more is sent."""
 
 
 @dataclass(frozen=True)
@@ -104,18 +100,20 @@ class Meter:
         self._reserved = 0.0
 
     def sent(self) -> None:
-        """Count a request that is about to be sent. Raises SpentError instead of passing max_calls."""
+        """Count a request that is about to be sent. Raises SpendingLimitError instead of passing max_calls."""
         if self._max_calls is not None and self.spending.requests >= self._max_calls:
-            raise SpentError(f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on")
+            raise SpendingLimitError(
+                f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on"
+            )
         self.spending += Spending(requests=1)
 
     @contextmanager
     def reserved(self, text: str, max_tokens: int) -> Iterator[None]:
-        """Set money aside while an answer is awaited. Raises SpentError if max_cost could be passed."""
+        """Set money aside while an answer is awaited. Raises SpendingLimitError if max_cost could be passed."""
         aside = self.price.of(len(text) / _CAUTIOUS, max_tokens) or 0.0
         spent = self.price.of(self.spending.prompt_tokens, self.spending.completion_tokens) or 0.0
         if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
-            raise SpentError(
+            raise SpendingLimitError(
                 f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could pass "
                 "it: allow more to go on"
             )

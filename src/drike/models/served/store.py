@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError
 from drike.parallel import ATTENTION, StoppedError, current_group
 
 BUSY_SECONDS = 10.0
