@@ -236,7 +236,7 @@ def _training(groups: Sequence[Group]) -> Section:
     epochs = {name: run.epochs for name, run in runs.items()}
     table = epochs_table(epochs)
     unfinished = tuple(
-        f"Epoch {last.epoch} of {name} was stopped after {last.episodes} of {runs[name].training_edits} edits."
+        f"Epoch {last.epoch} was stopped after {last.episodes} of {runs[name].training_edits} edits ({name})."
         for name, (*_, last) in epochs.items() if last.episodes < runs[name].training_edits
     )  # fmt: skip
     table = replace(table, notes=(*table.notes, *unfinished))
@@ -256,8 +256,8 @@ def _budgets(groups: Sequence[Group]) -> Section:
     rows.append(("Published",))
     rows += [(f"DR-IKE, {p.model}", f"{p.mean:.2f}", f"{p.std:.2f}", "n/a", "n/a") for p in RETAIN_BUDGETS]
     notes = (
-        "Every edit counts once here; retains/prompt in the other tables is a mean over prompts, where an edit with more "
-        "probes counts more.",
+        "Every edit counts once here; retains/prompt in the other tables is a mean over prompts, so an edit with more "
+        "probes counts more there.",
         "std: of the population; the paper does not say which it uses.",
     )
     header = ("Editor", "mean retains/edit", "std", "min", "max")

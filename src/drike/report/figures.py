@@ -122,7 +122,7 @@ def pareto(group: Group) -> Figure:
 
 
 def _family(editor: str) -> str:
-    """The editor that variants such as "DR-IKE (sigma 0.05)" belong to; they share a colour and are joined by a line."""
+    """The editor that a variant such as "DR-IKE (sigma 0.05)" belongs to; a family shares a colour and a line."""
     return editor.partition(" (")[0]
 
 

@@ -17,8 +17,8 @@ def gaps(group: Group) -> Iterator[str]:
     for run in group.runs:
         if run.missing:
             yield (
-                f"Incomplete: {run.folder} has no outcomes of {', '.join(run.missing)}, so this report leaves "
-                f"{'it' if len(run.missing) == 1 else 'them'} out; {evaluate_again(run.folder)} measures what is missing."
+                f"Incomplete: {run.folder} has no outcomes of {', '.join(run.missing)}, which this report leaves out; "
+                f"to measure what is missing: {evaluate_again(run.folder)}"
             )
         if 0 < len(run.steps) < run.asked_episodes:
             done = f"{len(run.steps)} of {run.asked_episodes} episodes"

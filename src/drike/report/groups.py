@@ -115,7 +115,9 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     known = {name for run in runs for name in run.settings}
     for name in names:
         if name not in known:
-            raise ReportError(f"no run has a setting {name!r} to compare across: choose from {', '.join(sorted(known))}")
+            raise ReportError(
+                f"no run has a setting {name!r} to compare across: choose from {', '.join(sorted(known))}"
+            )
     for one, other in combinations(runs, 2):
         _check(one, other, names)
     by_key: dict[tuple[str, ...], list[ReportedRun]] = {}

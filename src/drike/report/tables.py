@@ -33,10 +33,9 @@ PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
     "retains/edit, every edit counts once."
 )
-EXTRA = "Extra Params"
 SECONDS = (
-    "s/query, measured: wall time of a case divided by its number of probes, which are asked together and share the work "
-    "on common prefixes; published: time per iteration, apparently of one prompt at a time. The two do not compare."
+    "s/query, measured: wall time of a case divided by its number of probes, which are asked together and share the "
+    "work on common prefixes; published: time per iteration, apparently of one prompt at a time. Do not compare them."
 )
 TRAINED = (
     "Extra Params, measured: what was trained, the head and any learned budget; published: apparently including frozen "
@@ -83,7 +82,16 @@ def work(usages: Mapping[str, Usage]) -> Table:
         )
         for name, one in usages.items()
     )
-    header = ("", "prompts", "forwards", "tokens (if read one by one)", "computed", "shared prefix", "cached", "seconds")
+    header = (
+        "",
+        "prompts",
+        "forwards",
+        "tokens (if read one by one)",
+        "computed",
+        "shared prefix",
+        "cached",
+        "seconds",
+    )
     note = (
         "shared prefix: tokens that several prompts have in common and that were computed once, minus those of "
         "self-checks; cached: tokens of prompts whose answer was known already."
@@ -174,9 +182,7 @@ def beside(paper: PaperTable, ours: Iterable[Block], what: str = "Editor") -> Ta
         before, heading = heading, (f"Published: {_heading(theirs, by_model)}",)
         rows += [heading] if heading != before else []
         name = theirs.variant or (theirs.model if by_model else theirs.editor)
-        rows.append(
-            (name, *(_value(theirs, c) for c in columns), *([theirs.extra_parameters] if extra else []))
-        )
+        rows.append((name, *(_value(theirs, c) for c in columns), *([theirs.extra_parameters] if extra else [])))
     notes = [INTERVALS, _CAUTION]
     notes += [SECONDS] if "s/query" in columns else []
     notes += [TRAINED] if extra else []
