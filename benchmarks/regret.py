@@ -21,10 +21,9 @@ from statistics import fmean
 from drike import datasets, tinyfacts
 from drike.datasets import splits
 from drike.demonstrations import DemonstrationSet
-from drike.editors.ike import arrange
 from drike.encoders import load_encoder
 from drike.models.protocols import Request
-from drike.prompts import in_context
+from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
@@ -39,7 +38,8 @@ Choice = Sequence[int]
 def ask(reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[Choice]) -> list[float]:
     """P(target_new) under each choice of retains (pool indices)."""
     edit = candidates.edit
-    prompts = [in_context(arrange(candidates, [candidates.retains[i] for i in c]), edit, edit.query) for c in chosen]
+    style, retains = PromptStyle(), candidates.retains
+    prompts = [style.show(candidates, [retains[i] for i in choice], [edit.query])[0] for choice in chosen]
     scores = reader.score([Request(prompt.text, f" {edit.target_new}") for prompt in prompts])
     return [score.mean_probability for score in scores]
 

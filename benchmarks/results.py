@@ -28,6 +28,7 @@ from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
 from drike.models.protocols import Forgetful, LanguageModel
+from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -103,7 +104,7 @@ def main() -> None:
         )
         parts = splits.parts(split, dataset)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
-        editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")]
+        editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))]
         for form in FORMS:
             policy = trained(model, parts, pool, form=form, seed=seed, variant="DR-IKE")
             epochs[f"{form}, seed {seed}"] = policy.episodes

@@ -37,11 +37,11 @@ from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
 from drike.models.protocols import Forgetful, LanguageModel
+from drike.prompts import OrderName, PromptStyle
 from drike.report import Table, as_markdown, costs, table1
 from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.order import Order, Shuffled, by_policy_reversed, by_similarity
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import Episode, train
@@ -135,15 +135,17 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
     rank_all = IKE("Rank-All", pool, retriever, Fraction(1.0))
     rank_50 = replace(rank_all, name="Rank-50%", budget=Fraction(0.5))
     dr_ike = replace(rank_all, name="DR-IKE", budget=budget)
-    orders: dict[str, Order] = {"similarity": by_similarity, "reversed": by_policy_reversed, "shuffled": Shuffled(seed)}
+    orders: list[OrderName] = ["similarity", "reversed", "shuffled"]
     moved = [
-        replace(one, name=f"{one.name} ({name})", order=order)
+        replace(one, name=f"{one.name} ({order})", style=PromptStyle(order=order, order_seed=seed))
         for one in (rank_all, rank_50, dr_ike)
-        for name, order in orders.items()
+        for order in orders
     ]
-    mixed = [replace(one, name=f"{one.name} (roles mixed)", layout="ike") for one in (rank_all, rank_50, dr_ike)]
+    mixed = [
+        replace(one, name=f"{one.name} (roles mixed)", style=PromptStyle("ike")) for one in (rank_all, rank_50, dr_ike)
+    ]
     swept = [replace(dr_ike, name=f"DR-IKE (sigma {sigma:g})", budget=Threshold(sigma)) for sigma in SIGMAS]
-    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")
+    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))
     return [Unedited(), ike, rank_all, rank_50, dr_ike, *moved, *mixed, *swept]
 
 

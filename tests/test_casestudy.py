@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drike.casestudy import CaseStudy, study
 from drike.cli import main
-from drike.editors.ike import IKE, arrange
+from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.prompts import in_context
+from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
 from drike.report import cases as shown
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -25,7 +26,7 @@ from worlds import CAPITALS, follows_the_fact, old_object
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)
 EDITORS = (
-    IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike"),
+    IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
     IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
 )
 CASE = CAPITALS[3]
@@ -63,8 +64,7 @@ def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStud
         having = [r for i, r in enumerate(ranked) if i < selection.k or i == j]
         verdicts = []
         for kept in (having, [r for r in having if r != ranked[j]]):
-            shows = arrange(selection.candidates, kept, editor.layout)
-            prompts = [in_context(shows, CASE.edit, probe.query) for probe in CASE.probes]
+            prompts = editor.style.show(selection.candidates, kept, [probe.query for probe in CASE.probes])
             questions = [Question(p, probe.target) for p, probe in zip(prompts, CASE.probes, strict=True)]
             verdicts.append(judge(ScriptedModel(confused_by_many), questions))
         for n, (yes, no) in enumerate(zip(*verdicts, strict=True)):
@@ -75,6 +75,22 @@ def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStud
                 no.correct and not yes.correct,
             )
     assert any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
+
+
+@pytest.mark.parametrize("layout", ["append", "ike"])
+@pytest.mark.parametrize("order", [None, *ORDERS])
+def test_prompts_with_and_without_a_retain_differ_in_that_retain_only(layout: Layout, order: OrderName | None) -> None:
+    editor = replace(EDITORS[1], style=PromptStyle(layout, order=order, order_seed=2))
+    writer = ScriptedWriter(confused_by_many)
+    [side] = study(writer, CASE, [editor]).sides
+    n = len(CASE.probes)
+    _, base, *versions = [writer.prompts[i : i + n] for i in range(0, len(writer.prompts), n)]
+    assert base == [prompt.text for prompt in editor.prompts(CASE.edit, [probe.query for probe in CASE.probes])]
+    for one, version in zip(side.retains, versions, strict=True):
+        block = demonstration_block(one.demonstration)
+        for has_it, lacks_it in zip(*((base, version) if one.kept else (version, base)), strict=True):
+            assert has_it.count(block) == 1
+            assert has_it.replace(block, "") == lacks_it
 
 
 def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> None:

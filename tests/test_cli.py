@@ -17,14 +17,15 @@ from drike import datasets, tinyfacts
 from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
-from drike.cli.evaluate import make_editor
 from drike.cli.setup import open_data, open_setup, open_trained_run
 from drike.cli.variants import swept
 from drike.datasets.splits import Split
+from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.models.scripted import ScriptedWriter
+from drike.prompts import PromptStyle
 from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
@@ -126,9 +127,9 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
     past = open_trained_run(folder)
     setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
-    editor = make_editor("dr-ike", setup.pool, ScriptedWriter(str), past.trained)
+    editor = make("dr-ike", pool=setup.pool, trained=past.trained)
     assert isinstance(editor, IKE)
-    assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
+    assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
 def test_orders_and_sigmas_are_editors_of_their_own(
@@ -197,7 +198,7 @@ def test_models_go_on_past_one_that_fails(tmp_path: Path, capsys: pytest.Capture
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("paper") == 0
     shown = capsys.readouterr().out
-    assert all(one.name in shown for one in STUDIES) and "estimates" in shown
+    assert all(one.name in shown for one in STUDIES) and "sh recipes/table2.sh" in " ".join(shown.split())
     assert run("paper", "table7") == 0
     shown = capsys.readouterr().out
     assert ".7533" in shown and "recipes/table7.sh" in shown and "Llama-3.1-8B-Instruct" in shown

@@ -350,6 +350,6 @@ def test_the_laws_of_all_budgets() -> None:
         k = budget.keep(probs, candidates)
         most = getattr(budget, "max_shots", None) or 16
         assert 1 <= k <= min(most, len(probs))
-        assert k <= budget.tries(probs, candidates) <= min(most, len(probs))
+        assert k <= budget.evaluated(probs, candidates) <= min(most, len(probs))
         sigma = budget.sigma_for(probs, candidates)
         assert sigma is None or k == max(1, min(most, sum(p > sigma for p in probs)))

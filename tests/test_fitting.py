@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.edited import EditedModel
-from drike.editors.ike import IKE, Layout
+from drike.editors.ike import IKE
 from drike.encoders.hashing import HashingEncoder
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.prompts import Prompt
+from drike.prompts import Layout, Prompt, PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -42,12 +42,12 @@ def test_no_limit_is_refused_and_none_of_zero_exists() -> None:
 @pytest.mark.parametrize("layout", ["append", "ike"])
 def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
     pool = Pool(CAPITALS[1:], HashingEncoder())
-    whole = IKE("IKE", pool, Similarity(), Fraction(1.0), layout)
+    whole = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout))
     queries = [probe.query for probe in CAPITALS[0].probes]
     longest = max(words([prompt.text for prompt in whole.prompts(CAPITALS[0].edit, queries)]))
     model = ScriptedModel(lambda prompt: "Oslo")
     for tokens in (longest, longest - 1, longest // 2 + 40, 1):
-        limited = IKE("IKE", pool, Similarity(), Fraction(1.0), layout, limit=TokenLimit(tokens, words))
+        limited = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout), limit=TokenLimit(tokens, words))
         prompts = limited.prompts(CAPITALS[0].edit, queries)
         assert max(words([prompt.text for prompt in prompts])) <= tokens or prompts[0].shots == 1
         assert {prompt.shots + prompt.pruned for prompt in prompts} == {16}

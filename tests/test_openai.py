@@ -29,7 +29,7 @@ from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, parse_address
 from drike.models.served.client import SHARED, families
 from drike.models.served.openai import ServedModel, ServedWriter, connect
-from drike.prompts import CHAT_INSTRUCTION
+from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -70,7 +70,7 @@ def episodes_with(model: LanguageModel) -> list[Episode]:
 
 
 def outcomes_with(model: LanguageModel) -> list[Outcome]:
-    editors = [IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike"), FactPrompt(), EditCoT()]
+    editors = [IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")), FactPrompt(), EditCoT()]
     outcomes = [outcome for editor in editors for outcome in evaluate(editor, model, PARTS.test)]
     return [replace(outcome, seconds=0.0, prompt_tokens=None) for outcome in outcomes]
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
 from drike.models.protocols import Request, ScoringModel
-from drike.prompts import editcot
 from drike.tinyfacts import facts
 from drike.tinyfacts.reader import BayesianReader, Observer, firmness_of
 from drike.tinyfacts.templates import TEMPLATES
@@ -108,7 +108,7 @@ def test_scores_of_the_two_objects_add_up_and_the_greedy_one_is_written(frame: s
 
 
 def test_a_thought_ends_in_the_cue_and_the_same_answer_as_behind_the_cue() -> None:
-    prompt = editcot(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
+    prompt = reasoning_prompt(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
     answer = READER.generate([f"{prompt}\nAnswer:"])[0].text
     assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
 

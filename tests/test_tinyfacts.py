@@ -219,12 +219,14 @@ def test_candidates_are_dealt_without_an_encoder() -> None:
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
     from drike.judging import Question, judge
     from drike.models.local.huggingface import load as load_model
-    from drike.prompts import bare, in_context
+    from drike.prompts import PromptStyle, bare
 
     model = load_model(str(model_path()))
     cases = load(rows_path(), cleaning=False).cases[:50]
     known = judge(model, [Question(bare(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
-    edited = [Question(in_context(deal(load(rows_path()).cases, i).fixed, c.edit, c.edit.query), c.edit.target_new)
-              for i, c in enumerate(cases[:10])]  # fmt: skip
+    edited = [
+        Question(PromptStyle().show(deal(load(rows_path()).cases, i), (), [case.edit.query])[0], case.edit.target_new)
+        for i, case in enumerate(cases[:10])
+    ]
     assert sum(verdict.correct for verdict in judge(model, edited)) >= 9

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from drike.models.scripted import ScriptedModel, ScriptedWriter
     from drike.models.served.cache import cached as cached_model
     from drike.models.served.openai import connect as connect_model
+    from drike.prompts import PromptStyle
     from drike.retrieval.budget import Fraction, Threshold
     from drike.retrieval.learned_budget import Controller
     from drike.retrieval.pool import Pool
@@ -60,6 +61,7 @@ _HOMES = {
     "drike.models.served.openai": ("connect_model",),
     "drike.tinyfacts.reader": ("BayesianReader",),
     "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
+    "drike.prompts": ("PromptStyle",),
     "drike.retrieval.pool": ("Pool",),
     "drike.training.reinforce": ("Episode", "Switches", "train"),
     "drike.retrieval.retriever": ("Retriever", "Similarity"),
@@ -98,6 +100,7 @@ __all__ = [
     "Outcome",
     "Pool",
     "Probe",
+    "PromptStyle",
     "Request",
     "Retriever",
     "Role",

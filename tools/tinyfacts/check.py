@@ -16,11 +16,10 @@ from statistics import fmean
 
 from drike.datasets import load
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
-from drike.editors.ike import arrange
 from drike.edits import EditCase
 from drike.judging import Question, judge
 from drike.models.protocols import ScoringModel
-from drike.prompts import Prompt, bare, in_context
+from drike.prompts import Prompt, PromptStyle, bare
 from drike.retrieval.pool import IKE_ROLES
 from drike.tinyfacts import EDITABLE, facts, rows_path
 from drike.tinyfacts.templates import TEMPLATES
@@ -154,7 +153,7 @@ def _trial(model: ScoringModel, cases: Sequence[EditCase], row: int) -> _Trial:
     own, other = _by_kind(cases, case, rng)
     shown: list[Sequence[Demonstration] | None] = [
         None,
-        arrange(candidates, retains, "ike"),
+        PromptStyle("ike").arrange(candidates, retains),
         (*fixed, *own),
         (*fixed, *other),
     ]
@@ -171,7 +170,7 @@ def _rates(model: ScoringModel, case: EditCase, shown: Sequence[Sequence[Demonst
     probes = [case.probes[0], *case.paraphrases, *case.neighborhood[:NEIGHBOURS]]
 
     def show(row: Sequence[Demonstration] | None, query: str) -> Prompt:
-        return bare(query) if row is None else in_context(row, case.edit, query)
+        return bare(query) if row is None else PromptStyle().write(case.edit, row, [query])[0]
 
     questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
     right = [verdict.correct for verdict in judge(model, questions)]

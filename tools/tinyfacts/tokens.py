@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
-from drike.prompts import editcot
 from drike.tinyfacts import Fact
 from drike.tinyfacts.templates import TEMPLATES
 
@@ -33,7 +33,7 @@ def _sentences(facts: Sequence[Fact]) -> Iterator[str]:
     for word in sorted({fact.object for fact in facts}):
         for _ in range(2000):
             yield f" {word}"
-    frame = editcot(Edit("x", "y", None), "z").text
+    frame = reasoning_prompt(Edit("x", "y", None), "z").text
     for _ in range(500):
         yield "New Fact:\nPrompt:\n\n"
         yield f"Imagine that.\n{frame}"

@@ -8,7 +8,7 @@ import typer
 
 from drike.cli.console import console
 from drike.cli.edit import show_before_after
-from drike.cli.evaluate import PLAIN, TRAINED, make_editor, run_evaluation
+from drike.cli.evaluate import run_evaluation
 from drike.cli.setup import (
     EMBEDDED,
     TINYFACTS,
@@ -21,6 +21,7 @@ from drike.cli.setup import (
 )
 from drike.cli.train import Encoder, Epochs, Out, Seed, run_training
 from drike.edited import EditedModel
+from drike.editors import TRAINED, UNTRAINED, make
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.metrics import Outcome
@@ -65,7 +66,8 @@ def demo(
         epochs=epochs, learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
     )  # fmt: skip
     console.print("\nEvaluating on edits that were not trained on")
-    editors = [make_editor(name, setup.pool, asked, trained) for name in (*PLAIN, *TRAINED) if name != "rank-all"]
+    names = [name for name in (*UNTRAINED, *TRAINED) if name != "rank-all"]
+    editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]
     outcomes = run_evaluation(folder, setup, asked, editors)
     case = next(case for case in setup.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")

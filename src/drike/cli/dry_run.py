@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from drike.cli.api_options import ApiOptions
 from drike.cli.console import draw
-from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.editors.ike import arrange
+from drike.demonstrations import DemonstrationSet
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
-from drike.prompts import Prompt, chat_messages, demonstration_block, in_context
+from drike.prompts import PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
 from drike.retrieval.token_limit import TokenLimit
-from drike.training.reinforce import Switches
 
 
 class Tally:
@@ -113,7 +111,7 @@ def count_training(
     tally: Tally,
     candidates: Iterable[DemonstrationSet],
     max_shots: int,
-    switches: Switches,
+    style: PromptStyle,
     limit: TokenLimit | None = None,
 ) -> None:
     """Count an epoch's calls at most: every prefix of every pool, the longest retains first, whatever is learned.
@@ -121,21 +119,17 @@ def count_training(
     Under a limit, as many prefixes as fit with the shortest retains.
     """
     for one in candidates:
-        blocks = {retain: demonstration_block(retain, switches.retain) for retain in one.retains}
+        query = [one.edit.query]
+        blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
         longest = sorted(
             one.retains, key=lambda retain: (tally.count(blocks[retain]), len(blocks[retain])), reverse=True
         )
         most = min(max_shots, len(longest))
         if limit is not None:
-            most = limit.fitting(most, lambda j: [_prefix(one, longest[-j:], switches)])  # noqa: B023 - asked at once
+            most = limit.fitting(most, lambda j: style.show(one, longest[-j:], query))  # noqa: B023 - called at once
         for j in range(1, most + 1):
-            tally.add(f"{_prefix(one, longest[:j], switches).text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
-
-
-def _prefix(candidates: DemonstrationSet, retains: Sequence[Demonstration], switches: Switches) -> Prompt:
-    """The edit's own query under these retains."""
-    shown, edit = arrange(candidates, retains, switches.layout), candidates.edit
-    return in_context(shown, edit, edit.query, own_copy=switches.own_copy, retain=switches.retain)
+            [prompt] = style.show(one, longest[:j], query)
+            tally.add(f"{prompt.text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
 
 
 def show_bound(tally: Tally, terms: ApiOptions, times: int = 1, title: str = "At most; nothing was sent") -> None:

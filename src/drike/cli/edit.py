@@ -14,10 +14,10 @@ import typer
 from drike.cli.api_options import ApiOptions, DryRun, metered, template_for, with_api_options
 from drike.cli.console import console, draw
 from drike.cli.dry_run import counting_model, show_bound
-from drike.cli.evaluate import make_editor
 from drike.cli.setup import EMBEDDED, TINYFACTS, PromptTokens, limit_to, open_model, open_setup, open_trained_run
 from drike.cli.train import Device
 from drike.edited import EditedModel
+from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
@@ -82,7 +82,7 @@ def edit(
     asked = counted or open_model(name, template=template, device=device, terms=terms)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
     limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked, terms.tokenizer, template)
-    chosen = make_editor(by, setup.pool, asked, past.trained if past else None, limit)
+    chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
     twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]

@@ -32,34 +32,23 @@ from drike.cli.setup import (
 from drike.cli.train import Device, Editable, Out, Replicas, usage_of, warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import Split
-from drike.editors import Editor
-from drike.editors.editcot import EditCoT, EditCoTFull
-from drike.editors.factprompt import FactPrompt
+from drike.editors import NAMES, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import MINILM
-from drike.errors import CheckpointError, UsageError
+from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
 from drike.models.protocols import Forgetful, LanguageModel, Measured, Usage
 from drike.models.served.address import is_served
 from drike.models.served.spending import Paid
+from drike.prompts import ORDERS
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
 from drike.report.variants import further
-from drike.retrieval.budget import Fraction
-from drike.retrieval.order import ORDERS
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Similarity
 from drike.retrieval.token_limit import TokenLimit
-from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import add_usage, recovered, saved, write_record
-from drike.training.reinforce import Switches
-
-PLAIN = ("unedited", "factprompt", "editcot", "ike")
-FULL = "editcot-full"
-TRAINED = ("rank-all", "rank-50", "dr-ike")
 
 Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequence[Table]]
 
@@ -75,9 +64,7 @@ def evaluate(
         list[str] | None, typer.Option("--data", help="As for train; default the run's, or tinyfacts")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
-    editors: Annotated[
-        str | None, typer.Option("--editors", help=f"Comma-separated, of {', '.join((*PLAIN, FULL, *TRAINED))}")
-    ] = None,
+    editors: Annotated[str | None, typer.Option("--editors", help=f"Comma-separated, of {', '.join(NAMES)}")] = None,
     order: Annotated[
         str | None,
         typer.Option("--order", help=f"Trained editors also with retains in these orders, of {', '.join(ORDERS)}"),
@@ -132,8 +119,10 @@ def evaluate(
         "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
         "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": terms.tokenizer,
     }  # fmt: skip
-    names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
-    _check([*names, *(["dr-ike"] if sigmas else [])], past is not None)
+    by_default = [*UNTRAINED, *(TRAINED if past else ())]
+    names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
+    for one in [*names, *(["dr-ike"] if sigmas else [])]:
+        require_editor(one, trained=past is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
     folder = resume or new_run(out, "evaluate")
     setup = open_setup(
@@ -146,9 +135,9 @@ def evaluate(
     asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=left, remember=False)
     limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, template)  # type: ignore[arg-type]
     trained = past.trained if past else None
-    made = [make_editor(one, setup.pool, asked, trained, limit) for one in names]
+    made = [make(one, pool=setup.pool, model=asked, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
-    dr_ike = make_editor("dr-ike", setup.pool, asked, trained, limit) if thresholds else None
+    dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
     if counted is not None:
         for editor in made:
@@ -192,48 +181,6 @@ def tested(split: Split, test: int | None) -> Split:
     if test > len(enough):
         raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
     return replace(split, test=enough[:test], validation=())
-
-
-def _check(names: Sequence[str], trained: bool) -> None:
-    """Refuse editors before anything is loaded. Raises UsageError."""
-    known = (*PLAIN, FULL, *TRAINED)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no editor {name!r}: choose of {', '.join(known)}")
-        if name in TRAINED and not trained:
-            raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
-
-
-def make_editor(
-    name: str, pool: Pool, model: LanguageModel, trained: Checkpoint | None, limit: TokenLimit | None = None
-) -> Editor:
-    """An editor by its name on the command line; the trained ones word prompts as they were trained."""
-    _check([name], trained is not None)
-    plain: dict[str, Editor] = {
-        "unedited": Unedited(),
-        "factprompt": FactPrompt(),
-        "editcot": EditCoT(),
-        FULL: EditCoTFull(model),
-        "ike": IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike", limit=limit),
-    }
-    if name in plain or trained is None:
-        return plain[name]
-    budgets = {"rank-all": Fraction(1.0), "rank-50": Fraction(0.5), "dr-ike": trained.budget}
-    shown = {"rank-all": "Rank-All", "rank-50": "Rank-50%", "dr-ike": "DR-IKE"}
-    wording = switches_of(trained)
-    return IKE(
-        shown[name], pool, trained.retriever, budgets[name],
-        layout=wording.layout, own_copy=wording.own_copy, retain=wording.retain, limit=limit,
-    )  # fmt: skip
-
-
-def switches_of(trained: Checkpoint) -> Switches:
-    """The readings a checkpoint was trained under; the defaults where it does not say. Raises CheckpointError."""
-    told = trained.trained_on.get("switches", {})
-    try:
-        return Switches(**told)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as problem:
-        raise CheckpointError(f"the checkpoint's switches cannot be used ({problem}): train again") from problem
 
 
 def run_evaluation(

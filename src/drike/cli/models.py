@@ -14,7 +14,7 @@ import typer
 from drike.cli.api_options import ApiOptions, DryRun, metered, spent_in, template_for, with_api_options
 from drike.cli.console import console, draw, errors
 from drike.cli.dry_run import count_training, counting_model, show_bound
-from drike.cli.evaluate import make_editor, run_evaluation
+from drike.cli.evaluate import run_evaluation
 from drike.cli.resume import options_in
 from drike.cli.setup import (
     TINYFACTS,
@@ -31,12 +31,14 @@ from drike.cli.setup import (
     record_run,
 )
 from drike.cli.train import Data, Device, Editable, Encoder, Epochs, Out, Seed, Template, run_training
+from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import MINILM
 from drike.errors import ModelError, SpendingLimitError, UsageError
 from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import Summary, summarise
+from drike.prompts import PromptStyle
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
 from drike.report.tables import as_published
@@ -141,10 +143,10 @@ def _bound(setup: Setup, settings: Mapping[str, Any], terms: ApiOptions) -> None
     training, testing = counting_model(name, template, terms), counting_model(name, template, terms)
     limit = limit_to(settings["prompt_tokens"], training, terms.tokenizer, template)
     candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
-    count_training(training.tally, candidates, Threshold().max_shots, Switches(), limit)
+    count_training(training.tally, candidates, Threshold().max_shots, PromptStyle(), limit)
     # Whatever is learned, DR-IKE shows no more than all retains; under a limit it may choose those that fill it best.
     longest = IKE("DR-IKE", setup.pool, Similarity(), Fraction(1.0))
-    for editor in (make_editor("ike", setup.pool, testing, None), longest):
+    for editor in (make("ike", pool=setup.pool), longest):
         list(evaluate(editor, testing, setup.parts.test))
     show_bound(training.tally, terms, settings["epochs"], f"Training on {name}: at most; nothing was sent")
     show_bound(testing.tally, terms, title=f"Evaluating on {name}: at most; nothing was sent")
@@ -178,7 +180,7 @@ def _one(folder: Path, setup: Setup, settings: Mapping[str, Any], terms: ApiOpti
             epochs=settings["epochs"], learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
             limit=limit,
         )  # fmt: skip
-        editors = [make_editor(editor, setup.pool, asked, trained, limit) for editor in EDITORS]
+        editors = [make(editor, pool=setup.pool, trained=trained, limit=limit) for editor in EDITORS]
         outcomes = run_evaluation(folder, setup, asked, editors, further=further)
     return {editor: summarise(of_editor) for editor, of_editor in outcomes.items()}
 

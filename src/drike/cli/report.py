@@ -13,10 +13,10 @@ from rich.text import Text
 
 from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress
-from drike.cli.evaluate import TRAINED, make_editor
 from drike.cli.setup import limit_to, open_model, open_setup
 from drike.cli.train import Device
 from drike.datasets.splits import Split
+from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
@@ -115,7 +115,7 @@ def _studies(
             raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
     model = open_model(told["model"], template=told["template"], device=device)
     limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
-    made = [make_editor(name, setup.pool, model, learned, limit) for name in names]
+    made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]
     with progress("asking"):
         return [study(model, known[case_id], chosen) for case_id in cases]

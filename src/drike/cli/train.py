@@ -172,7 +172,7 @@ def train(
         counted = counting_model(model, template, terms)
         limit = limit_to(prompt_tokens, counted, terms.tokenizer, template)
         candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
-        count_training(counted.tally, candidates, max_shots, switches, limit)
+        count_training(counted.tally, candidates, max_shots, switches.style, limit)
         return show_bound(counted.tally, terms, epochs)
     left = terms.after(spent_in(folder)) if resume else terms
     asked = open_model(model, template=template, device=device, replicas=replicas, terms=left)
@@ -239,7 +239,8 @@ def run_training(
     warm(setup, cases, [retriever, budget])
     trained_on: dict[str, object] = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
-        "edits": len(cases), "learning_rate": learning_rate, "seed": seed, "switches": asdict(switches),
+        "edits": len(cases), "learning_rate": learning_rate, "seed": seed,
+        "style": asdict(switches.style), "switches": asdict(switches),
         "feedback": asdict(feedback), "parallel_edits": parallel_edits,
     }  # fmt: skip
     current, done, head, before = budget, 0, _copy(retriever), usage_of(model)

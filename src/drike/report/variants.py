@@ -15,8 +15,8 @@ from statistics import fmean, pstdev
 
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, Summary, Tally, estimate
+from drike.prompts import ORDERS
 from drike.report.tables import STARRED, Table, differences, shown
-from drike.retrieval.order import ORDERS
 
 _BAR = 30
 _SIGMA = " (sigma "

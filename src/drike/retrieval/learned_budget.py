@@ -210,7 +210,7 @@ class Controller:
         """min(K, #{p_i > sigma}), at least 1, with the sigma predicted for this edit."""
         return Threshold(self.sigma_for(probs, candidates), self.max_shots).keep(probs)
 
-    def tries(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """One more than is kept, where there is one: to learn whether the cut could have come later."""
         return min(self.max_shots, len(probs), self.keep(probs, candidates) + 1)
 

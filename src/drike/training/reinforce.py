@@ -25,13 +25,12 @@ import torch
 from torch import Tensor
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.ike import Layout, arrange
 from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel, calls_at_once
 from drike.parallel import in_order
-from drike.prompts import Prompt, RetainForm, in_context
+from drike.prompts import Layout, Prompt, PromptStyle, RetainForm
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, best_first
@@ -107,10 +106,14 @@ class Switches:
 
     def __post_init__(self) -> None:
         """Refuse readings that do not exist."""
-        allowed = {"selection": ("top", "sample"), "retain": ("headed", "bare"), "layout": ("append", "ike")}
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} must be {' or '.join(values)}, not {getattr(self, name)!r}")
+        if self.selection not in ("top", "sample"):
+            raise ValueError(f"selection must be top or sample, not {self.selection!r}")
+        _ = self.style
+
+    @property
+    def style(self) -> PromptStyle:
+        """The style of the prompts."""
+        return PromptStyle(self.layout, self.own_copy, self.retain)
 
 
 def train(
@@ -253,7 +256,7 @@ def _choose(
     """
     by_p = best_first(p)
     ranked = [p[i] for i in by_p]
-    kept, tried = budget.keep(ranked, candidates), budget.tries(ranked, candidates)
+    kept, tried = budget.keep(ranked, candidates), budget.evaluated(ranked, candidates)
     if rng is None:
         return by_p, kept, tried
     # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
@@ -287,10 +290,9 @@ def _rewards(
 def _prompts(candidates: DemonstrationSet, chosen: Sequence[int], switches: Switches) -> list[Prompt]:
     """The edit's own query under every prefix of `chosen`, shortest first."""
     query, retains = rewrite_probe(candidates.edit).query, candidates.retains
-    prompts = []
+    prompts: list[Prompt] = []
     for j in range(1, len(chosen) + 1):
-        shown = arrange(candidates, [retains[i] for i in chosen[:j]], switches.layout)
-        prompts.append(in_context(shown, candidates.edit, query, own_copy=switches.own_copy, retain=switches.retain))
+        prompts += switches.style.show(candidates, [retains[i] for i in chosen[:j]], [query])
     return prompts
 
 
