@@ -24,7 +24,6 @@ from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.models.scripted import ScriptedWriter
 from drike.prompts import PromptStyle
 from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
