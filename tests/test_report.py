@@ -21,7 +21,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import ReportError, RunError
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
-from drike.report.document import by_model, counterparts, document, latex, markdown
+from drike.report.comparison import by_model, counterparts
+from drike.report.document import document, latex, markdown
 from drike.report.figures import intervals
 from drike.report.findings import findings
 from drike.report.groups import grouped
@@ -154,7 +155,7 @@ def test_scores_that_nothing_measured_have_no_chart_and_are_named() -> None:
     whole = run_of(0, editors=["IKE", "DR-IKE"])
     rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
     summary = document(grouped([replace(whole, outcomes=rewrites)])).sections[0]
-    assert [figure.caption for figure in summary.figures] == ["ESR with 95 % intervals"]
+    assert [figure.caption for figure in summary.figures] == ["Share of edits that take effect"]
     assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in summary.text)
     assert len(document(grouped([whole])).sections[0].figures) == 4
 

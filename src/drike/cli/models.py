@@ -41,7 +41,7 @@ from drike.metrics import Summary, summarise
 from drike.prompts import PromptStyle
 from drike.report import Table, as_markdown, table1
 from drike.report.paper import TABLES
-from drike.report.tables import as_published
+from drike.report.tables import published
 from drike.report.variants import further
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.retriever import Retriever, Similarity
@@ -192,4 +192,4 @@ def _tables(summaries: Mapping[str, Mapping[str, Summary]], title: str) -> Seque
         cells = table1([of_model[editor] for of_model in summaries.values()], "").rows
         rows = tuple((name, esr, pc, rr, s) for name, (_, s, esr, pc, rr, *_) in zip(summaries, cells, strict=True))
         tables.append(Table(f"{editor} by model, {title}", ("Model", "ESR", "PC", "RR", "S"), rows))
-    return [*tables, as_published(TABLES[2])]
+    return [*tables, published(TABLES[2])]

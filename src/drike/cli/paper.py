@@ -10,7 +10,7 @@ from drike.cli.console import console, draw
 from drike.errors import UsageError
 from drike.report import Table
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, STUDIES, TABLES, Study, study
-from drike.report.tables import as_published
+from drike.report.tables import published
 
 
 def paper(
@@ -68,4 +68,4 @@ def _reported(one: Study) -> Table | None:
         )
         return Table(title, ("Model", "s/epoch without", "s/epoch with", "saved"), epochs)
     found = next((table for table in TABLES if one.name == f"table{table.number}"), None)
-    return None if found is None else as_published(found)
+    return None if found is None else published(found)

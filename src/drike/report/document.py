@@ -5,28 +5,27 @@ Nothing here knows HTML: `page` writes a document as a page, `markdown` and `lat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drike.report import figures
+from drike.report.comparison import counterparts
 from drike.report.figures import Figure
-from drike.report.findings import SCORES, findings, gaps
+from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
-from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, TABLES
+from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
 from drike.report.tables import (
     COLUMNS,
     INTERVALS,
     PER_PROMPT,
+    SCORES,
     STARRED,
-    Block,
-    Row,
     Table,
     as_markdown,
-    beside,
     costs,
     difference_row,
-    shown,
+    summary_table,
     work,
 )
 from drike.report.training import epochs_table
@@ -58,7 +57,7 @@ def document(groups: Sequence[Group], across: Iterable[str] = ()) -> Document:
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
-        Section("paper", "Tables of the paper, measured and published", tables=tuple(counterparts(groups, across))),
+        Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
         _variants(groups),
         _cost(groups),
@@ -89,62 +88,6 @@ def latex(document: Document) -> str:
     return "\n".join((HEAD, *(as_latex(table, label) for label, table in numbered)))
 
 
-def counterparts(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterator[Table]:
-    """The paper's tables that these runs have a counterpart of, measured rows above the published ones."""
-    by_number = {table.number: table for table in TABLES}
-    methods = [name for group in groups for name in group.summaries]
-    yield beside(by_number[1], map(_block, groups))
-    if any(name.startswith("Rank-") for name in methods):
-        names = {BASELINE: "IKE-All", "Rank-All": "Rank-All", "Rank-50%": "Rank-50%", METHOD: METHOD}
-        yield beside(by_number[2], (_block(group, names) for group in groups), "Retains")
-    if table := by_model(groups):
-        yield table
-    pair = {name: name for name in (BASELINE, METHOD)}
-    if silent := [group for group in groups if not group.scores]:
-        yield beside(by_number[4], (_block(group, pair) for group in silent))
-    if other := [group for group in groups if _named(group, "zsre", "wiki")]:
-        yield beside(by_number[5], (_block(group, pair) for group in other))
-    varied = [group for group in groups if METHOD in group.summaries and group.variant]
-    for number, word in ((6, "budget"), (7, "delay")):
-        if varied and any(word in name for name in across):
-            heading = f"{METHOD}, {varied[0].model}"
-            yield beside(by_number[number], [_rows(METHOD, heading, {g.variant: g for g in varied})], "Setting")
-    if special := [group for group in groups if _named(group, "temporal", "numer")]:
-        yield beside(by_number[8], (_block(group, pair) for group in special))
-
-
-def by_model(groups: Sequence[Group]) -> Table | None:
-    """The counterpart of Table 3: models as rows, for DR-IKE and then IKE; None for runs of a single model."""
-    if len({group.model for group in groups if METHOD in group.summaries}) < 2:
-        return None
-    alike = len({(group.data, group.variant) for group in groups}) == 1
-    named = {group.model if alike else group.label: group for group in groups}
-    suffix = f", {groups[0].label.removeprefix(f'{groups[0].model}, ')}" if alike else ""
-    blocks = [_rows(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)]
-    return beside(TABLES[2], blocks, "Model")
-
-
-def _block(group: Group, names: Mapping[str, str] | None = None) -> Block:
-    """A group's rows under its label: all editors, or those in `names`, under the names the paper gives them."""
-    names = names or {name: name for name in group.summaries}
-    return Block(group.label, tuple(_row(names[name], group, name) for name in names if name in group.summaries))
-
-
-def _rows(editor: str, heading: str, named: Mapping[str, Group]) -> Block:
-    """One editor's rows, a group each."""
-    rows = (_row(name, group, editor) for name, group in named.items() if editor in group.summaries)
-    return Block(heading, tuple(rows))
-
-
-def _row(name: str, group: Group, editor: str) -> Row:
-    return Row(name, group.summaries[editor], group.seconds_per_query(editor), group.parameters(editor))
-
-
-def _named(group: Group, *words: str) -> bool:
-    data = f"{group.data} {group.runs[0].form}".casefold()
-    return any(word in data for word in words)
-
-
 def _summary(groups: Sequence[Group]) -> Section:
     """Best editor, its scores, cost and uncertainty."""
     text = [sentence for group in groups for sentence in gaps(group)]
@@ -152,28 +95,14 @@ def _summary(groups: Sequence[Group]) -> Section:
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
     drawn = [figures.intervals(groups, metric) for metric in SCORES]
-    present = tuple(figure for figure in drawn if figure is not None)
-    return Section("summary", "Summary", tuple(text), present, tuple(_overview(group) for group in groups))
-
-
-def _overview(group: Group) -> Table:
-    header = ("Editor", "S", "ESR", "PC", "RR", "retains/prompt", "tokens/prompt")
-    rows = tuple(
-        (
-            name,
-            *(shown(estimate) for estimate in (one.s, one.esr, one.pc, one.rr)),
-            f"{one.shots:.2f}",
-            "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
-        )
-        for name, one in group.summaries.items()
+    meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
+    columns = (*SCORES, "retains/prompt", "tokens/prompt")
+    tables = tuple(
+        summary_table(group.label, group.summaries.values(), columns, meanings, INTERVALS, PER_PROMPT)
+        for group in groups
     )
-    return Table(group.label, header, rows, (_WORDS, INTERVALS, PER_PROMPT))
-
-
-_WORDS = (
-    "ESR: share of edits that take effect. PC: share of their paraphrases answered with the new object. RR: share of "
-    "neighbouring facts still answered right. S: harmonic mean of the three."
-)
+    present = tuple(figure for figure in drawn if figure is not None)
+    return Section("summary", "Summary", tuple(text), present, tables)
 
 
 def _differences(groups: Sequence[Group]) -> Section:
@@ -274,8 +203,8 @@ def _about(groups: Sequence[Group]) -> Section:
         ("started", *(run.started for run in runs)),
         ("model", *(run.model for run in runs)),
         *(
-            (f"model's {name}", *(run.identity.get(name, "n/a")[:16] for run in runs))
-            for name in ("dtype", "weights_sha256")
+            (what, *(run.identity.get(name, "n/a")[:16] for run in runs))
+            for name, what in (("dtype", "dtype of the weights"), ("weights_sha256", "SHA-256 of the weights"))
         ),
         ("seed", *(str(run.seed) for run in runs)),
         *((name, *(run.settings.get(name, "default") for run in runs)) for name in names),

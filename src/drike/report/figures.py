@@ -22,6 +22,7 @@ from matplotlib.ticker import MaxNLocator
 from drike.metrics import Estimate, Summary
 from drike.report.groups import UNEDITED, Group
 from drike.report.paper import RETAIN_BUDGETS
+from drike.report.tables import SCORES
 from drike.report.training import Epoch
 from drike.report.variants import distribution_of
 
@@ -82,7 +83,9 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
     )
     height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups))
     svg = _svg(draw, metric, (2.6, height))
-    return Figure(svg, f"{metric} with 95 % intervals", f"{metric} by editor, with 95 % intervals: {values}.")
+    return Figure(
+        svg, f"{SCORES[metric][0].upper()}{SCORES[metric][1:]}", f"{metric} by editor, with 95 % intervals: {values}."
+    )
 
 
 def pareto(group: Group) -> Figure:
@@ -112,13 +115,13 @@ def pareto(group: Group) -> Figure:
         axes.set_ylim(0, 1)
         axes.set_xlabel("prompt tokens")
         axes.set_ylabel("S")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, 0.0), ncols=3)
 
     values = "; ".join(f"{editor} {-minus_s:.2f} at {tokens:.0f} tokens" for tokens, minus_s, editor in points)
     unbeaten = ", ".join(editor for *_, editor in front)
     alt = f"S against mean prompt tokens: {values}. Not beaten in both: {unbeaten}."
-    caption = f"S against prompt tokens, {group.label}; dashed: not beaten in both"
-    return Figure(_svg(draw, group.label, (4.6, 3.3)), caption, alt)
+    caption = f"S against prompt tokens, {group.label}; dashed: best S for the length"
+    return Figure(_svg(draw, group.label, (4.0, 3.0)), caption, alt)
 
 
 def _family(editor: str) -> str:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
-from drike.report.tables import has_0, shown
-
-SCORES = ("S", "ESR", "PC", "RR")
+from drike.report.tables import SCORES, has_0, shown
 
 
 def gaps(group: Group) -> Iterator[str]:

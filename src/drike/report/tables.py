@@ -7,12 +7,12 @@ is a heading for the rows below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drike.metrics import METRICS, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
-from drike.report.paper import PAPER_TABLE1, PaperTable, Published
+from drike.report.paper import TABLES, PaperTable, Published
 
 
 @dataclass(frozen=True)
@@ -27,44 +27,48 @@ class Table:
 
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
+SCORES = {  # what a report begins with
+    "S": "harmonic mean of ESR, PC and RR",
+    "ESR": "share of edits that take effect",
+    "PC": "share of paraphrases of the edits answered with the new object",
+    "RR": "share of neighbouring facts still answered right",
+}
 INTERVALS = "Brackets: 95 % bootstrap interval over cases."
 STARRED = "*: the interval excludes 0."
 PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
     "retains/edit, every edit counts once."
 )
-SECONDS = (
-    "s/query, measured: wall time of a case divided by its number of probes, which are asked together and share the "
-    "work on common prefixes; published: time per iteration, apparently of one prompt at a time. Do not compare them."
-)
-TRAINED = (
-    "Extra Params, measured: what was trained, the head and any learned budget; published: apparently including frozen "
-    "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
-)
+_COSTS: dict[str, Callable[[Summary], str]] = {
+    "retains/prompt": lambda one: f"{one.shots:.2f}",
+    "tokens/prompt": lambda one: "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
+    "calls/edit": lambda one: f"{one.calls:.1f}",
+    "s/edit": lambda one: f"{one.seconds:.3f}",
+}
+
+
+def cell(summary: Summary, column: str) -> str:
+    """A metric of a summary with its interval, or one of its costs."""
+    if column in _COSTS:
+        return _COSTS[column](summary)
+    return shown(getattr(summary, column.casefold().replace(" ", "_")))
+
+
+def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
+    """A row for each editor in the given columns."""
+    rows = tuple((one.editor, *(cell(one, column) for column in columns)) for one in summaries)
+    return Table(title, ("Editor", *columns), rows, notes)
 
 
 def table1(summaries: Sequence[Summary], title: str) -> Table:
     """Summaries in the columns of the paper's Table 1, each with its 95 % bootstrap interval over cases."""
-    rows = tuple((one.editor, *(shown(_of(one, column)) for column in COLUMNS)) for one in summaries)
-    return Table(title, ("Editor", *COLUMNS), rows, (INTERVALS,))
+    return summary_table(title, summaries, COLUMNS, INTERVALS)
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
     """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
-    rows = tuple(
-        (
-            one.editor,
-            shown(one.rr_known),
-            f"{one.shots:.2f}",
-            "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
-            f"{one.calls:.1f}",
-            f"{one.seconds:.3f}",
-        )
-        for one in summaries
-    )
-    header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
     note = "RR known: RR on neighbours that the unedited model answers right. tokens/prompt: of the prompt answered."
-    return Table("Retention of known facts, and cost", header, rows, (note, PER_PROMPT))
+    return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
 def work(usages: Mapping[str, Usage]) -> Table:
@@ -99,35 +103,36 @@ def work(usages: Mapping[str, Usage]) -> Table:
     return Table("Work of the model", header, rows, (note,))
 
 
-def published(model: str | None = None) -> Table:
-    """Table 1 as the paper prints it, for all models or for one."""
-    columns = (*COLUMNS, "s/query")
+def published(table: PaperTable = TABLES[0]) -> Table:
+    """One of the paper's tables as it prints it."""
+    several = len({row.data for row in table.rows}) > 1
     rows = tuple(
-        (f"{p.editor} ({p.model})", *(_value(p, column, 2) for column in columns), p.extra_parameters)
-        for p in PAPER_TABLE1
-        if model is None or p.model == model
+        (
+            f"{row.editor} ({', '.join(filter(None, (row.variant, row.model, row.data if several else '')))})",
+            *published_cells(row, table.columns, extra=table.has_extra),
+        )
+        for row in table.rows
     )
-    title = "For reference: the paper's Table 1 (other models, other data)"
     notes = (
         "s/query: the paper's time per iteration, apparently of one prompt at a time; our s/edit is the time of all "
         "probes of an edit, which share the work on common prefixes.",
         "params: the paper's Extra Params, apparently including frozen encoders; `drike report` counts ours.",
     )
-    return Table(title, ("Editor", *columns, "params"), rows, notes)  # "params" is short so that names fit
+    header = ("Editor", *table.columns, *(["params"] if table.has_extra else []))  # short, so that names fit
+    title = f"For reference: the paper's Table {table.number}, {table.about} (other models, other data)"
+    return Table(title, header, rows, notes if table.has_extra else ())
 
 
-def as_published(table: PaperTable) -> Table:
-    """One of the paper's tables as it prints it."""
-    rows = tuple(
-        (", ".join(filter(None, (p.editor, p.variant, p.model, p.data))), *(_published(p, c) for c in table.columns))
-        for p in table.rows
-    )
-    return Table(f"For reference: the paper's Table {table.number}, {table.about}", ("", *table.columns), rows)
+def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[str, ...]:
+    """The values of a published row in their own rounding; S follows from ESR, PC and RR where it is not printed."""
 
+    def value(column: str) -> str:
+        printed = row.value(column)
+        if printed is None and column == "S" and (s := harmonic_mean([row.esr, row.pc, row.rr])) is not None:
+            return f"{s:.3f}"
+        return "n/a" if printed is None else f"{printed:.2f}" if round(printed, 2) == printed else str(printed)
 
-def _published(row: Published, column: str) -> str:
-    value = row.value(column)
-    return "n/a" if value is None else f"{value:g}"
+    return (*map(value, columns), *([row.extra_parameters] if extra else []))
 
 
 def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
@@ -141,76 +146,6 @@ def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]
     """A named row of paired differences, ours minus theirs."""
     by_name = paired_differences(ours, theirs, {column: METRICS[column] for column in COLUMNS})
     return (name, *(starred(by_name[column]) for column in COLUMNS))
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured row: its name, summary, seconds per query, and trained parameters where known."""
-
-    name: str
-    summary: Summary
-    seconds: float
-    parameters: int | None = None
-
-
-@dataclass(frozen=True)
-class Block:
-    """Measured rows for one of the paper's tables, under one heading."""
-
-    heading: str
-    rows: tuple[Row, ...]
-
-
-_BY_MODEL = 3  # the table whose rows are models; it gets S, too
-_CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."
-
-
-def beside(paper: PaperTable, ours: Iterable[Block], what: str = "Editor") -> Table:
-    """Measured rows in the columns of one of the paper's tables, above the published ones."""
-    by_model = paper.number == _BY_MODEL
-    columns = (*paper.columns, "S") if by_model else paper.columns
-    extra = any(row.extra_parameters for row in paper.rows)
-    rows: list[tuple[str, ...]] = []
-    for block in (block for block in ours if block.rows):
-        rows.append((f"Measured: {block.heading}",))
-        for row in block.rows:
-            cells = (f"{row.seconds:.3f}" if c == "s/query" else shown(_of(row.summary, c)) for c in columns)
-            known = "n/a" if row.parameters is None else f"{row.parameters:,}"
-            rows.append((row.name, *cells, *([known] if extra else [])))
-    heading: tuple[str, ...] = ()
-    for theirs in paper.rows:
-        before, heading = heading, (f"Published: {_heading(theirs, by_model)}",)
-        rows += [heading] if heading != before else []
-        name = theirs.variant or (theirs.model if by_model else theirs.editor)
-        rows.append((name, *(_value(theirs, c) for c in columns), *([theirs.extra_parameters] if extra else [])))
-    notes = [INTERVALS, _CAUTION]
-    notes += [SECONDS] if "s/query" in columns else []
-    notes += [TRAINED] if extra else []
-    notes += ["S of published rows: computed here from their ESR, PC and RR."] if by_model else []
-    header = (what, *columns, *(["Extra Params"] if extra else []))
-    return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), tuple(notes))
-
-
-def _heading(row: Published, by_model: bool) -> str:
-    if by_model:
-        return f"{row.editor}, {row.data}"
-    return row.data if row.model == "not named" else f"{row.model}, {row.data}"
-
-
-def _value(row: Published, column: str, digits: int | None = None) -> str:
-    """A published value in its own rounding, or in `digits`."""
-    value = row.value(column)
-    if value is None and column == "S":
-        s = harmonic_mean([row.esr, row.pc, row.rr])
-        return "n/a" if s is None else f"{s:.3f}"
-    if value is None:
-        return "n/a"
-    return str(f"{value:.2f}" if digits or round(value, 2) == value else value)
-
-
-def _of(summary: Summary, column: str) -> Estimate:
-    found: Estimate = getattr(summary, column.casefold())
-    return found
 
 
 def as_markdown(table: Table) -> str:
