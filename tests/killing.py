@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import mmap
 import os
@@ -234,7 +235,7 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike.datasets.splits import Split
+    from drike.datasets.splits import SplitIds
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
@@ -243,7 +244,7 @@ def unreadable(folder: Path) -> Iterator[str]:
     try:
         if (folder / "run.json").exists():
             settings_of(folder)
-            Split.load(folder / "split.json")
+            SplitIds.load(folder / "split.json")
         if (folder / "checkpoint" / "budget.json").exists():
             checkpoint.load(folder / "checkpoint", encoder=HashingEncoder())
     except (CheckpointError, DataError, RunError) as problem:
@@ -298,6 +299,8 @@ def series(
     command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
 ) -> Series:
     """So many stops of `command` on `model`, each run taken up until it is done and compared with a whole one."""
+    for name in ("drike.cli", "drike.models.served.openai", "torch._dynamo"):  # the last by every optimizer, for 1 s
+        importlib.import_module(name)
     told, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731
     with _server() if served else _nothing() as server:

@@ -14,7 +14,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.report.groups import METHOD, ReportedRun
@@ -47,22 +47,32 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 def read_run(folder: Path) -> ReportedRun:
     """Read one run with outcomes. Raises RunError."""
     record = recorded(folder)
-    split = Split.load(folder / "split.json")
+    split = SplitIds.load(folder / "split.json")
     settings = record["settings"]
     trained = _trained_by(folder, record)
     origin = folder if (folder / "episodes.jsonl").exists() else trained
     inherited: dict[str, Any] = {}
     training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
+<<<<<<< HEAD
         inherited = dict(recorded(trained)["settings"])
-        training = Split.load(trained / "split.json")
+        training = SplitIds.load(trained / "split.json")
+=======
+        methods = dict(recorded(trained)["settings"])
+        training = SplitIds.load(trained / "split.json")
+>>>>>>> main
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
     merged = inherited | {name: value for name, value in settings.items() if value is not None or name not in inherited}
     outcomes = _outcomes(folder, split, record)
     return ReportedRun(
         folder=str(folder),
+<<<<<<< HEAD
         model=_text(settings["model"]),
-        data=split.dataset if split.name == "default" else f"{split.dataset} ({split.name})",
+        data=split.title,
+=======
+        model=_shown(settings["model"]),
+        data=split.title,
+>>>>>>> main
         seed=settings["seed"],
         settings=_comparable(merged, split, training, record),
         identity={
@@ -118,7 +128,7 @@ def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
 
 
 def _comparable(
-    settings: Mapping[str, Any], split: Split, training: Split, record: Mapping[str, Any]
+    settings: Mapping[str, Any], split: SplitIds, training: SplitIds, record: Mapping[str, Any]
 ) -> dict[str, str]:
     """The settings that rows of a table must share, by the names that --across accepts."""
     shared = {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
@@ -154,8 +164,13 @@ def _numbers(path: Path, name: str = "") -> int | None:
         return None
 
 
-def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
+<<<<<<< HEAD
+def _outcomes(folder: Path, split: SplitIds, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
     """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
+=======
+def _outcomes(folder: Path, split: SplitIds, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
+    """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
+>>>>>>> main
     by_editor: dict[str, tuple[Outcome, ...]] = {}
     resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
