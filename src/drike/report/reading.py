@@ -54,25 +54,15 @@ def read_run(folder: Path) -> ReportedRun:
     inherited: dict[str, Any] = {}
     training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
-<<<<<<< HEAD
         inherited = dict(recorded(trained)["settings"])
         training = SplitIds.load(trained / "split.json")
-=======
-        methods = dict(recorded(trained)["settings"])
-        training = SplitIds.load(trained / "split.json")
->>>>>>> main
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
     merged = inherited | {name: value for name, value in settings.items() if value is not None or name not in inherited}
     outcomes = _outcomes(folder, split, record)
     return ReportedRun(
         folder=str(folder),
-<<<<<<< HEAD
         model=_text(settings["model"]),
         data=split.title,
-=======
-        model=_shown(settings["model"]),
-        data=split.title,
->>>>>>> main
         seed=settings["seed"],
         settings=_comparable(merged, split, training, record),
         identity={
@@ -164,13 +154,8 @@ def _numbers(path: Path, name: str = "") -> int | None:
         return None
 
 
-<<<<<<< HEAD
 def _outcomes(folder: Path, split: SplitIds, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
     """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
-=======
-def _outcomes(folder: Path, split: SplitIds, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
-    """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
->>>>>>> main
     by_editor: dict[str, tuple[Outcome, ...]] = {}
     resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
