@@ -14,7 +14,7 @@ from drike.report.tables import published
 
 
 def paper(
-    name: Annotated[str | None, typer.Argument(help="One of them, such as table2; default: list all")] = None,
+    name: Annotated[str | None, typer.Argument(help="One of them, such as table2", metavar="NAME", hidden=True)] = None,
 ) -> None:
     """List the paper's tables and figures with the recipe that repeats each, or show one."""
     if name is None:
