@@ -395,8 +395,8 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_remembered"])
-    assert sum(parts) == told["tokens_read"] and told["tokens_shared"] > 0
+    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
+    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}

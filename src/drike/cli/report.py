@@ -14,12 +14,13 @@ from rich.text import Text
 from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress
 from drike.cli.options import DATA, OUTPUT, option, takes_options
-from drike.cli.setup import limit_to, open_model, open_setup
+from drike.cli.setup import limit_to, open_setup
 from drike.datasets.splits import SplitIds
 from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
+from drike.models import load
 from drike.report import cases as shown
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
@@ -109,7 +110,7 @@ def _studies(
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
-    model = open_model(told["model"], template=told["template"], device=device)
+    model = load(told["model"], template=told["template"], device=device)
     limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
     made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]

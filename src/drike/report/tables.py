@@ -78,24 +78,16 @@ def work(usages: Mapping[str, Usage]) -> Table:
             name,
             f"{one.prompts:,}",
             f"{one.forwards:,}",
-            f"{one.tokens_read:,}",
+            f"{one.tokens:,}",
             f"{one.tokens_computed:,}",
             f"{one.tokens_shared:,}",
-            f"{one.tokens_remembered:,}",
-            f"{one.seconds:.1f}",
+            f"{one.tokens_cached:,}",
+            f"{one.seconds:.1f}" if one.seconds else "n/a",
         )
         for name, one in usages.items()
     )
-    header = (
-        "",
-        "prompts",
-        "forwards",
-        "tokens (if read one by one)",
-        "computed",
-        "shared prefix",
-        "cached",
-        "seconds",
-    )
+    tokens = ("tokens (if read one by one)", "computed", "shared prefix", "cached")
+    header = ("", "prompts", "forwards", *tokens, "seconds")
     note = (
         "shared prefix: tokens that several prompts have in common and that were computed once, minus those of "
         "self-checks; cached: tokens of prompts whose answer was known already."
