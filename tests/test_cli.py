@@ -482,6 +482,12 @@ def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
     assert expected in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
+    assert run("evaluate", "--run", str(nowhere)) == 1
+    assert str(nowhere) in capsys.readouterr().err
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
