@@ -56,7 +56,7 @@ class FullLogits:
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([request.ids])).logits[0].float()
             rows = torch.arange(request.start - 1, len(request.ids)).numpy()
-            [reading] = ways._readings(logits, [request], [rows])
+            [reading] = ways._token_scores(logits, [request], [rows])
             scores.append(self._inner._score(request, reading))
         return scores
 
@@ -100,7 +100,7 @@ def main() -> None:
     where = str(tinyfacts.model_path())
 
     def naive() -> HuggingFaceModel:
-        return load(where, device="cpu", remember=False, way="naive")
+        return load(where, device="cpu", remember=False, strategy="naive")
 
     variants: dict[str, Callable[[], LanguageModel]] = {
         "drike, memory on": lambda: load(where, device="cpu"),
