@@ -21,8 +21,9 @@ from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.models import load
-from drike.report import studies as shown
-from drike.report.measured import grouped
+from drike.report import cases as shown
+from drike.report.comparison import by_model
+from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
 from drike.runs.folder import settings_of
@@ -64,6 +65,8 @@ def report(
         write_text(path, text)
     for sentence in document.sections[0].text:
         console.print(sentence, markup=False, soft_wrap=True)
+    if models := by_model(groups):
+        draw(models)
     console.print(f"\nThe report is in {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
