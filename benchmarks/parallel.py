@@ -25,12 +25,14 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
-from drike.models.protocols import Forgetful, LanguageModel, Request, Score
+from drike.models.protocols import Forgetful, LanguageModel, Request, Score, calls_at_once
 from drike.models.scripted import ScriptedModel
-from drike.retrieval.budget import Fraction
+from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
 BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
@@ -115,7 +117,8 @@ def correct(editor: Editor, model: LanguageModel, parts: Parts) -> list[bool]:
 def learn(model: LanguageModel, pool: Pool, parts: Parts, at_once: int) -> None:
     """One epoch in blocks of so many edits."""
     retriever = Retriever(pool.encoder)
-    list(train(model, parts.test, pool, retriever, epochs=1, parallel_edits=at_once))
+    editor = IKE("DR-IKE", pool, retriever, Threshold())
+    list(train(editor, edit_takes(model), parts.test, epochs=1, pace=in_blocks(at_once, calls_at_once(model))))
 
 
 def timed(work: Callable[[], None]) -> float:

@@ -35,6 +35,7 @@ from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
+from drike.models.protocols import calls_at_once
 from drike.models.scripted import ScriptedModel
 from drike.models.served.cache import CachedWriter, cached
 from drike.models.served.openai import connect
@@ -42,6 +43,8 @@ from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 
 ENDPOINTS = (1, 4, 16)
 BLOCKS = (16, 32, 64)  # for the most endpoints
@@ -136,7 +139,8 @@ def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedWriter) -> 
 
 def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedWriter) -> None:
     """An epoch in blocks of so many edits."""
-    list(train(model, cases, pool, Retriever(pool.encoder), Threshold(sigma, 16), epochs=1, parallel_edits=block))
+    editor = IKE("DR-IKE", pool, Retriever(pool.encoder), Threshold(sigma, 16))
+    list(train(editor, edit_takes(model), cases, epochs=1, pace=in_blocks(block, calls_at_once(model))))
 
 
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:

@@ -192,7 +192,7 @@ def _step(told: Mapping[str, Any]) -> Step:
         epoch=int(told["epoch"]),
         tried=len(rewards),
         kept=kept,
-        right=rewards[kept - 1] > 0,
+        right=bool(told["correct"][kept - 1]),
         reward=fmean(rewards),
         sigma=None if sigma is None else float(sigma),
         prompt_tokens=None if tokens is None else int(tokens),
