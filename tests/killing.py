@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import mmap
 import os
@@ -298,6 +299,8 @@ def series(
     command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
 ) -> Series:
     """So many stops of `command` on `model`, each run taken up until it is done and compared with a whole one."""
+    for name in ("drike.cli", "drike.models.served.openai", "torch._dynamo"):  # the last by every optimizer, for 1 s
+        importlib.import_module(name)
     told, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731
     with _server() if served else _nothing() as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
@@ -246,10 +247,16 @@ def run(
     return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 
 
+@functools.cache
+def broken_after(m: int, kind: str) -> list[Episode]:
+    """The training, 25 epochs of 20 episodes, of a controller where more than m retains break the answer."""
+    return run(breaks_after(m), untrained(kind, ENCODER), epochs=25)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("m", [1, 3, 8])
 def test_where_more_than_m_retains_always_break_the_answer_about_m_are_kept(kind: str, m: int) -> None:
-    episodes = run(breaks_after(m), untrained(kind, ENCODER), epochs=25)
+    episodes = broken_after(m, kind)
     assert any(episode.kept > m for episode in episodes[:20]), "there is something to learn"
     last = episodes[-40:]
     assert m - 2.5 <= fmean(episode.kept for episode in last) <= m + 0.2
@@ -258,8 +265,8 @@ def test_where_more_than_m_retains_always_break_the_answer_about_m_are_kept(kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_nothing_breaks_ever_more_is_kept(kind: str) -> None:
-    episodes = run(ScriptedModel(right), untrained(kind, ENCODER), epochs=40)
-    sigmas = [fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20]) for start in range(0, 800, 20)]
+    episodes = run(ScriptedModel(right), untrained(kind, ENCODER), epochs=20)
+    sigmas = [fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20]) for start in range(0, 400, 20)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(sigmas))
     assert fmean(e.kept for e in episodes[:20]) + 1 < fmean(e.kept for e in episodes[-20:]) > 14
 
@@ -275,9 +282,9 @@ def test_a_flat_policy_that_nothing_breaks_is_kept_whole_from_the_first(kind: st
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_has_become_too_strict_finds_back(kind: str) -> None:
     """First every second retain breaks the answer, then nothing does any more."""
-    taught = run(breaks_after(1), untrained(kind, ENCODER), epochs=15)
+    taught = broken_after(1, kind)[: 15 * 20]
     assert fmean(episode.kept for episode in taught[-20:]) <= 1.2
-    episodes = run(ScriptedModel(right), taught[-1].budget, epochs=80)
+    episodes = run(ScriptedModel(right), taught[-1].budget, epochs=30)
     assert fmean(episode.kept for episode in episodes[-20:]) >= 10
 
 
@@ -299,7 +306,7 @@ def test_only_one_that_reads_the_query_can_tell_two_kinds_of_edits_apart() -> No
     cases = [capital(i, relation="mayor" if i % 2 else "capital") for i in range(20)]
     budget: Budget = untrained("query", ENCODER)
     editor = IKE("DR-IKE", POOL, sharp(), budget)
-    for episode in train(editor, edit_takes(ScriptedModel(rule)), cases, epochs=60, learning_rate=0):
+    for episode in train(editor, edit_takes(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
         budget = episode.budget
     kept = {"mayor": [], "capital": []}  # type: ignore[var-annotated]
     ranker = sharp()
@@ -316,13 +323,13 @@ def test_a_higher_quantile_keeps_fewer() -> None:
 
     kept = {}
     for quantile in (0.5, 0.95):
-        episodes = run(ScriptedModel(rule), untrained("scores", ENCODER, quantile=quantile), epochs=40)
+        episodes = run(ScriptedModel(rule), untrained("scores", ENCODER, quantile=quantile), epochs=20)
         kept[quantile] = fmean(episode.kept for episode in episodes[-40:])
     assert kept[0.95] + 1.5 < kept[0.5]
 
 
 def test_training_tries_one_more_than_is_kept_and_success_is_of_what_is_kept() -> None:
-    episodes = run(breaks_after(3), untrained("scores", ENCODER), epochs=25)
+    episodes = broken_after(3, "scores")
     assert all(episode.k == min(16, episode.kept + 1) for episode in episodes)
     cut = [episode for episode in episodes if episode.kept == 3]
     assert cut and all(episode.success and episode.rewards[-1] < 0 for episode in cut)

@@ -20,6 +20,7 @@ Templates = Mapping[str, frozenset[Template]]  # by relation
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
+_WORD = re.compile(r"\w")
 _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
 
 
@@ -37,11 +38,16 @@ def around(text: str, subject: str) -> Template | None:
     """What stands before and behind the last mention of `subject`, whole words preferred; None if not mentioned."""
     if not subject:
         return None
-    at = -1
-    for match in re.finditer(rf"(?<!\w){re.escape(subject)}(?!\w)", text):
-        at = match.start()
-    at = text.rfind(subject) if at < 0 else at
+    last = at = text.rfind(subject)
+    while at >= 0 and not _whole(text, at, at + len(subject)):
+        at = text.rfind(subject, 0, at + len(subject) - 1)
+    at = last if at < 0 else at
     return None if at < 0 else (text[:at], text[at + len(subject) :])
+
+
+def _whole(text: str, start: int, end: int) -> bool:
+    """Whether no word goes on across either end of `text[start:end]`."""
+    return not _WORD.fullmatch(text[start - 1 : start]) and not _WORD.fullmatch(text[end : end + 1])
 
 
 def sentence_start(text: str) -> int:
