@@ -223,26 +223,6 @@ def test_what_an_edit_costs_is_foretold(served: Served, capsys: pytest.CaptureFi
     assert served.requests == 4
 
 
-def test_several_models_share_terms_and_limits(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [served.named(model=name) for name in ("one", "two")]
-    options = ("models", "--model", names[0], "--model", names[1], *SMALL, "--epochs", "1", "--concurrency", "4")
-    assert run(*options, "--dry-run", "--out", str(tmp_path / "no")) == 0
-    shown = capsys.readouterr().out
-    assert served.requests == 0 and not (tmp_path / "no").exists()
-    at_most = sum(int(calls.replace(",", "")) for calls in re.findall(r"calls +([\d,]+)", shown))
-    assert run(*options, "--out", str(tmp_path / "all")) == 0
-    needed = served.requests
-    assert 0 < needed <= at_most
-    assert run("cache", "clear") == 0
-    # The first model is paid for, the second begun: then the limit on both ends it.
-    assert run(*options, "--max-calls", str(needed - 5), "--out", str(tmp_path / "some")) == 3
-    assert served.requests == needed + needed - 5
-    assert "one" in (tmp_path / "some" / "table.md").read_text("utf-8")
-    assert "two" not in (tmp_path / "some" / "table.md").read_text("utf-8")
-
-
 def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_again(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,8 @@ import typer
 
 from drike import tinyfacts
 from drike.cli.console import console, draw, progress
+from drike.cli.options import LARGEST_SEED
 from drike.cli.setup import EMBEDDED, open_model
-from drike.cli.train import LARGEST_SEED
 from drike.errors import UsageError
 from drike.models.protocols import ScoringModel
 from drike.report import Table

@@ -6,12 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
-
-import typer
+from typing import Any, Literal
 
 from drike.cli.console import console
 from drike.errors import RunError
@@ -21,66 +17,23 @@ from drike.models.served.spending import Paid, Price, Spending
 from drike.prompts import chat_messages
 from drike.runs.folder import write_record
 
-_PANEL = "Models behind an API"
-
-AllowHttp = Annotated[
-    bool, typer.Option("--allow-http", help="Send prompts unencrypted to another machine", rich_help_panel=_PANEL)
-]
-Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, help="Requests, and edits, at a time", rich_help_panel=_PANEL)
-]
-Deadline = Annotated[
-    float, typer.Option("--deadline", min=0.1, help="Seconds for an answer, retries included", rich_help_panel=_PANEL)
-]
-ThinkingTokens = Annotated[
-    int, typer.Option("--thinking-tokens", min=0, help="Room for models that think first", rich_help_panel=_PANEL)
-]
-Effort = Annotated[
-    str | None, typer.Option("--reasoning-effort", help="Passed on: none, minimal, low, ...", rich_help_panel=_PANEL)
-]
-TextOnly = Annotated[bool, typer.Option("--text-only", help="Do not ask for log-probabilities", rich_help_panel=_PANEL)]
-NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Neither use nor keep answers on disk", rich_help_panel=_PANEL)
-]
-PriceIn = Annotated[
-    float | None, typer.Option("--price-in", min=0.0, help="Money per million tokens read", rich_help_panel=_PANEL)
-]
-PriceOut = Annotated[
-    float | None, typer.Option("--price-out", min=0.0, help="Money per million tokens written", rich_help_panel=_PANEL)
-]
-MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", min=0, help="Stop before more requests (exit 3)", rich_help_panel=_PANEL)
-]
-MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", min=0.0, help="Stop before more money (exit 3)", rich_help_panel=_PANEL)
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost at most", rich_help_panel=_PANEL)]
-Tokenizer = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        help="Counts tokens for --dry-run and --prompt-tokens: folder or hub name",
-        rich_help_panel=_PANEL,
-    ),
-]
-
 
 @dataclass(frozen=True)
 class ApiOptions:
     """How a served model is asked; each field is an option of a command."""
 
-    allow_http: AllowHttp = False
-    concurrency: Concurrency = 8
-    deadline: Deadline = 120.0
-    thinking_tokens: ThinkingTokens = 0
-    reasoning_effort: Effort = None
-    text_only: TextOnly = False
-    no_cache: NoCache = False
-    price_in: PriceIn = None
-    price_out: PriceOut = None
-    max_calls: MaxCalls = None
-    max_cost: MaxCost = None
-    tokenizer: Tokenizer = None
+    allow_http: bool = False
+    concurrency: int = 8
+    deadline: float = 120.0
+    thinking_tokens: int = 0
+    reasoning_effort: str | None = None
+    text_only: bool = False
+    no_cache: bool = False
+    price_in: float | None = None
+    price_out: float | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+    tokenizer: str | None = None
 
     @property
     def price(self) -> Price:
@@ -95,24 +48,6 @@ class ApiOptions:
             max_calls=None if self.max_calls is None else max(0, self.max_calls - spent.requests),
             max_cost=None if self.max_cost is None else max(0.0, self.max_cost - money),
         )
-
-
-def with_api_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with an option for each of the `ApiOptions` instead of its parameter `terms`."""
-    hints = get_type_hints(ApiOptions, include_extras=True)
-    options = [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-        for field in fields(ApiOptions)
-    ]
-
-    @wraps(command)
-    def asked(**given: object) -> None:
-        terms = {option.name: given.pop(option.name, option.default) for option in options}
-        command(**given, terms=ApiOptions(**terms))  # type: ignore[arg-type]
-
-    own = [one for one in signature(command, eval_str=True).parameters.values() if one.name != "terms"]
-    asked.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]
-    return asked
 
 
 def template_for(name: str, asked: str | None) -> str:

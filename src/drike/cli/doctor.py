@@ -11,8 +11,9 @@ import typer
 
 from drike import tinyfacts
 from drike.answers import first_line
-from drike.cli.api_options import AllowHttp, ApiOptions, Deadline, Effort, ThinkingTokens
+from drike.cli.api_options import ApiOptions
 from drike.cli.console import draw
+from drike.cli.options import MODEL, option, takes_options
 from drike.cli.setup import EMBEDDED, open_model
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError
@@ -26,14 +27,15 @@ Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
 
 
+@takes_options
 def doctor(
     *,
-    model: Annotated[str | None, typer.Option("--model", help="Also load this model and say how it is scored")] = None,
-    template: Annotated[str | None, typer.Option("--template", help="As for train")] = None,
-    allow_http: AllowHttp = False,
-    deadline: Deadline = 120.0,
-    thinking_tokens: ThinkingTokens = 0,
-    reasoning_effort: Effort = None,
+    model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,
+    template: str | None = None,
+    allow_http: bool = False,
+    deadline: float = 120.0,
+    thinking_tokens: int = 0,
+    reasoning_effort: str | None = None,
 ) -> None:
     """Print what drike finds on this machine; exit code 1 if something that the demo needs is missing."""
     findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]

@@ -8,9 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from drike import datasets, tinyfacts
 from drike.cli import console as showing
@@ -34,15 +32,6 @@ from drike.runs.folder import has_begun, settings_of, versions, write_record
 TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
 
 Fact = tuple[str, str]
-
-PromptTokens = Annotated[
-    int | None,
-    typer.Option("--prompt-tokens", min=1, help="Most tokens of a prompt: retains are pruned from the end to fit"),
-]
-Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such rows: {', '.join(SUBSETS)}")]
-ZsreTarget = Annotated[
-    str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
-]
 
 
 @dataclass(frozen=True)
