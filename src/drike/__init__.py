@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from drike.runs.checkpoint import load as load_checkpoint
     from drike.runs.checkpoint import save as save_checkpoint
     from drike.tinyfacts.reader import BayesianReader
-    from drike.training.reinforce import Episode, Switches, train
+    from drike.training.reinforce import Episode, train
+    from drike.training.rewards import edit_takes
 
 _HOMES = {
     "drike.retrieval.budget": ("Fraction", "Threshold"),
@@ -63,7 +64,8 @@ _HOMES = {
     "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
     "drike.prompts": ("PromptStyle",),
     "drike.retrieval.pool": ("Pool",),
-    "drike.training.reinforce": ("Episode", "Switches", "train"),
+    "drike.training.reinforce": ("Episode", "train"),
+    "drike.training.rewards": ("edit_takes",),
     "drike.retrieval.retriever": ("Retriever", "Similarity"),
 }
 _CALLED = {
@@ -110,12 +112,12 @@ __all__ = [
     "ScriptedWriter",
     "Similarity",
     "Summary",
-    "Switches",
     "Threshold",
     "Unedited",
     "cached_model",
     "connect_model",
     "draw_split",
+    "edit_takes",
     "evaluate",
     "load_checkpoint",
     "load_dataset",

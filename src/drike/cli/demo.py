@@ -7,7 +7,7 @@ from pathlib import Path
 from drike.cli.console import console
 from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
-from drike.cli.options import takes_options
+from drike.cli.options import MethodOptions, takes_options
 from drike.cli.setup import (
     EMBEDDED,
     TINYFACTS,
@@ -21,12 +21,12 @@ from drike.cli.setup import (
 from drike.cli.train import run_training
 from drike.edited import EditedModel
 from drike.editors import TRAINED, UNTRAINED, make
+from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.metrics import Outcome
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
-from drike.training.reinforce import Switches
 
 
 @takes_options
@@ -60,10 +60,9 @@ def demo(
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n",
         soft_wrap=True,
     )
-    retriever = Retriever(open_encoder(encoder), seed=seed)
+    editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
     trained = run_training(
-        folder, setup, asked, retriever, Threshold(),
-        epochs=epochs, learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
+        folder, setup, asked, editor, MethodOptions(epochs=epochs), seed=seed, described=described
     )  # fmt: skip
     console.print("\nEvaluating on edits that were not trained on")
     names = [name for name in (*UNTRAINED, *TRAINED) if name != "rank-all"]

@@ -24,8 +24,8 @@ from drike.training.rewards import Attempt, Earned, Reward
 
 Trial = Callable[[EditCase], Attempt]
 Pace = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Attempt, Earned]]]
-Update = tuple[Attempt, tuple[float, ...]]  # an attempt and the rewards it is learned with
-Channel = Callable[[Attempt, tuple[float, ...]], Iterable[Update]]
+Arrival = tuple[Attempt, tuple[float, ...]]  # an attempt and the rewards it is learned with
+Channel = Callable[[Attempt, tuple[float, ...]], Iterable[Arrival]]
 
 
 def one_by_one(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Attempt, Earned]]:
@@ -53,7 +53,7 @@ def in_blocks(size: int, threads: int = 1) -> Pace:
     return pace
 
 
-def at_once(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Update]:
+def at_once(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
     """An episode's rewards, as soon as they are earned."""
     return [(tried, rewards)]
 
@@ -65,10 +65,10 @@ def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_on
     """
     if type(delay) is not int or delay < 0:
         raise ValueError(f"delay must be a whole number of episodes, 0 or more, not {delay!r}")
-    waiting: list[tuple[int, Update]] = []
+    waiting: list[tuple[int, Arrival]] = []
     now = 0
 
-    def delayed(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Update]:
+    def delayed(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
         nonlocal now
         now += 1
         due = min(now + rng.randint(0, delay), episodes)
@@ -85,7 +85,7 @@ def noisy(probability: float, rng: random.Random) -> Channel:
     if type(probability) not in (int, float) or not 0.0 <= probability <= 1.0:
         raise ValueError(f"noise is a probability; {probability!r} is not")
 
-    def flipped(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Update]:
+    def flipped(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
         return [(tried, tuple(-r if rng.random() < probability else r for r in rewards))]
 
     return flipped
