@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from drike import datasets, tinyfacts
+from drike import datasets
 from drike.cli.setup import open_model
-from drike.datasets import splits
+from drike.datasets.dataset import TEST, TRAIN
 from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
@@ -111,19 +111,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", default="embedded")
-    parser.add_argument("--train", type=int, default=splits.TRAIN)
-    parser.add_argument("--test", type=int, default=splits.TEST)
+    parser.add_argument("--train", type=int, default=TRAIN)
+    parser.add_argument("--test", type=int, default=TEST)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--quantile", type=float, default=0.95)
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    dataset = datasets.load(datasets.TINYFACTS)
     model, encoder = open_model(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
     steps: dict[str, list[Step]] = {}
     runs: dict[str, list[Step]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=options.train, test=options.test, seed=seed)
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=options.train, test=options.test, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         for name in PAPER:
             if isinstance(model, Forgetful):

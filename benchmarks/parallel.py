@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from drike import datasets, tinyfacts
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
@@ -59,8 +58,8 @@ def main() -> None:
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--replicas", type=int, nargs="*", default=[])
     given = arguments.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path())
-    parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
+    dataset = datasets.load(datasets.TINYFACTS)
+    parts = dataset.split(train=0, test=given.edits, seed=0)
     encoder = load_encoder()
     pool = Pool(parts.demonstrations, encoder)
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
@@ -76,7 +75,7 @@ def main() -> None:
         show(f"train, --parallel-edits {at_once}", works, given.repeat, given.edits, "endpoint")
 
 
-def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Parts) -> None:
+def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Split) -> None:
     """Ray actors against the model in this process; that the answers are the same is checked, too."""
     import ray as actors
 
@@ -104,17 +103,17 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
             )
 
 
-def answer(editor: Editor, model: LanguageModel, parts: Parts) -> None:
+def answer(editor: Editor, model: LanguageModel, parts: Split) -> None:
     """Evaluate all test edits."""
     list(evaluate(editor, model, parts.test))
 
 
-def correct(editor: Editor, model: LanguageModel, parts: Parts) -> list[bool]:
+def correct(editor: Editor, model: LanguageModel, parts: Split) -> list[bool]:
     """Which probes are answered rightly."""
     return [outcome.correct for outcome in evaluate(editor, model, parts.test)]
 
 
-def learn(model: LanguageModel, pool: Pool, parts: Parts, at_once: int) -> None:
+def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
     """One epoch in blocks of so many edits."""
     retriever = Retriever(pool.encoder)
     editor = IKE("DR-IKE", pool, retriever, Threshold())

@@ -19,7 +19,6 @@ from itertools import combinations
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.datasets import splits
 from drike.demonstrations import DemonstrationSet
 from drike.editors.ike import IKE
 from drike.encoders import load_encoder
@@ -78,14 +77,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--test", type=int, default=100)
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    dataset = datasets.load(datasets.TINYFACTS)
     reader = BayesianReader(tinyfacts.facts(), TEMPLATES)
     encoder = load_encoder()
     columns = ("k kept", "own cut, reward", "own cut, P", *(f"k={k}, P" for k in SIZES))
     found: dict[str, list[tuple[float, ...]]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, test=options.test, seed=seed)
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(test=options.test, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         policies: dict[str, tuple[Ranker, Budget]] = {"similarity, all kept": (Similarity(), Fraction(1.0))}
         for form in FORMS:

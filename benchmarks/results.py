@@ -19,8 +19,8 @@ from statistics import fmean
 
 from drike import datasets, tinyfacts
 from drike.cli.setup import open_model
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.dataset import TEST, TRAIN
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -57,7 +57,7 @@ class Trained:
     episodes: tuple[Episode, ...]
 
 
-def trained(model: LanguageModel, parts: Parts, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
+def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
     """Algorithm 1 from a fresh head."""
     budget = Threshold(flip="algorithm1") if "flip=" in variant else Threshold()
     choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
@@ -98,17 +98,14 @@ def main() -> None:
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--switches", action="store_true", help="also train with each switch of the method alone")
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    dataset = datasets.load(datasets.TINYFACTS)
     model, encoder = open_model(options.model), load_encoder()
-    spare = tinyfacts.EDITABLE - splits.TRAIN - splits.TEST
+    spare = tinyfacts.EDITABLE - TRAIN - TEST
     outcomes: dict[str, list[Outcome]] = {}
     validation: dict[str, list[Outcome]] = {}
     epochs: dict[str, Sequence[Episode]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(
-            dataset, editable=tinyfacts.EDITABLE, train=splits.TRAIN, test=splits.TEST, validation=spare, seed=seed
-        )
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=TRAIN, test=TEST, validation=spare, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))]
         for form in FORMS:
@@ -130,7 +127,7 @@ def main() -> None:
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
     unedited = outcomes["Unedited"]
     summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
-    title = f"{options.seeds} seeds x {splits.TEST} test edits of TinyFacts, model {options.model}"
+    title = f"{options.seeds} seeds x {TEST} test edits of TinyFacts, model {options.model}"
     print(f"### Training, epoch by epoch\n\n{epochs_table(epochs)}\n")
     chosen = [summarise(of_form) for of_form in validation.values()]
     print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits a seed")))

@@ -27,8 +27,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from drike import datasets, tinyfacts
-from drike.datasets import splits
+from drike import datasets
 from drike.editors import Editor
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
@@ -111,8 +110,8 @@ def main() -> None:
     arguments.add_argument("--repeat", type=int, default=2)
     arguments.add_argument("--latency", type=float, default=50.0, help="milliseconds")
     given = arguments.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path())
-    parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
+    dataset = datasets.load(datasets.TINYFACTS)
+    parts = dataset.split(train=0, test=given.edits, seed=0)
     pool = Pool(parts.demonstrations, load_encoder())
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
     list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed

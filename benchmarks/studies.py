@@ -24,8 +24,7 @@ from pathlib import Path
 
 from drike import datasets, tinyfacts
 from drike.cli.setup import open_model
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -113,7 +112,7 @@ def sizes(edits: int, test: int) -> tuple[int, int, str]:
 
 def trained(
     model: LanguageModel,
-    parts: Parts,
+    parts: Split,
     pool: Pool,
     *,
     budget: Budget,
@@ -157,7 +156,7 @@ def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[Ed
         found.outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, cases))
 
 
-def one_seed(model: LanguageModel, parts: Parts, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
+def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
     """Train with and without the budget and under every channel; evaluate all that follows."""
     trainings: dict[str, tuple[Budget, tuple[int, float]]] = {
         WITHOUT: (Fraction(1.0), (0, 0.0)),
@@ -290,11 +289,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     edits, test, note = sizes(options.edits, options.test)
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    dataset = datasets.load(datasets.TINYFACTS)
     model, encoder, found = open_model(options.model), load_encoder(), Found()
     for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=edits, test=test, seed=seed)
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=edits, test=test, seed=seed)
         one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
         if options.out is not None:
             write_text(options.out, as_report(found, seed + 1, (edits, test, note), options))

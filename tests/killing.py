@@ -235,7 +235,7 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike.datasets.splits import Split
+    from drike.datasets.splits import SplitIds
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
@@ -244,7 +244,7 @@ def unreadable(folder: Path) -> Iterator[str]:
     try:
         if (folder / "run.json").exists():
             settings_of(folder)
-            Split.load(folder / "split.json")
+            SplitIds.load(folder / "split.json")
         if (folder / "checkpoint" / "budget.json").exists():
             checkpoint.load(folder / "checkpoint", encoder=HashingEncoder())
     except (CheckpointError, DataError, RunError) as problem:

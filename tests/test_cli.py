@@ -22,7 +22,7 @@ from drike.cli.edit import parse_fact
 from drike.cli.options import PANELS
 from drike.cli.setup import open_data, open_setup, open_trained_run
 from drike.cli.variants import swept
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
@@ -90,7 +90,7 @@ def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
     record = json.loads((demo / "run.json").read_text("utf-8"))
     assert record["settings"]["seed"] == 0
     assert record["data"][0]["sha256"] and record["versions"]["torch"] and record["model"]["name"]
-    split = Split.load(demo / "split.json")
+    split = SplitIds.load(demo / "split.json")
     assert len(split.train) == 20 and len(split.test) == 10
     assert not set(split.train) & set(split.test)
 
@@ -129,7 +129,7 @@ def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Pa
 
 
 def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_path: Path) -> None:
-    trained = set(Split.load(demo / "split.json").train)
+    trained = set(SplitIds.load(demo / "split.json").train)
     assert (
         run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "400", "--out", str(tmp_path / "e")) == 0
     )
@@ -287,7 +287,7 @@ def test_what_is_edited_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixt
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
     chosen = ["--subset", "numerical", "--zsre-target", "answers", "--edits", "2", "--epochs", "1"]
     assert run("train", *SMALL, *data, *chosen, "--out", str(folder)) == 0
-    split = Split.load(folder / "split.json")
+    split = SplitIds.load(folder / "split.json")
     assert len(split.editable) == 30 and all(int(case_id) % 2 == 0 for case_id in split.editable)
     assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
     outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")
@@ -421,7 +421,7 @@ def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) 
     shuffled.write_text(json.dumps([row | {"case_id": row["case_id"] + 7} for row in reversed(rows)]), "utf-8")
     dataset = datasets.load(tinyfacts.rows_path())
     facts = {case.case_id: (case.edit.query, case.edit.target_new) for case in dataset.cases}
-    learned = {facts[case_id] for case_id in Split.load(folder / "split.json").train}
+    learned = {facts[case_id] for case_id in SplitIds.load(folder / "split.json").train}
     for i, data in enumerate((["tinyfacts"], [str(shuffled)])):
         out = tmp_path / str(i)
         asked = ["--data", *data, "--editors", "unedited", "--test", "40", "--editable", "459", "--seed", "5"]

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from drike.cli import main
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, ReportError, RunError
 from drike.models.protocols import Usage
@@ -129,7 +129,7 @@ def test_no_damaged_byte_of_a_runs_settings_is_read_as_it_stands(trained: Path, 
 
 def test_nor_of_its_split(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "split.json", tmp_path)
-    check(tmp_path / "split.json", lambda: Split.load(tmp_path / "split.json"), DataError, some=3000)
+    check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError, some=3000)
 
 
 @pytest.mark.reliability
@@ -143,7 +143,7 @@ def test_nor_of_a_real_checkpoint(name: str, trained: Path, tmp_path: Path) -> N
 @pytest.mark.reliability
 def test_nor_of_a_real_split(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "split.json", tmp_path)
-    print(check(tmp_path / "split.json", lambda: Split.load(tmp_path / "split.json"), DataError))
+    print(check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError))
 
 
 def test_a_checkpoint_stopped_at_any_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike import datasets
-from drike.datasets import splits
 from drike.datasets.inspect import inspect, lines
+from drike.datasets.splits import SplitIds
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, PoolError
@@ -131,10 +131,9 @@ def use(path: Path, rng: random.Random) -> str:
         return "refused"
     assert all(line.encode() for line in lines(inspect(dataset)))
     try:
-        split = splits.draw(dataset, seed=rng.randrange(9))
-        parts = splits.parts(split, dataset)
-        split.save(path.with_suffix(".split"))
-        assert splits.Split.load(path.with_suffix(".split")) == split
+        parts = dataset.split(seed=rng.randrange(9))
+        parts.ids.save(path.with_suffix(".split"))
+        assert dataset.restore(SplitIds.load(path.with_suffix(".split"))) == parts
         pool = Pool(parts.demonstrations, ENCODER)
         outcomes = list(evaluate(IKE("IKE", pool, Similarity(), Fraction(1.0)), MODEL, [*parts.train, *parts.test][:2]))
         append(path.with_suffix(".outcomes"), map(asdict, outcomes))

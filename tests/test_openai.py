@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import load, splits
+from drike.datasets import load
 from drike.edited import EditedModel
 from drike.editors.editcot import EditCoT
 from drike.editors.factprompt import FactPrompt
@@ -40,8 +40,7 @@ from drike.training.rewards import edit_takes
 from servers import Handler, Respond, Served, chat_answer, echoed, serve, serving, usage
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
-ROWS = load(tinyfacts.rows_path(), name="TinyFacts")
-PARTS = splits.parts(splits.draw(ROWS, editable=tinyfacts.EDITABLE, train=4, test=3, seed=1), ROWS)
+PARTS = load("tinyfacts").split(train=4, test=3, seed=1)
 POOL = Pool(PARTS.demonstrations, HashingEncoder())
 
 

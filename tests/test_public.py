@@ -35,7 +35,7 @@ def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str
     replaced = {
         '"path/or/name"': repr(str(tinyfacts.model_path())),
         '"counterfact.json"': repr(str(tinyfacts.rows_path())),
-        "draw_split(data)": "draw_split(data, editable=459, train=3, test=2)",
+        "data.split(seed=0)": "data.split(seed=0, train=3, test=2)",
         "parts.train, pool, retriever": "parts.train, pool, retriever, epochs=1",
     }
     for old, new in replaced.items():

@@ -18,7 +18,6 @@ import pytest
 
 from drike import tinyfacts
 from drike.datasets import load as load_rows
-from drike.datasets import splits
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.evaluation import evaluate
@@ -69,8 +68,8 @@ def _is_up(url: str) -> bool:
 
 
 def test_a_server_of_others_gives_what_the_local_model_writes(address: str) -> None:
-    rows = load_rows(tinyfacts.rows_path(), name="TinyFacts")
-    parts = splits.parts(splits.draw(rows, editable=tinyfacts.EDITABLE, train=0, test=4, seed=0), rows)
+    rows = load_rows("tinyfacts")
+    parts = rows.split(train=0, test=4, seed=0)
     editor = IKE("IKE", Pool(parts.demonstrations, HashingEncoder()), Similarity(), Fraction(1.0))
     local = load(str(tinyfacts.model_path()), device="cpu")
     with closing(connect(address, template="plain", concurrency=2)) as served:  # type: ignore[type-var]

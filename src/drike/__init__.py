@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drike.casestudy import CaseStudy, study
     from drike.datasets import load as load_dataset
-    from drike.datasets.splits import draw as draw_split
-    from drike.datasets.splits import parts as parts_of
     from drike.demonstrations import Demonstration, Role
     from drike.edited import EditedModel, Explanation
     from drike.editors.editcot import EditCoT, EditCoTFull
@@ -45,7 +43,6 @@ _HOMES = {
     "drike.runs.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
     "drike.retrieval.learned_budget": ("Controller",),
     "drike.datasets": ("load_dataset",),
-    "drike.datasets.splits": ("draw_split", "parts_of"),
     "drike.demonstrations": ("Demonstration", "Role"),
     "drike.edited": ("EditedModel", "Explanation"),
     "drike.editors.editcot": ("EditCoT", "EditCoTFull"),
@@ -75,8 +72,6 @@ _CALLED = {
     "save_checkpoint": "save",
     "load_dataset": "load",
     "load_model": "load",
-    "draw_split": "draw",
-    "parts_of": "parts",
 }  # public name -> name at home
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -116,7 +111,6 @@ __all__ = [
     "Unedited",
     "cached_model",
     "connect_model",
-    "draw_split",
     "edit_takes",
     "evaluate",
     "load_checkpoint",
@@ -124,7 +118,6 @@ __all__ = [
     "load_encoder",
     "load_model",
     "paired_difference",
-    "parts_of",
     "save_checkpoint",
     "study",
     "summarise",

@@ -40,7 +40,7 @@ class Edit:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies the edit in any file: its query and its new object."""
+        """What identifies the new fact in any file: its query and its object."""
         return self.query, self.target_new
 
 

@@ -8,11 +8,10 @@ import typer
 
 from drike.cli.console import console, progress
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
-from drike.cli.setup import TINYFACTS, open_data, open_encoder
+from drike.cli.setup import open_data, open_encoder
 from drike.datasets.inspect import inspect as look
 from drike.datasets.inspect import lines
 from drike.encoders import MINILM
-from drike.tinyfacts import EDITABLE
 
 app = typer.Typer(help="Look at data sets.", no_args_is_help=True)
 
@@ -37,8 +36,6 @@ def inspect(
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, an example, and how near neighbours are."""
     dataset = open_data(sources, zsre_target)
-    if editable is None and sources == [TINYFACTS]:
-        editable = EDITABLE
     with progress("encoding") as (bar, task):
         seen = look(
             dataset,

@@ -27,7 +27,7 @@ from drike.cli.setup import (
 )
 from drike.cli.train import usage_of, warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -152,7 +152,7 @@ def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -
             )
 
 
-def tested(split: Split, test: int | None) -> Split:
+def tested(split: SplitIds, test: int | None) -> SplitIds:
     """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
 
     Raises UsageError if there are not as many.

@@ -15,7 +15,7 @@ from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress
 from drike.cli.options import DATA, OUTPUT, option, takes_options
 from drike.cli.setup import limit_to, open_model, open_setup
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
@@ -97,7 +97,7 @@ def _studies(
     told, trained = settings_of(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
-    learned, split = checkpoint.load(trained / "checkpoint"), Split.load(run / "split.json")
+    learned, split = checkpoint.load(trained / "checkpoint"), SplitIds.load(run / "split.json")
     setup = open_setup(
         told["data"], encoder=told["encoder"], seed=told["seed"], split=split, target=told.get("zsre_target", "alt")
     )

@@ -19,7 +19,7 @@ import typer
 from drike.cli.console import errors, note
 from drike.cli.options import flat
 from drike.cli.setup import Setup
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun, options_of, recorded, versions
 
@@ -73,7 +73,7 @@ def check_same(folder: Path, setup: Setup, described: Mapping[str, object], trai
     weights = record["model"].get("weights_sha256")
     if record["data_fingerprint"] != setup.dataset.fingerprint:
         raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
-    if Split.load(folder / "split.json") != setup.split:
+    if SplitIds.load(folder / "split.json") != setup.split:
         raise RunError(f"{folder} was begun on another split of its rows: start a new run")
     if weights != described.get("weights_sha256"):
         raise RunError(f"{folder} was begun with other weights of its model: start a new run")

@@ -14,10 +14,9 @@ from drike import datasets, tinyfacts
 from drike.cli import console as showing
 from drike.cli.api_options import ApiOptions, open_served, template_for
 from drike.cli.dry_run import token_counter
-from drike.datasets import Dataset, splits
-from drike.datasets.splits import Parts, Split
+from drike.datasets import Dataset
+from drike.datasets.splits import Split, SplitIds
 from drike.datasets.subsets import SUBSETS
-from drike.edits import EditCase
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.errors import RunError, UsageError
 from drike.files import with_checksum
@@ -39,24 +38,21 @@ class Setup:
     """A data set, its split, and a pool over its demonstration rows."""
 
     dataset: Dataset
-    split: Split
-    parts: Parts
+    split: SplitIds
+    parts: Split
     pool: Pool
 
     @property
     def title(self) -> str:
         """What is measured on: the data set, and the subset of it that is edited if not all are."""
-        return self.dataset.name if self.split.name == "default" else f"{self.dataset.name} ({self.split.name})"
+        return self.split.title
 
 
 def open_data(sources: Sequence[str], target: str = "alt") -> Dataset:
     """The embedded benchmark by its name, or files, addresses and public names; `target` is that of zsRE's edits."""
     if target not in ("alt", "answers"):
         raise UsageError(f"--zsre-target must be alt or answers, not {target}")
-    if list(sources) == [TINYFACTS]:
-        return datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    paths = [tinyfacts.rows_path() if source == TINYFACTS else source for source in sources]
-    return datasets.load(*paths, target=target)  # type: ignore[arg-type]
+    return datasets.load(*sources, target=target)  # type: ignore[arg-type]
 
 
 def open_setup(
@@ -64,7 +60,7 @@ def open_setup(
     *,
     encoder: str,
     seed: int,
-    split: Split | None = None,
+    split: SplitIds | None = None,
     train: int | None = None,
     test: int | None = None,
     editable: int | None = None,
@@ -82,24 +78,11 @@ def open_setup(
         raise UsageError(f"--subset must be {' or '.join(SUBSETS)}, not {subset}")
     dataset = open_data(sources, target)
     if split is None:
-        if editable is None and list(sources) == [TINYFACTS]:
-            editable = tinyfacts.EDITABLE
-        chosen = SUBSETS[subset] if subset else None
-
-        def fresh(case: EditCase) -> bool:
-            return fact_of(case) not in leave_out and (chosen is None or chosen(case))
-
-        split = splits.draw(
-            dataset, editable=editable, train=train, test=test, seed=seed,
-            subset=fresh if leave_out else chosen, name=subset or "default",
-        )  # fmt: skip
-    parts = splits.parts(split, dataset)
+        split = dataset.split(
+            seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out
+        ).ids
+    parts = dataset.restore(split)
     return Setup(dataset, split, parts, Pool(parts.demonstrations, open_encoder(encoder), seed=seed))
-
-
-def fact_of(case: EditCase) -> Fact:
-    """What tells an edit in whatever file it stands: its query and its new object."""
-    return case.edit.query, case.edit.target_new
 
 
 @dataclass(frozen=True)
@@ -111,7 +94,7 @@ class TrainedRun:
     template: str
     encoder: str
     seed: int
-    split: Split
+    split: SplitIds
     trained: Checkpoint
     trained_sha256: str
     zsre_target: str = "alt"
@@ -129,7 +112,7 @@ def open_trained_run(folder: Path) -> TrainedRun:
     told = {name: settings[name] for name in ("model", "template", "encoder", "seed", *kinds)}
     place = folder / "checkpoint"
     past = TrainedRun(
-        **told, data=tuple(settings["data"]), split=Split.load(folder / "split.json"),
+        **told, data=tuple(settings["data"]), split=SplitIds.load(folder / "split.json"),
         trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place),
     )  # fmt: skip
     done, epochs = past.trained.trained_on.get("episodes"), settings.get("epochs")
@@ -141,7 +124,7 @@ def open_trained_run(folder: Path) -> TrainedRun:
 def trained_facts(past: TrainedRun) -> frozenset[Fact]:
     """The facts that a run trained on. Raises DataError where its data are not to be had any more."""
     dataset = open_data(past.data, past.zsre_target)
-    return frozenset(map(fact_of, splits.parts(past.split, dataset).train))
+    return frozenset(case.edit.key for case in dataset.restore(past.split).train)
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:

@@ -16,7 +16,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
 from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.report.measured import METHOD, Run, Step
@@ -49,7 +49,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 def read_run(folder: Path) -> Run:
     """One run with outcomes. Raises RunError."""
     record = recorded(folder)
-    split = Split.load(folder / "split.json")
+    split = SplitIds.load(folder / "split.json")
     settings = record["settings"]
     trained = _trained_by(folder, record)
     origin = folder if (folder / "episodes.jsonl").exists() else trained
@@ -57,13 +57,13 @@ def read_run(folder: Path) -> Run:
     training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
         methods = dict(recorded(trained)["settings"])
-        training = Split.load(trained / "split.json")
+        training = SplitIds.load(trained / "split.json")
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
     told = methods | {name: value for name, value in settings.items() if value is not None or name not in methods}
     run = Run(
         folder=str(folder),
         model=_shown(settings["model"]),
-        data=split.dataset if split.name == "default" else f"{split.dataset} ({split.name})",
+        data=split.title,
         seed=settings["seed"],
         settings=_comparable(told, split, training, record),
         identity={
@@ -104,7 +104,7 @@ def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
 
 
 def _comparable(
-    settings: Mapping[str, Any], split: Split, training: Split, record: Mapping[str, Any]
+    settings: Mapping[str, Any], split: SplitIds, training: SplitIds, record: Mapping[str, Any]
 ) -> dict[str, str]:
     """What rows of a table must share, by the name --across knows it by."""
     told = {name: _shown(value) for name, value in settings.items() if name not in _OURS}
@@ -140,7 +140,7 @@ def _numbers(path: Path, name: str = "") -> int | None:
         return None
 
 
-def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
+def _outcomes(folder: Path, split: SplitIds, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
     """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
     resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
