@@ -28,7 +28,7 @@ from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.prompts import PromptStyle
-from drike.report.recipes import STUDIES
+from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.learned_budget import Controller
@@ -196,7 +196,7 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("paper") == 0
     shown = capsys.readouterr().out
-    assert all(one.name in shown for one in STUDIES) and "estimates" in shown
+    assert all(one.name in shown for one in STUDIES) and "sh recipes/table2.sh" in " ".join(shown.split())
     assert run("paper", "table7") == 0
     shown = capsys.readouterr().out
     assert ".7533" in shown and "recipes/table7.sh" in shown and "Llama-3.1-8B-Instruct" in shown
@@ -395,8 +395,8 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_remembered"])
-    assert sum(parts) == told["tokens_read"] and told["tokens_shared"] > 0
+    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
+    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
@@ -480,6 +480,12 @@ def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
 ) -> None:
     assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
+    assert run("evaluate", "--run", str(nowhere)) == 1
+    assert str(nowhere) in capsys.readouterr().err
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,12 +9,10 @@ from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
 from drike.cli.options import MethodOptions, takes_options
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     describe_model,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
     record_run,
 )
@@ -25,6 +23,7 @@ from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.metrics import Outcome
+from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 
@@ -43,7 +42,7 @@ def demo(
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     folder = new_run(out, "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
-    asked = open_model(model)
+    asked = load(model)
     settings: dict[str, object] = {
         "data": [TINYFACTS],
         "model": model,

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.api_options import ApiOptions, metered, template_for
+from drike.cli.api_options import metered
 from drike.cli.console import console, draw
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     limit_to,
-    open_model,
     open_setup,
     open_trained_run,
 )
@@ -26,8 +24,10 @@ from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
 from drike.errors import UsageError
+from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
+from drike.models.served.options import ApiOptions
 from drike.report import Table
 
 _ARROW = "->"
@@ -67,7 +67,7 @@ def edit(
     template = template_for(name, model.template or (past.template if past and alike else None))
     api = replace(api, tokenizer=api.tokenizer or (past.tokenizer if past and name == past.model else None))
     counted = counting_model(name, template, api) if dry_run else None
-    asked = counted or open_model(name, template=template, device=model.device, terms=api)
+    asked = counted or load(name, template=template, device=model.device, api=api)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
     limit = limit_to(model.prompt_tokens or (past.prompt_tokens if past else None), asked, api.tokenizer, template)
     chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
@@ -87,7 +87,7 @@ def edit(
     if counted is not None:
         before_after(counted, edited, queries)
         return show_bound(counted.tally, api)
-    with metered(asked, "editing"):
+    with metered(asked):
         show_before_after(asked, edited, queries)
         for query in queries:
             if explain:

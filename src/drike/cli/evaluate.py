@@ -7,25 +7,23 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from drike.cli.api_options import ApiOptions, live, metered, spent_in, template_for
+from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import console, draw, note, progress
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, check_same, options_in, resumable
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     Setup,
     describe_model,
     limit_to,
     new_run,
-    open_model,
     open_setup,
     open_trained_run,
     record_run,
     trained_facts,
 )
-from drike.cli.train import usage_of, warm
+from drike.cli.train import warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, TRAINED, UNTRAINED, Editor, make, require_editor
@@ -36,9 +34,10 @@ from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
-from drike.models.protocols import Forgetful, LanguageModel, Measured, Usage
+from drike.models import EMBEDDED, load, template_for
+from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.address import is_served
-from drike.models.served.spending import Paid
+from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
@@ -112,10 +111,8 @@ def evaluate(
         leave_out=trained_facts(past) if past and split is None else (),
     )  # fmt: skip
     counted = counting_model(name, template, api) if dry_run else None
-    left = api.after(spent_in(folder)) if resume else api
-    asked = counted or open_model(
-        name, template=template, device=model.device, replicas=replicas, terms=left, remember=False
-    )
+    left = api.after(used_in(folder)) if resume else api
+    asked = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
     limit = limit_to(settings["prompt_tokens"], asked, api.tokenizer, template)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make(one, pool=setup.pool, model=asked, trained=trained, limit=limit) for one in names]
@@ -134,7 +131,7 @@ def evaluate(
         else:
             named = settings | {"editors": [one.name for one in made]}
             record_run(folder, setup, described, named, options=options, trained=policy)
-        with metered(asked, "evaluation", folder):
+        with metered(asked, folder):
             outcomes = run_evaluation(folder, setup, asked, made, write=write, further=further)
     if limit is not None:
         tell_of_long(outcomes, limit)
@@ -192,32 +189,25 @@ def run_evaluation(
     usages: dict[str, Usage] = {}
     known: list[str] = []
     for editor in editors:
-        before, spared = usage_of(model), spared_by(model)
+        before = model.usage
         with progress(editor.name, live(model)) as (bar, task):
             bar.update(task, total=len(cases), completed=done[editor.name])
-            if isinstance(model, Forgetful):
-                model.forget()  # seconds are an editor's own, not what another has asked before
+            model.forget()  # seconds are an editor's own, not what another has asked before
             try:
                 with closing(outcomes_of(editor, model, cases[done[editor.name] :], write=write)) as found:
                     for case in saved(folder, editor.name, found):
                         outcomes[editor.name].extend(case)
                         bar.update(task, advance=1)
             finally:
-                if isinstance(model, Measured):
-                    usages[editor.name] = add_usage(folder, editor.name, usage_of(model) - before)
-        if spared_by(model) > spared:
+                usages[editor.name] = add_usage(folder, editor.name, model.usage - before)
+        if model.info.served and model.usage.cached > before.cached:
             known.append(editor.name)
-    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.name}", further)
-    if isinstance(model, Measured):
+    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.info.name}", further)
+    if any(used.tokens for used in usages.values()):
         draw(work(usages))
     if known:
         note(f"some answers of {', '.join(known)} came from the cache, so their seconds are no model's")
     return outcomes
-
-
-def spared_by(model: LanguageModel) -> int:
-    """How many answers a cache has given so far."""
-    return model.spending.remembered if isinstance(model, Paid) else 0
 
 
 def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str, further: Further) -> list[Summary]:

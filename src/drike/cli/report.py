@@ -14,14 +14,16 @@ from rich.text import Text
 from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress
 from drike.cli.options import DATA, OUTPUT, option, takes_options
-from drike.cli.setup import limit_to, open_model, open_setup
+from drike.cli.setup import limit_to, open_setup
 from drike.datasets.splits import SplitIds
 from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
-from drike.report import studies as shown
-from drike.report.measured import grouped
+from drike.models import load
+from drike.report import cases as shown
+from drike.report.comparison import by_model
+from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
 from drike.runs.folder import settings_of
@@ -63,6 +65,8 @@ def report(
         write_text(path, text)
     for sentence in document.sections[0].text:
         console.print(sentence, markup=False, soft_wrap=True)
+    if models := by_model(groups):
+        draw(models)
     console.print(f"\nThe report is in {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
@@ -106,7 +110,7 @@ def _studies(
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
-    model = open_model(told["model"], template=told["template"], device=device)
+    model = load(told["model"], template=told["template"], device=device)
     limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
     made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]

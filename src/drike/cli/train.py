@@ -9,20 +9,18 @@ from pathlib import Path
 
 from torch import Tensor
 
-from drike.cli.api_options import ApiOptions, live, metered, spent_in, template_for
+from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import console, draw, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, check_same, options_in, resumable
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     Setup,
     describe_model,
     limit_to,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
     record_run,
 )
@@ -31,7 +29,9 @@ from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
-from drike.models.protocols import LanguageModel, Measured, Usage, calls_at_once
+from drike.models import EMBEDDED, load, template_for
+from drike.models.protocols import LanguageModel
+from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
@@ -85,8 +85,8 @@ def train(
         candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
         count_training(counted.tally, candidates, method.max_shots, style, limit)
         return show_bound(counted.tally, api, method.epochs)
-    left = api.after(spent_in(folder)) if resume else api
-    asked = open_model(name, template=template, device=model.device, replicas=replicas, terms=left)
+    left = api.after(used_in(folder)) if resume else api
+    asked = load(name, template=template, device=model.device, replicas=replicas, api=left)
     limit = limit_to(model.prompt_tokens, asked, api.tokenizer, template)
     described = describe_model(name, asked)
     with alone_at(folder, "train"):
@@ -95,7 +95,7 @@ def train(
             record_run(folder, setup, described, settings, options=options)
         retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
-        with metered(asked, "training", folder):
+        with metered(asked, folder):
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, limit)
             run_training(folder, setup, asked, editor, method, seed=seed, described=described, past=past)
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
@@ -135,7 +135,7 @@ def run_training(
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     console.print(
-        f"Training on {len(cases)} edits of {setup.title}, {epochs} epochs, model {model.name}, "
+        f"Training on {len(cases)} edits of {setup.title}, {epochs} epochs, model {model.info.name}, "
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
         markup=False,
     )
@@ -146,13 +146,13 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "style": asdict(editor.style), "method": asdict(method),
     }  # fmt: skip
-    current, done, head, before = budget, 0, _copy(retriever), usage_of(model)
+    current, done, head, before = budget, 0, _copy(retriever), model.usage
     reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
         editor, replayed(past, reward), cases, epochs=epochs, learning_rate=method.learning_rate,
-        choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, calls_at_once(model)),
+        choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, model.info.calls_at_once),
         channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
     )  # fmt: skip
     try:
@@ -172,14 +172,10 @@ def run_training(
                 checkpoint.save(saved, folder / "checkpoint")
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that are still being asked about
-            if isinstance(model, Measured):
-                draw(work({"training": add_usage(folder, "training", usage_of(model) - before)}))
+            used = add_usage(folder, "training", model.usage - before)
+            if used.tokens:
+                draw(work({"training": used}))
     return saved
-
-
-def usage_of(model: LanguageModel) -> Usage:
-    """What a model has done so far; nothing where it does not count."""
-    return model.usage if isinstance(model, Measured) else Usage()
 
 
 def _copy(retriever: Retriever) -> dict[str, Tensor]:
