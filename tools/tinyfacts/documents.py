@@ -159,7 +159,7 @@ def _state(kit: Kit, rng: np.random.Generator, fact: int) -> tuple[int, int]:
 
 
 def draw(kit: Kit, rng: np.random.Generator, n: int) -> list[Item]:
-    """Draw the items of one document: n demonstrations, usually the edit's own copy, and the three kinds of question."""
+    """Draw the items of one document: n demonstrations, mostly the edit's own copy, and the three kinds of question."""
     edit = int(rng.choice(kit.shown))
     share = rng.choice([0.0, 0.0, 0.25, 0.5, 0.5, 0.75])
     kinds = np.where(rng.random(n) < share, NEIGHBOUR, np.where(rng.random(n) < 0.3, COPY, PARAPHRASE))
