@@ -104,7 +104,7 @@ def _studies(
     told, trained = settings_of(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
-    learned, split = checkpoint.load(trained / "checkpoint"), SplitIds.load(run / "split.json")
+    learned, split = checkpoint.load(trained), SplitIds.load(run / "split.json")
     setup = open_setup(
         told["data"], encoder=told["encoder"], seed=told["seed"], split=split, target=told.get("zsre_target", "alt")
     )

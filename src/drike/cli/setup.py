@@ -121,12 +121,11 @@ def open_trained_run(folder: Path) -> TrainedRun:
     if wrong or not all(isinstance(source, str) for source in settings["data"]):
         raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
     told = {name: settings[name] for name in ("model", "template", "encoder", "seed", *kinds)}
-    place = folder / "checkpoint"
     past = TrainedRun(
         **told, data=tuple(settings["data"]), split=SplitIds.load(folder / "split.json"),
-        trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place),
+        trained=checkpoint.load(folder), trained_sha256=checkpoint.fingerprint(folder),
     )  # fmt: skip
-    done, epochs = past.trained.trained_on.get("episodes"), settings.get("epochs")
+    done, epochs = past.trained.training.get("episodes"), settings.get("epochs")
     if isinstance(done, int) and isinstance(epochs, int) and done < (asked := epochs * len(past.split.train)):
         showing.note(f"{folder} was stopped after {done} of {asked} episodes; drike train --resume {folder} ends it")
     return past

@@ -237,7 +237,7 @@ def run_training(
     if past:
         console.print(f"Recovered {len(past)} of {epochs * len(cases)} episodes", markup=False)
     warm(setup, cases, [retriever, budget])
-    trained_on: dict[str, object] = {
+    training: dict[str, object] = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "learning_rate": learning_rate, "seed": seed,
         "style": asdict(switches.style), "switches": asdict(switches),
@@ -257,13 +257,13 @@ def run_training(
                 continue
             append(folder / "episodes.jsonl", [episode_record(episode)])
             if done % len(cases) == 0:
-                checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
+                checkpoint.save(Checkpoint(retriever, current, switches.style, training | {"episodes": done}), folder)
     finally:
         try:
             retriever.head.load_state_dict(head)
-            saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
+            saved = Checkpoint(retriever, current, switches.style, training | {"episodes": done})
             if done:
-                checkpoint.save(saved, folder / "checkpoint")
+                checkpoint.save(saved, folder)
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that are still being asked about
             if isinstance(model, Measured):

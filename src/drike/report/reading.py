@@ -20,6 +20,7 @@ from drike.datasets.splits import SplitIds
 from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.report.measured import METHOD, Run, Step
+from drike.runs.checkpoint import FILE
 from drike.runs.folder import read_outcomes, read_usage, recorded, runs_in, slug, whole_lines
 
 # What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
@@ -89,7 +90,7 @@ def read_run(folder: Path) -> Run:
 
 def trained_run(folder: Path) -> Path | None:
     """The training run behind a run: itself, the one it evaluated, or None where that is not to be found."""
-    return folder if (folder / "checkpoint").exists() else _trained_by(folder, recorded(folder))
+    return folder if (folder / FILE).exists() else _trained_by(folder, recorded(folder))
 
 
 def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
@@ -117,12 +118,8 @@ def _comparable(
 
 def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     """How many numbers were trained for each editor, left out where the checkpoint is not to be had."""
-    head = budget = None
-    if trained is not None:
-        place = trained / "checkpoint"
-        head = _numbers(place / "head.safetensors")
-        learned = place / "budget.safetensors"
-        budget = _numbers(learned, "weights") if learned.exists() else 0
+    head = None if trained is None else _numbers(trained / FILE, "head.")
+    budget = None if trained is None else _numbers(trained / FILE, "budget.weights")
     known: dict[str, int | None] = {}
     for editor in editors:
         ranked = editor.startswith(("Rank-", METHOD))
@@ -131,11 +128,12 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     return {editor: count for editor, count in known.items() if count is not None}
 
 
-def _numbers(path: Path, name: str = "") -> int | None:
-    """How many numbers a safetensors file holds, in all or of one name; None where it cannot be read."""
+def _numbers(path: Path, prefix: str) -> int | None:
+    """How many numbers the tensors of a checkpoint hold whose names begin so; None where it cannot be read."""
     try:
         with safe_open(path, "np") as tensors:
-            return sum(int(prod(tensors.get_slice(one).get_shape())) for one in tensors.keys() if name in ("", one))  # noqa: SIM118 - no mapping
+            named = [name for name in tensors.keys() if name.startswith(prefix)]  # noqa: SIM118 - no mapping
+            return sum(int(prod(tensors.get_slice(name).get_shape())) for name in named)
     except (OSError, SafetensorError):
         return None
 

@@ -3,7 +3,7 @@
     run.json             command, options, settings, seed, versions, data (source, sha256), model
     split.json           the case ids of every part
     episodes.jsonl       training, one line an episode
-    checkpoint/          head and budget, rewritten after every epoch
+    checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation
     usage.json           what the model did: requests, forwards, tokens computed, shared and remembered, seconds; of

@@ -155,6 +155,7 @@ def train(
     budget = Threshold() if budget is None else budget  # sigma <- 0, once: not again in later epochs
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
     rng, chance = random.Random(seed), random.Random(f"{seed}|feedback")
+    retriever.trained_on |= {case.edit.key for case in cases}
     pools = pool.candidates([case.edit for case in cases])  # copies, updates and C do not depend on theta,
     features = [retriever.features(candidates) for candidates in pools]  # nor does what the frozen encoder reads
     waiting: list[Update] = []
