@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets
-from drike.cli.setup import open_model
 from drike.datasets.dataset import TEST, TRAIN
 from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown, differences, table1
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import KINDS, untrained
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--quantile", type=float, default=0.95)
     options = parser.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
-    model, encoder = open_model(options.model), load_encoder()
+    model, encoder = load(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
     steps: dict[str, list[Step]] = {}
     runs: dict[str, list[Step]] = {}
@@ -126,8 +126,7 @@ def main() -> None:
         parts = dataset.split(train=options.train, test=options.test, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         for name in PAPER:
-            if isinstance(model, Forgetful):
-                model.forget()
+            model.forget()
             retriever = Retriever(encoder, seed=seed)
             budget = budget_of(name, encoder, options.quantile, seed)
             began = time.perf_counter()

@@ -24,8 +24,8 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
-from drike.models.protocols import Forgetful, LanguageModel, Request, Score
-from drike.models.scripted import ScriptedModel
+from drike.models.protocols import LanguageModel, Request, Score
+from drike.models.scripted import CustomModel, ScriptedModel
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -35,18 +35,15 @@ ENDPOINTS, LATENCY = (1, 4, 16), 0.05
 BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
 
 
-class Endpoints:
+def endpoints(count: int) -> CustomModel:
     """`count` endpoints that answer anything, `LATENCY` seconds after they were asked."""
+    model = ScriptedModel(lambda prompt: prompt[-7:])
 
-    def __init__(self, count: int) -> None:
-        self.name, self.parallel = "endpoints", count
-        self.model = ScriptedModel(lambda prompt: prompt[-7:], parallel=count)
-        self.generate = self.model.generate
+    def score(requests: Sequence[Request]) -> list[Score]:
+        time.sleep(LATENCY)  # one call over the wire
+        return model.score(requests)
 
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """One call over the wire."""
-        time.sleep(LATENCY)
-        return self.model.score(requests)
+    return CustomModel("endpoints", model.generate, score, calls_at_once=count)
 
 
 def main() -> None:
@@ -66,10 +63,10 @@ def main() -> None:
         measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
         return
     for editor in (FactPrompt(), ike):
-        works = {n: partial(answer, editor, Endpoints(n), parts) for n in ENDPOINTS}
+        works = {n: partial(answer, editor, endpoints(n), parts) for n in ENDPOINTS}
         show(f"evaluate, {editor.name}", works, given.repeat, given.edits, "endpoint")
     for at_once in BLOCKS:
-        works = {n: partial(learn, Endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
+        works = {n: partial(learn, endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
         show(f"train, --parallel-edits {at_once}", works, given.repeat, given.edits, "endpoint")
 
 
@@ -90,8 +87,7 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
         best = dict.fromkeys(models, float("inf"))
         for _ in range(repeat):
             for name, model in models.items():
-                if isinstance(model, Forgetful):
-                    model.forget()
+                model.forget()
                 best[name] = min(best[name], timed(partial(answer, editor, model, parts)))
         for name, seconds in best.items():
             print(

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
 from drike.datasets.dataset import TEST, TRAIN
 from drike.datasets.splits import Split
 from drike.editors import Editor
@@ -27,7 +26,8 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Budget, Fraction, Threshold
@@ -80,8 +80,7 @@ def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
 
 def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
     """Outcomes under one seed. An edit that several seeds test stays one case: its probes are resampled together."""
-    if isinstance(model, Forgetful):
-        model.forget()  # seconds are this editor's own
+    model.forget()  # seconds are this editor's own
     return list(evaluate(editor, model, cases))
 
 
@@ -93,7 +92,7 @@ def main() -> None:
     parser.add_argument("--switches", action="store_true", help="also train with each switch of the method alone")
     options = parser.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
-    model, encoder = open_model(options.model), load_encoder()
+    model, encoder = load(options.model), load_encoder()
     spare = tinyfacts.EDITABLE - TRAIN - TEST
     outcomes: dict[str, list[Outcome]] = {}
     validation: dict[str, list[Outcome]] = {}

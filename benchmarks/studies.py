@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
 from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.ike import IKE
@@ -33,7 +32,8 @@ from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
 from drike.report import Table, as_markdown, costs, table1
 from drike.report.training import Direction, cost_of, efficiency_table, epochs_table, percent, saved, verdict
@@ -118,8 +118,7 @@ def trained(
     model: LanguageModel, parts: Split, pool: Pool, *, budget: Budget, feedback: Feedback, epochs: int, seed: int
 ) -> tuple[Retriever, list[Episode]]:
     """Algorithm 1 from a fresh head, with nothing remembered from another training."""
-    if isinstance(model, Forgetful):
-        model.forget()  # seconds are this training's own
+    model.forget()  # seconds are this training's own
     retriever = Retriever(pool.encoder, seed=seed)
     episodes = train(model, parts.train, pool, retriever, budget, epochs=epochs, feedback=feedback, seed=seed)
     return retriever, list(episodes)
@@ -147,8 +146,7 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
 def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[EditCase], found: Found) -> None:
     """Add every editor's outcomes to what was found."""
     for editor in editors:
-        if isinstance(model, Forgetful):
-            model.forget()
+        model.forget()
         found.outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, cases))
 
 
@@ -286,7 +284,7 @@ def main() -> None:
     options = parser.parse_args()
     edits, test, note = sizes(options.edits, options.test)
     dataset = datasets.load(datasets.TINYFACTS)
-    model, encoder, found = open_model(options.model), load_encoder(), Found()
+    model, encoder, found = load(options.model), load_encoder(), Found()
     for seed in range(options.seeds):
         parts = dataset.split(train=edits, test=test, seed=seed)
         one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)

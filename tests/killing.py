@@ -261,7 +261,7 @@ def _read(path: Path) -> object:
     content = path.read_bytes()
     if path.suffix == ".jsonl":
         return [_without_seconds(json.loads(line)) for line in content.splitlines()]
-    if path.name in ("usage.json", "spending.json"):
+    if path.name == "usage.json":
         return path.name  # what this process did: less, if it was taken up
     if path.name == "run.json":
         told = json.loads(content)
@@ -392,7 +392,7 @@ def _nothing() -> Iterator[None]:
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     """A served model on a real socket in a process of its own: how it is named, and a count of its requests."""
-    from drike.models.scripted import ScriptedWriter
+    from drike.models.scripted import ScriptedModel
     from servers import Handler, serve, serving
 
     counted = mmap.mmap(-1, _SPAN.size)
@@ -400,7 +400,7 @@ def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     pid = os.fork()
     if pid == 0:
         try:
-            good = serving(ScriptedWriter(_moody))
+            good = serving(ScriptedModel(_moody, scores=False))
 
             def slow(handler: Handler, body: dict) -> None:  # type: ignore[type-arg]
                 counted[:] = _SPAN.pack(served.requests)

@@ -14,7 +14,7 @@ from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
 from drike.report import studies as shown
 from drike.retrieval.budget import Fraction, Threshold
@@ -47,7 +47,7 @@ def test_everything_is_asked_in_one_call() -> None:
     model = ScriptedModel(confused_by_many)
     study(model, CASE, EDITORS)
     assert model.calls == 2, "one to score, one to write the answers under the unchanged prompts"
-    writer = ScriptedWriter(confused_by_many)
+    writer = ScriptedModel(confused_by_many, scores=False)
     study(writer, CASE, EDITORS)
     assert writer.calls == 1
     versions = 1 + sum(1 + len(editor.select(CASE.edit).ranking.retains) for editor in EDITORS)
@@ -81,7 +81,7 @@ def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStud
 @pytest.mark.parametrize("order", [None, *ORDERS])
 def test_prompts_with_and_without_a_retain_differ_in_that_retain_only(layout: Layout, order: OrderName | None) -> None:
     editor = replace(EDITORS[1], style=PromptStyle(layout, order=order, order_seed=2))
-    writer = ScriptedWriter(confused_by_many)
+    writer = ScriptedModel(confused_by_many, scores=False)
     [side] = study(writer, CASE, [editor]).sides
     n = len(CASE.probes)
     _, base, *versions = [writer.prompts[i : i + n] for i in range(0, len(writer.prompts), n)]
@@ -102,7 +102,7 @@ def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> 
 
 
 def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
-    found = study(ScriptedWriter(confused_by_many), CASE, EDITORS)
+    found = study(ScriptedModel(confused_by_many, scores=False), CASE, EDITORS)
     scored = study(ScriptedModel(confused_by_many), CASE, EDITORS)
     for mine, other in zip(found.sides, scored.sides, strict=True):
         assert [reply.correct for reply in mine.replies] == [reply.correct for reply in other.replies]
@@ -114,7 +114,7 @@ def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [ScriptedModel(follows_the_fact), ScriptedWriter(follows_the_fact)], ids=["scores", "text"]
+    "model", [ScriptedModel(follows_the_fact), ScriptedModel(follows_the_fact, scores=False)], ids=["scores", "text"]
 )
 def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> None:
     found = study(model, CASE, EDITORS)
@@ -153,7 +153,7 @@ def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pyt
 def test_what_does_not_fit_is_neither_shown_nor_asked() -> None:
     limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
     editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
-    writer = ScriptedWriter(confused_by_many)
+    writer = ScriptedModel(confused_by_many, scores=False)
     [side] = study(writer, CASE, [editor]).sides
     kept = sum(one.kept for one in side.retains)
     assert 0 < kept < len(side.retains) == kept + side.prompt.pruned

@@ -12,7 +12,7 @@ from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.judging import Question, judge
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -26,7 +26,14 @@ POOL = Pool(CAPITALS, ENCODER)
 IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike"))
 DR_IKE = IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.05))
 
-EDITORS: list[Editor] = [Unedited(), FactPrompt(), EditCoT(), EditCoTFull(ScriptedWriter(str.upper)), IKE_ALL, DR_IKE]
+EDITORS: list[Editor] = [
+    Unedited(),
+    FactPrompt(),
+    EditCoT(),
+    EditCoTFull(ScriptedModel(str.upper, scores=False)),
+    IKE_ALL,
+    DR_IKE,
+]
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=lambda editor: editor.name)
@@ -55,7 +62,7 @@ TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE)
 
 @pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])
 def test_make_knows_every_name_and_names_what_it_lacks(name: str) -> None:
-    made = editors.make(name, pool=POOL, model=ScriptedWriter(str), trained=TRAINED_WITH)
+    made = editors.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
     assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
     if isinstance(made, IKE):
         assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in the training"
@@ -146,7 +153,7 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
             f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
         )
 
-    for model in (ScriptedWriter(thinks), ScriptedModel(thinks)):
+    for model in (ScriptedModel(thinks, scores=False), ScriptedModel(thinks)):
         [verdict] = judge(model, [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3", "Old3")])
         assert verdict.correct
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
@@ -154,7 +161,8 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
 
 def test_editcot_without_a_cue_gave_no_answer() -> None:
     [verdict] = judge(
-        ScriptedWriter(lambda p: "New3 New3"), [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")]
+        ScriptedModel(lambda p: "New3 New3", scores=False),
+        [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")],
     )
     assert not verdict.correct
 
@@ -167,7 +175,7 @@ def test_the_full_pipeline_rewrites_only_thoughts_that_the_edit_contradicts() ->
             return "Land3 was moved to New3."
         return "Old3 as ever" if "Thoughts:" in prompt else "Old3"
 
-    model = ScriptedWriter(reasons)
+    model = ScriptedModel(reasons, scores=False)
     asked, other = EditCoTFull(model).prompts(CASE.edit, ["The capital of Land3 is", "The capital of Land9 is"])
     assert (asked.calls, other.calls) == (5, 4)
     assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text

@@ -10,7 +10,7 @@ from drike.encoders import HashingEncoder
 from drike.evaluation import evaluate
 from drike.judging import Question, judge
 from drike.metrics import summarise
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import bare
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
@@ -47,7 +47,7 @@ def test_a_case_is_one_call_whatever_its_probes() -> None:
 
 def test_a_model_that_only_writes_gives_the_same_rates_and_no_magnitudes() -> None:
     scored = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)))
-    written = summarise(list(evaluate(FactPrompt(), ScriptedWriter(follows_the_fact), CASES)))
+    written = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact, scores=False), CASES)))
     assert (written.esr, written.pc, written.rr, written.s) == (scored.esr, scored.pc, scored.rr, scored.s)
     assert written.esm.value is None and scored.esm.value is not None
 
@@ -70,4 +70,4 @@ def test_writing_beside_scoring_is_recorded_and_agrees() -> None:
 def test_a_score_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
     question = [Question(bare("It is"), "New", "Old")]
     assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
-    assert judge(ScriptedWriter(lambda p: written), question)[0].correct is right
+    assert judge(ScriptedModel(lambda p: written, scores=False), question)[0].correct is right

@@ -42,9 +42,9 @@ def test_scores_are_those_of_plain_forwards(name: str, way: str) -> None:
     readings = alone(model, requests)
     assert off(scores, readings) < 1e-4
     assert [score.greedy for score in scores] == [reading.greedy for reading in readings]
-    assert np.allclose([s.margin for s in scores], [r.margin for r in readings], atol=1e-3)
+    assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in readings], atol=1e-3)
     if way != "batch":
-        assert model.usage.tokens_computed < model.usage.tokens_read / 2
+        assert model.usage.tokens_computed < model.usage.tokens / 2
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -61,7 +61,7 @@ def test_going_on_from_a_kept_trunk_changes_nothing(name: str) -> None:
     assert [score.greedy for score in again] == [score.greedy for score in once]
     if name != "Phi-3, longrope":  # whose positions depend on how long the text gets
         spent = model.usage - before
-        assert spent.tokens_computed < spent.tokens_read / 3
+        assert spent.tokens_computed < spent.tokens / 3
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -161,7 +161,7 @@ def test_greedy_and_following_are_what_generation_writes(make: Any) -> None:
     readings, _ = model._reader.read(requests)
     for reading, (greedy, following) in zip(readings, expected, strict=True):
         assert reading.greedy is greedy
-        assert (reading.margin >= 0) is greedy
+        assert (reading.logit_gap >= 0) is greedy
         if following is not None:
             assert reading.following == following
     assert len(prompts) == 60 and sum(reading.greedy for reading in readings) == len(prompts)
@@ -173,4 +173,4 @@ def test_half_precision_agrees_with_plain_forwards_and_has_no_ties(dtype: torch.
     scores = model.score(episode(1))
     assert off(scores, alone(model, episode(1))) < 0.1
     assert model.scoring.way == "tree"
-    assert all(score.margin != 0 for score in scores)
+    assert all(score.logit_gap != 0 for score in scores)

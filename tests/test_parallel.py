@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -24,8 +24,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import Request, Score, calls_at_once
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.protocols import Request, Score
+from drike.models.scripted import CustomModel, ScriptedModel
 from drike.parallel import GRACE, StoppedError, current_group, in_order
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
@@ -137,7 +137,7 @@ def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
         time.sleep(0.01)
         return item
 
-    model = ScriptedModel(follows_the_fact, parallel=3)
+    model = ScriptedModel(follows_the_fact, calls_at_once=3)
     with pytest.raises(KeyboardInterrupt):
         list(in_order(work, range(1000), 3))
     assert len(begun) < 30 and not ours()
@@ -191,11 +191,11 @@ def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
     return [replace(outcome, seconds=0.0) for outcome in outcomes]
 
 
-@pytest.mark.parametrize("kind", [ScriptedModel, ScriptedWriter])
+@pytest.mark.parametrize("scores", [True, False])
 @pytest.mark.parametrize("at_once", [2, 5])
-def test_outcomes_are_the_same_whatever_goes_on_at_once(kind: type[ScriptedModel], at_once: int) -> None:
-    slow = kind(jitter(follows_the_fact), parallel=at_once)
-    one = kind(follows_the_fact)
+def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, at_once: int) -> None:
+    slow = ScriptedModel(jitter(follows_the_fact), scores=scores, calls_at_once=at_once)
+    one = ScriptedModel(follows_the_fact, scores=scores)
     for make in (
         lambda model: FactPrompt(),
         lambda model: IKE("IKE", POOL, Similarity(), Threshold()),
@@ -210,22 +210,18 @@ def test_outcomes_are_the_same_whatever_goes_on_at_once(kind: type[ScriptedModel
 def test_a_model_that_does_not_say_so_is_asked_by_one_thread() -> None:
     threads = set()
 
-    class Local:
-        name = "local"
+    inner = ScriptedModel(follows_the_fact)
 
-        def __init__(self) -> None:
-            self.model = ScriptedModel(follows_the_fact)
-            self.generate = self.model.generate
+    def score(requests: Sequence[Request]) -> list[Score]:
+        threads.add(threading.get_ident())
+        return inner.score(requests)
 
-        def score(self, requests: list[Request]) -> list[Score]:
-            threads.add(threading.get_ident())
-            return self.model.score(requests)
-
-    assert calls_at_once(Local()) == 1
-    list(evaluate(FactPrompt(), Local(), CASES))
+    local = CustomModel("local", inner.generate, score)
+    assert local.info.calls_at_once == 1
+    list(evaluate(FactPrompt(), local, CASES))
     assert threads == {threading.get_ident()}
     with pytest.raises(ValueError, match="1 to 1 edits at once, not 2"):
-        next(evaluate(FactPrompt(), Local(), CASES, parallel=2))
+        next(evaluate(FactPrompt(), local, CASES, parallel=2))
 
 
 def test_outcomes_before_a_failing_case_are_given() -> None:
@@ -236,7 +232,7 @@ def test_outcomes_before_a_failing_case_are_given() -> None:
 
     got = []
     with pytest.raises(ModelError, match="sixth"):
-        for outcome in evaluate(FactPrompt(), ScriptedModel(jitter(rule), parallel=4), CASES):
+        for outcome in evaluate(FactPrompt(), ScriptedModel(jitter(rule), calls_at_once=4), CASES):
             got.append(outcome)
     assert timeless(iter(got)) == timeless(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:6]))
 
@@ -315,7 +311,7 @@ def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: s
     switches = Switches(selection=selection)  # type: ignore[arg-type]
     head, episodes = learned(ScriptedModel(moody), 4, switches)
     for threads in (1, 2, 4, 16):
-        again, other = learned(ScriptedModel(jitter(moody), parallel=threads), 4, switches)
+        again, other = learned(ScriptedModel(jitter(moody), calls_at_once=threads), 4, switches)
         assert other == episodes and torch.equal(again, head)
     assert not torch.equal(learned(ScriptedModel(moody), 1, switches)[0], head)
 
@@ -323,7 +319,7 @@ def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: s
 @pytest.mark.parametrize("kind", ["scores", "query-context"])
 def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> None:
     def weights_with(threads: int) -> torch.Tensor:
-        model, start = ScriptedModel(jitter(moody), parallel=threads), untrained(kind, ENCODER)
+        model, start = ScriptedModel(jitter(moody), calls_at_once=threads), untrained(kind, ENCODER)
         *_, last = train(model, CASES, POOL, Retriever(ENCODER), start, epochs=2, parallel_edits=4)
         assert isinstance(last.budget, Controller) and not torch.equal(last.budget.weights, start.weights)
         return last.budget.weights
@@ -333,7 +329,7 @@ def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> Non
 
 def test_late_and_false_rewards_come_the_same_whatever_the_threads() -> None:
     def after(threads: int) -> list[torch.Tensor]:
-        model, retriever = ScriptedModel(jitter(moody), parallel=threads), Retriever(ENCODER, seed=1)
+        model, retriever = ScriptedModel(jitter(moody), calls_at_once=threads), Retriever(ENCODER, seed=1)
         list(train(model, CASES, POOL, retriever, epochs=2, feedback=Feedback(5, 0.2), parallel_edits=4))
         return list(retriever.head.parameters())
 
@@ -349,7 +345,7 @@ def test_a_block_sees_the_budget_it_began_with() -> None:
 
 
 def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
-    episodes = train(ScriptedModel(jitter(moody), parallel=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4)
+    episodes = train(ScriptedModel(jitter(moody), calls_at_once=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4)
     assert next(episodes).case_id == CASES[0].case_id
     episodes.close()
     assert not ours()
@@ -363,7 +359,7 @@ def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
         return moody(prompt)
 
     with pytest.raises(KeyboardInterrupt):
-        list(train(ScriptedModel(stops, parallel=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4))
+        list(train(ScriptedModel(stops, calls_at_once=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4))
 
 
 def test_a_block_has_at_least_one_edit() -> None:

@@ -13,7 +13,7 @@ import torch
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import demonstration_block
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -76,7 +76,7 @@ def test_rollout_agrees_with_the_literal_algorithm_over_thousands_of_episodes(fl
         def rule(prompt: str, answers: list[bool] = answers) -> str:
             return " Oslo" if answers[prompt.count("Prompt: Neighbour") - 1] else " Lima"
 
-        model = (ScriptedWriter if write_only else ScriptedModel)(rule)
+        model = ScriptedModel(rule, scores=not write_only)
         budget = Threshold(sigma, most, flip)
         episode, tried = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
         loss, after = loss_of(episode.rewards, tried), budget.after(episode.probs, episode.rewards)
@@ -132,7 +132,7 @@ def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
         return " Oslo"
 
     candidates = candidates_of(5)
-    rollout(ScriptedWriter(rule), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
+    rollout(ScriptedModel(rule, scores=False), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
     tail = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is Oslo\n\n"
     tail += "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
     heads = [prompt.removesuffix(tail) for prompt in seen]
@@ -147,9 +147,9 @@ def test_stopping_on_a_flip_asks_nothing_behind_it() -> None:
         return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
 
     log_p = torch.log_softmax(torch.arange(8.0), dim=0)
-    went_on, _ = rollout(ScriptedWriter(rule), candidates_of(8), log_p, Threshold())
+    went_on, _ = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
     stopped, _ = rollout(
-        ScriptedWriter(rule), candidates_of(8), log_p, Threshold(), switches=Switches(stop_on_flip=True)
+        ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), switches=Switches(stop_on_flip=True)
     )
     assert stopped.rewards == (1, 1, -1)
     assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
@@ -159,7 +159,7 @@ def test_stopping_on_a_flip_asks_nothing_behind_it() -> None:
 
 
 def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
-    model = ScriptedWriter(lambda prompt: " Oslo")
+    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
     log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
     firsts = [0] * 5
     for seed in range(400):
@@ -182,7 +182,7 @@ def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
 
 def test_renormalised_log_probabilities_are_those_of_the_draws() -> None:
     log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
-    model = ScriptedWriter(lambda prompt: " Oslo")
+    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
     episode, _ = rollout(model, candidates_of(3), log_p, Threshold(), switches=Switches(renormalise=True))
     p = log_p.exp()
     expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)

@@ -146,9 +146,10 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
 
 
 def test_a_command_that_can_go_on_checks_its_options_like_others(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["train", "--epochs", "0"], ["train", "--noise", "2"], ["evaluate", "--test", "0"]):
-        assert run(*command) == 2
-        assert "Invalid value for" in capsys.readouterr().err
+    wrong = {"epochs": "0", "noise": "2", "replicas": "-1"}
+    for option, value in wrong.items():
+        assert run("train", f"--{option}", value) == 2
+        assert f"--{option} must be " in capsys.readouterr().err
     assert run("train", "--help") == 0
     assert "Seed of the split" in " ".join(capsys.readouterr().out.replace("│", "").split())
 

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from drike.encoders import load_encoder
     from drike.evaluation import evaluate
     from drike.metrics import Outcome, Summary, paired_difference, summarise
-    from drike.models.local.huggingface import load as load_model
-    from drike.models.protocols import Completion, LanguageModel, Request, Score, ScoringModel
-    from drike.models.scripted import ScriptedModel, ScriptedWriter
-    from drike.models.served.cache import cached as cached_model
-    from drike.models.served.openai import connect as connect_model
+    from drike.models import load as load_model
+    from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
+    from drike.models.scripted import CustomModel, ScriptedModel
+    from drike.models.served.options import ApiOptions
     from drike.prompts import PromptStyle
     from drike.retrieval.budget import Fraction, Threshold
     from drike.retrieval.learned_budget import Controller
@@ -52,20 +51,17 @@ _HOMES = {
     "drike.encoders": ("load_encoder",),
     "drike.evaluation": ("evaluate",),
     "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
-    "drike.models.protocols": ("Completion", "LanguageModel", "Request", "Score", "ScoringModel"),
-    "drike.models.served.cache": ("cached_model",),
-    "drike.models.local.huggingface": ("load_model",),
-    "drike.models.served.openai": ("connect_model",),
+    "drike.models.protocols": ("Completion", "LanguageModel", "ModelInfo", "Request", "Score", "Usage"),
+    "drike.models": ("load_model",),
+    "drike.models.served.options": ("ApiOptions",),
     "drike.tinyfacts.reader": ("BayesianReader",),
-    "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
+    "drike.models.scripted": ("CustomModel", "ScriptedModel"),
     "drike.prompts": ("PromptStyle",),
     "drike.retrieval.pool": ("Pool",),
     "drike.training.reinforce": ("Episode", "Switches", "train"),
     "drike.retrieval.retriever": ("Retriever", "Similarity"),
 }
 _CALLED = {
-    "cached_model": "cached",
-    "connect_model": "connect",
     "load_checkpoint": "load",
     "save_checkpoint": "save",
     "load_dataset": "load",
@@ -75,12 +71,14 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "IKE",
+    "ApiOptions",
     "Aspect",
     "BayesianReader",
     "CaseStudy",
     "Checkpoint",
     "Completion",
     "Controller",
+    "CustomModel",
     "Demonstration",
     "Edit",
     "EditCase",
@@ -92,6 +90,7 @@ __all__ = [
     "FactPrompt",
     "Fraction",
     "LanguageModel",
+    "ModelInfo",
     "Outcome",
     "Pool",
     "Probe",
@@ -100,16 +99,13 @@ __all__ = [
     "Retriever",
     "Role",
     "Score",
-    "ScoringModel",
     "ScriptedModel",
-    "ScriptedWriter",
     "Similarity",
     "Summary",
     "Switches",
     "Threshold",
     "Unedited",
-    "cached_model",
-    "connect_model",
+    "Usage",
     "evaluate",
     "load_checkpoint",
     "load_dataset",

@@ -114,7 +114,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
         _side(editor, selection, versions[i][0], reply, judged[i : i + len(of_editor)])
         for (editor, selection), of_editor, i, reply in zip(chosen, tried, at, replies[1:], strict=True)
     )
-    return CaseStudy(model.name, case, replies[0], sides)
+    return CaseStudy(model.info.name, case, replies[0], sides)
 
 
 def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:

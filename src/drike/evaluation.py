@@ -16,7 +16,7 @@ from drike.editors import Editor
 from drike.edits import EditCase, Probe
 from drike.judging import Question, Verdict, judge
 from drike.metrics import Outcome
-from drike.models.protocols import LanguageModel, calls_at_once
+from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import Prompt
 
@@ -32,12 +32,12 @@ def evaluate(
     """The outcomes of all probes, case by case. `write=True` records written answers of scoring models, too.
 
     parallel: cases asked about at once, by as many threads, which also ask the editor for its prompts; None is as many
-    as the model takes (`calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in which it
-    may have waited for others. Raises ValueError where the model does not take so many.
+    as the model takes (`info.calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in
+    which it may have waited for others. Raises ValueError where the model does not take so many.
     """
-    most = calls_at_once(model)
+    most = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= most:
-        raise ValueError(f"{model.name} takes 1 to {most} edits at once, not {parallel}")
+        raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")
     with closing(in_order(partial(_answer, editor, model, write), cases, parallel or most)) as answered:
         for outcomes in answered:
             yield from outcomes
@@ -79,7 +79,7 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         prefers=None if magnitude is None else magnitude > 0,
         magnitude=magnitude,
         nats=nats,
-        margin=None if score is None else score.margin,
+        margin=None if score is None else score.logit_gap,
         shots=prompt.shots,
         pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,

@@ -10,10 +10,9 @@ import typer
 
 from drike import tinyfacts
 from drike.cli.console import console, draw, progress
-from drike.cli.setup import EMBEDDED, open_model
-from drike.cli.train import LARGEST_SEED
+from drike.cli.options import LARGEST_SEED
 from drike.errors import UsageError
-from drike.models.protocols import ScoringModel
+from drike.models import EMBEDDED, load
 from drike.report import Table
 from tools.tinyfacts.check import measure
 
@@ -53,13 +52,13 @@ def check(
     model: Annotated[str, typer.Option("--model", help="embedded, reader, or a folder that build wrote")] = EMBEDDED,
 ) -> None:
     """Measure every promise on held-out edits; exit code 1 if one is not kept."""
-    asked = open_model(model)
-    if not isinstance(asked, ScoringModel):
+    asked = load(model)
+    if asked.score is None:
         raise UsageError(f"{model} gives no scores: the check needs a local model")
     with progress("checking"):
         found = tuple(measure(asked))
     rows = tuple((m.name, f"{m.value:.3f}", _band(m.low, m.high), _verdict(m.low, m.high, m.ok)) for m in found)
-    draw(Table(f"Promises of {asked.name}, {tinyfacts.EDITABLE - tinyfacts.EDITABLE // 2} held-out edits",
+    draw(Table(f"Promises of {asked.info.name}, {tinyfacts.EDITABLE - tinyfacts.EDITABLE // 2} held-out edits",
                ("what", "value", "band", ""), rows))  # fmt: skip
     if not all(m.ok for m in found):
         raise typer.Exit(1)

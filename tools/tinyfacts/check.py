@@ -18,7 +18,7 @@ from drike.datasets import load
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.edits import EditCase
 from drike.judging import Question, judge
-from drike.models.protocols import ScoringModel
+from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle, bare
 from drike.retrieval.pool import IKE_ROLES
 from drike.tinyfacts import EDITABLE, facts, rows_path
@@ -72,7 +72,7 @@ def held_out() -> range:
     return range(EDITABLE // 2, EDITABLE)
 
 
-def measure(model: ScoringModel, rows: Sequence[int] | None = None) -> Iterator[Measure]:
+def measure(model: LanguageModel, rows: Sequence[int] | None = None) -> Iterator[Measure]:
     """Measure every promise on the given editable rows (default: `held_out()`); deterministic for a model."""
     cases = load(rows_path(), cleaning=False).cases
     yield from _recall(model)
@@ -117,7 +117,7 @@ def _by_choice(trials: Sequence[_Trial]) -> Iterator[Measure]:
     yield Measure("own true object lowers PC, against other relation, by", lower, 0.1, None)
 
 
-def _recall(model: ScoringModel) -> Iterator[Measure]:
+def _recall(model: LanguageModel) -> Iterator[Measure]:
     """Recall of all facts in a wording the subject was seen with, and of editable facts in the one it never was."""
     cases = load(rows_path(), cleaning=False).cases[:EDITABLE]
     true = {(f.relation, f.subject): f.object for f in facts()}
@@ -144,7 +144,7 @@ def deal(cases: Sequence[EditCase], row: int) -> DemonstrationSet:
     return DemonstrationSet(edit, tuple(shown), (0.0,) * len(shown))
 
 
-def _trial(model: ScoringModel, cases: Sequence[EditCase], row: int) -> _Trial:
+def _trial(model: LanguageModel, cases: Sequence[EditCase], row: int) -> _Trial:
     """Ask everything about one edit."""
     rng = random.Random(f"check|{row}")
     case, candidates = cases[row], deal(cases, row)
@@ -165,7 +165,7 @@ def _trial(model: ScoringModel, cases: Sequence[EditCase], row: int) -> _Trial:
     return _Trial(rates[0], rates[1], shots, subsets, rates[2], rates[3])
 
 
-def _rates(model: ScoringModel, case: EditCase, shown: Sequence[Sequence[Demonstration] | None]) -> list[Rates]:
+def _rates(model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demonstration] | None]) -> list[Rates]:
     """Rates of an edit behind each row of demonstrations; None: the bare query."""
     probes = [case.probes[0], *case.paraphrases, *case.neighborhood[:NEIGHBOURS]]
 

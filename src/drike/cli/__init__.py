@@ -26,27 +26,24 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from drike.cli import cache, data, demo, doctor, models, paper
+from drike.cli import cache, data, demo, doctor, paper
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
 from drike.cli import train as training
 from drike.cli.console import errors
+from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"drike {version('drike')}")
         raise typer.Exit
 
@@ -54,23 +51,30 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, metavar="", help="Print the version and exit"
+        ),
     ] = False,
 ) -> None:
     """In-context knowledge editing for language models whose weights you cannot touch."""
 
 
-app.command("demo")(demo.demo)
-app.command("train")(training.train)
-app.command("evaluate")(evaluating.evaluate)
-app.command("models")(models.models)
-app.command("edit")(editing.edit)
-app.command("report")(reporting.report)
-app.command("case")(reporting.case)
-app.command("paper")(paper.paper)
-app.command("doctor")(doctor.doctor)
-app.add_typer(data.app, name="data")
-app.add_typer(cache.app, name="cache")
+TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data, caches"
+_VALUES = f"{VALUES_OF_DATA}\n\n{VALUES_OF_MODEL}"
+for panel, command, epilog in (
+    (TRY, demo.demo, ""),
+    (TRY, doctor.doctor, VALUES_OF_MODEL),
+    (RUN, training.train, _VALUES),
+    (RUN, evaluating.evaluate, f"{RUN_DECIDES}\n\n{evaluating.VALUES_OF_EDITORS}\n\n{_VALUES}"),
+    (RUN, editing.edit, f"{RUN_DECIDES}\n\n{_VALUES}"),
+    (READ, reporting.report, ""),
+    (READ, reporting.case, ""),
+    (READ, paper.paper, ""),
+):
+    app.command(cls=Command, rich_help_panel=panel, epilog=epilog)(command)
+app.add_typer(data.app, name="data", rich_help_panel=MORE)
+app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

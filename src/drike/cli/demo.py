@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from pathlib import Path
 
 from drike.cli.console import console
 from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
+from drike.cli.options import takes_options
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     describe_model,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
     record_run,
 )
-from drike.cli.train import Encoder, Epochs, Out, Seed, run_training
+from drike.cli.train import run_training
 from drike.edited import EditedModel
 from drike.editors import TRAINED, UNTRAINED, make
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.metrics import Outcome
+from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.training.reinforce import Switches
 
 
+@takes_options
 def demo(
     *,
-    out: Out = None,
-    seed: Seed = 0,
-    edits: Annotated[int, typer.Option("--edits", min=1, help="Training edits")] = 300,
-    test: Annotated[int, typer.Option("--test", min=1, help="Test edits")] = 100,
-    epochs: Epochs = 5,
-    model: Annotated[str, typer.Option("--model", help="embedded, or reader for a dry run in seconds")] = EMBEDDED,
-    encoder: Encoder = MINILM,
+    out: Path | None = None,
+    seed: int = 0,
+    edits: int = 300,
+    test: int = 100,
+    epochs: int = 5,
+    model: str = EMBEDDED,
+    encoder: str = MINILM,
 ) -> None:
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     folder = new_run(out, "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
-    asked = open_model(model)
+    asked = load(model)
     settings: dict[str, object] = {
         "data": [TINYFACTS],
         "model": model,

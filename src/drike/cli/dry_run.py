@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from drike.cli.api_options import ApiOptions
 from drike.cli.console import draw
 from drike.demonstrations import DemonstrationSet
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address
+from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
@@ -32,51 +32,41 @@ class Tally:
             self.written += most + self._room
 
 
-class CountingWriter:
-    """A model that only counts, and writes what makes callers ask the most: to the limit, "Contradict" first."""
-
-    def __init__(self, name: str, tally: Tally) -> None:
-        self.name, self.tally = name, tally
-
-    def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
-        """Count, and write."""
-        return _written(self.tally, prompts, max_tokens)
-
-
 class CountingModel:
-    """The same for a server that may rate texts: every target and distractor is then a call of its own."""
+    """A model that only counts, and writes what makes callers ask the most: to the limit, "Contradict" first.
 
-    def __init__(self, name: str, tally: Tally) -> None:
-        self.name, self.tally = name, tally
+    scores: as on a server that may rate texts, where every target and distractor is a call of its own.
+    """
+
+    def __init__(self, name: str, tally: Tally, *, scores: bool) -> None:
+        self.info, self.usage, self.count_tokens = ModelInfo(name), Usage(), None
+        self.tally = tally
+        self.score = self._score if scores else None
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Count, and write."""
-        return _written(self.tally, prompts, max_tokens)
+        for prompt in prompts:
+            self.tally.add(prompt, max_tokens)
+        filler = "Contradict " + "word " * max_tokens
+        return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
 
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Count a call a request."""
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+    def _score(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:
             self.tally.add(request.prompt + request.continuation, MAX_ANSWER_TOKENS)
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def _written(tally: Tally, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
-    for prompt in prompts:
-        tally.add(prompt, max_tokens)
-    filler = "Contradict " + "word " * max_tokens
-    return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
-
-
-def counting_model(name: str, template: str, terms: ApiOptions) -> CountingWriter | CountingModel:
+def counting_model(name: str, template: str, terms: ApiOptions) -> CountingModel:
     """A model that counts, of the kind that would be asked. Raises ModelError for an address that cannot be."""
     if is_served(name):
         parse_address(name, allow_http=terms.allow_http)
     tally = Tally(token_counter(terms.tokenizer, template), terms.thinking_tokens)
-    return CountingWriter(name, tally) if template == "chat" or terms.text_only else CountingModel(name, tally)
+    return CountingModel(name, tally, scores=template != "chat" and not terms.text_only)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:

@@ -7,23 +7,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from drike.cli.api_options import ApiOptions, DryRun, metered, template_for, with_api_options
+from drike.cli.api_options import metered
 from drike.cli.console import console, draw
 from drike.cli.dry_run import counting_model, show_bound
-from drike.cli.setup import EMBEDDED, TINYFACTS, PromptTokens, limit_to, open_model, open_setup, open_trained_run
-from drike.cli.train import Device
+from drike.cli.options import ModelOptions, takes_options
+from drike.cli.setup import (
+    TINYFACTS,
+    limit_to,
+    open_setup,
+    open_trained_run,
+)
 from drike.edited import EditedModel
 from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
 from drike.errors import UsageError
+from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel
 from drike.models.served.address import is_served
+from drike.models.served.options import ApiOptions
 from drike.report import Table
 
 _ARROW = "->"
@@ -31,38 +35,22 @@ _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
 _NOTHING = "(nothing)"
 
 
-@with_api_options
+@takes_options
 def edit(
     *,
-    fact: Annotated[
-        list[str],
-        typer.Option(
-            "--fact", help='The new fact: "The capital of Peru is -> Oslo". Without ->, its last word is the object'
-        ),
-    ],
-    ask: Annotated[list[str] | None, typer.Option("--ask", help="A query to complete; default the fact's own")] = None,
-    subject: Annotated[
-        list[str] | None, typer.Option("--subject", help="Subject of each --fact, in order; default one the data knows")
-    ] = None,
-    run: Annotated[
-        Path | None, typer.Option("--run", help="A training run: edits by its DR-IKE. Default: IKE, untrained")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="Where demonstrations come from; default the run's, or tinyfacts")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
-    editor: Annotated[
-        str | None, typer.Option("--editor", help="As in evaluate; default dr-ike with --run, else ike")
-    ] = None,
-    encoder: Annotated[str | None, typer.Option("--encoder", help="As for train; default the run's")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show which demonstrations were chosen, and why")] = False,
-    show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print the prompt of each query")] = False,
-    gate: Annotated[bool, typer.Option("--gate", help="Leave queries that name no edited subject alone")] = False,
-    template: Annotated[str | None, typer.Option("--template", help="plain or chat; default the run's")] = None,
-    prompt_tokens: PromptTokens = None,
-    device: Device = None,
-    dry_run: DryRun = False,
-    terms: ApiOptions,
+    fact: list[str],
+    ask: list[str] | None = None,
+    subject: list[str] | None = None,
+    run: Path | None = None,
+    data: list[str] | None = None,
+    model: ModelOptions,
+    editor: str | None = None,
+    encoder: str | None = None,
+    gate: bool = False,
+    explain: bool = False,
+    show_prompt: bool = False,
+    api: ApiOptions,
+    dry_run: bool = False,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
     past = None if run is None else open_trained_run(run)
@@ -74,14 +62,14 @@ def edit(
         split=past.split if past and data is None else None, train=0, test=0,
         target=past.zsre_target if past else "alt",
     )  # fmt: skip
-    name = model or (past.model if past else EMBEDDED)
+    name = model.model or (past.model if past else EMBEDDED)
     alike = past is not None and is_served(past.model) == is_served(name)
-    template = template_for(name, template or (past.template if past and alike else None))
-    terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
-    counted = counting_model(name, template, terms) if dry_run else None
-    asked = counted or open_model(name, template=template, device=device, terms=terms)
+    template = template_for(name, model.template or (past.template if past and alike else None))
+    api = replace(api, tokenizer=api.tokenizer or (past.tokenizer if past and name == past.model else None))
+    counted = counting_model(name, template, api) if dry_run else None
+    asked = counted or load(name, template=template, device=model.device, api=api)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
-    limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked, terms.tokenizer, template)
+    limit = limit_to(model.prompt_tokens or (past.prompt_tokens if past else None), asked, api.tokenizer, template)
     chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
@@ -98,8 +86,8 @@ def edit(
     queries = ask or [one.query for one in edited.edits]
     if counted is not None:
         before_after(counted, edited, queries)
-        return show_bound(counted.tally, terms)
-    with metered(asked, "editing"):
+        return show_bound(counted.tally, api)
+    with metered(asked):
         show_before_after(asked, edited, queries)
         for query in queries:
             if explain:

@@ -6,30 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from drike.cli.api_options import ApiOptions, DryRun, live, metered, spent_in, template_for, with_api_options
+from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import console, draw, note, progress
 from drike.cli.dry_run import counting_model, show_bound
-from drike.cli.resume import Resume, alone_at, check_same, options_in, resumable
+from drike.cli.options import DataOptions, ModelOptions, takes_options
+from drike.cli.resume import alone_at, check_same, options_in, resumable
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
-    PromptTokens,
     Setup,
-    Subset,
     describe_model,
     limit_to,
     new_run,
-    open_model,
     open_setup,
     open_trained_run,
     record_run,
     trained_facts,
 )
-from drike.cli.train import Device, Editable, Out, Replicas, usage_of, warm
+from drike.cli.train import warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, TRAINED, UNTRAINED, Editor, make, require_editor
@@ -40,9 +34,10 @@ from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
-from drike.models.protocols import Forgetful, LanguageModel, Measured, Usage
+from drike.models import EMBEDDED, load, template_for
+from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.address import is_served
-from drike.models.served.spending import Paid
+from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
@@ -50,74 +45,59 @@ from drike.report.variants import further
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs.folder import add_usage, recovered, saved, write_record
 
+VALUES_OF_EDITORS = (
+    f"NAMES of editors are {', '.join(NAMES)}; nearest-same-k and {', '.join(TRAINED)} need --run. NAMES of orders are "
+    f"{', '.join(ORDERS)}."
+)
+
 Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequence[Table]]
 
 
 @resumable
-@with_api_options
+@takes_options
 def evaluate(
     *,
-    run: Annotated[
-        Path | None, typer.Option("--run", help="A training run: its data, split, model and trained retriever")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="As for train; default the run's, or tinyfacts")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
-    editors: Annotated[str | None, typer.Option("--editors", help=f"Comma-separated, of {', '.join(NAMES)}")] = None,
-    order: Annotated[
-        str | None,
-        typer.Option("--order", help=f"Trained editors also with retains in these orders, of {', '.join(ORDERS)}"),
-    ] = None,
-    sigmas: Annotated[
-        str | None, typer.Option("--sigmas", help="DR-IKE also with these thresholds, as .03,.06: S against length")
-    ] = None,
-    test: Annotated[int | None, typer.Option("--test", min=1, help="Edits to test; default the run's, or 100")] = None,
-    editable: Editable = None,
-    subset: Subset = None,
-    zsre_target: Annotated[
-        str | None, typer.Option("--zsre-target", help="As for train; default the run's, or alt")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of split and deal; default the run's, or 0")] = None,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", help="Encoder that chooses the pool; default the run's")
-    ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Also record what the model writes, not only scores")] = False,
-    template: Annotated[
-        str | None, typer.Option("--template", help="plain or chat; default the run's, or plain")
-    ] = None,
-    prompt_tokens: PromptTokens = None,
-    device: Device = None,
-    replicas: Replicas = 1,
-    dry_run: DryRun = False,
-    out: Out = None,
-    resume: Resume = None,
-    terms: ApiOptions,
+    run: Path | None = None,
+    data: DataOptions,
+    model: ModelOptions,
+    replicas: int = 1,
+    editors: str | None = None,
+    encoder: str | None = None,
+    order: str | None = None,
+    sigmas: str | None = None,
+    write: bool = False,
+    out: Path | None = None,
+    resume: Path | None = None,
+    api: ApiOptions,
+    dry_run: bool = False,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
+    if data.test == 0:
+        raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if resume and run:
         run = trained_run(resume) or Path(run)  # folders may have moved, together
     past = None if run is None else open_trained_run(run)
     split = None
-    if past is not None and data is None:
-        if any(option is not None for option in (editable, seed, subset, zsre_target)):
+    if past is not None and data.data is None:
+        if any(option is not None for option in (data.editable, data.seed, data.subset, data.zsre_target)):
             raise UsageError(
                 "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
             )
-        split = tested(past.split, test)
-    sources = data or (list(past.data) if past else [TINYFACTS])
-    name = model or (past.model if past else EMBEDDED)
+        split = tested(past.split, data.test)
+    sources = data.data or (list(past.data) if past else [TINYFACTS])
+    name = model.model or (past.model if past else EMBEDDED)
     alike = past is not None and is_served(past.model) == is_served(name)
-    template = template_for(name, template or (past.template if past and alike else None))
-    terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
+    template = template_for(name, model.template or (past.template if past and alike else None))
+    api = replace(api, tokenizer=api.tokenizer or (past.tokenizer if past and name == past.model else None))
     settings = {
-        "run": None if run is None else str(run), "data": sources, "model": name, "template": template, "test": test,
-        "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
-        "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
-        "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
-        "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
-        "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": terms.tokenizer,
+        "run": None if run is None else str(run), "data": sources, "model": name, "template": template,
+        "test": data.test, "editable": data.editable,
+        "seed": data.seed if data.seed is not None else past.seed if past else 0,
+        "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": data.subset,
+        "zsre_target": data.zsre_target or (past.zsre_target if past else "alt"),
+        "prompt_tokens": model.prompt_tokens or (past.prompt_tokens if past else None),
+        "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": api.tokenizer,
     }  # fmt: skip
     by_default = [*UNTRAINED, *(TRAINED if past else ())]
     names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
@@ -127,13 +107,13 @@ def evaluate(
     folder = resume or new_run(out, "evaluate")
     setup = open_setup(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
-        train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
+        train=0, test=data.test, editable=data.editable, subset=data.subset, target=str(settings["zsre_target"]),
         leave_out=trained_facts(past) if past and split is None else (),
     )  # fmt: skip
-    counted = counting_model(name, template, terms) if dry_run else None
-    left = terms.after(spent_in(folder)) if resume else terms
-    asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=left, remember=False)
-    limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, template)  # type: ignore[arg-type]
+    counted = counting_model(name, template, api) if dry_run else None
+    left = api.after(used_in(folder)) if resume else api
+    asked = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
+    limit = limit_to(settings["prompt_tokens"], asked, api.tokenizer, template)  # type: ignore[arg-type]
     trained = past.trained if past else None
     made = [make(one, pool=setup.pool, model=asked, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
@@ -143,7 +123,7 @@ def evaluate(
         for editor in made:
             for _ in outcomes_of(editor, counted, setup.parts.test, write=write):
                 pass
-        return show_bound(counted.tally, terms)
+        return show_bound(counted.tally, api)
     described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
     with alone_at(folder, "evaluate"):
         if resume:
@@ -151,7 +131,7 @@ def evaluate(
         else:
             named = settings | {"editors": [one.name for one in made]}
             record_run(folder, setup, described, named, options=options, trained=policy)
-        with metered(asked, "evaluation", folder):
+        with metered(asked, folder):
             outcomes = run_evaluation(folder, setup, asked, made, write=write, further=further)
     if limit is not None:
         tell_of_long(outcomes, limit)
@@ -209,32 +189,25 @@ def run_evaluation(
     usages: dict[str, Usage] = {}
     known: list[str] = []
     for editor in editors:
-        before, spared = usage_of(model), spared_by(model)
+        before = model.usage
         with progress(editor.name, live(model)) as (bar, task):
             bar.update(task, total=len(cases), completed=done[editor.name])
-            if isinstance(model, Forgetful):
-                model.forget()  # seconds are an editor's own, not what another has asked before
+            model.forget()  # seconds are an editor's own, not what another has asked before
             try:
                 with closing(outcomes_of(editor, model, cases[done[editor.name] :], write=write)) as found:
                     for case in saved(folder, editor.name, found):
                         outcomes[editor.name].extend(case)
                         bar.update(task, advance=1)
             finally:
-                if isinstance(model, Measured):
-                    usages[editor.name] = add_usage(folder, editor.name, usage_of(model) - before)
-        if spared_by(model) > spared:
+                usages[editor.name] = add_usage(folder, editor.name, model.usage - before)
+        if model.info.served and model.usage.cached > before.cached:
             known.append(editor.name)
-    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.name}", further)
-    if isinstance(model, Measured):
+    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.info.name}", further)
+    if any(used.tokens for used in usages.values()):
         draw(work(usages))
     if known:
         note(f"some answers of {', '.join(known)} came from the cache, so their seconds are no model's")
     return outcomes
-
-
-def spared_by(model: LanguageModel) -> int:
-    """How many answers a cache has given so far."""
-    return model.spending.remembered if isinstance(model, Paid) else 0
 
 
 def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str, further: Further) -> list[Summary]:

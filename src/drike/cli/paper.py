@@ -20,7 +20,7 @@ _ESTIMATE = (
 
 
 def paper(
-    name: Annotated[str | None, typer.Argument(help="One of them, such as table2; all if left out")] = None,
+    name: Annotated[str | None, typer.Argument(help="One of them, such as table2", metavar="NAME", hidden=True)] = None,
 ) -> None:
     """List the paper's tables and figures with the recipe that makes each again; or show one."""
     if name is None:

@@ -10,22 +10,18 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from drike.cli.console import errors, note
+from drike.cli.options import flat
 from drike.cli.setup import Setup
 from drike.datasets.splits import SplitIds
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun, options_of, recorded, versions
-
-Resume = Annotated[
-    Path | None, typer.Option("--resume", help="A run that was stopped: go on as it was asked for, to the same end")
-]
 
 # What may be another when a run goes on, as it decides no result; everything else stays as it was asked for.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
@@ -64,7 +60,7 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
 
 def options_in(given: Mapping[str, Any]) -> dict[str, object]:
     """A command's options, of its `locals()`, as run.json keeps them for `resumable`."""
-    options = {name: value for name, value in given.items() if name not in (*_OWN, "terms")} | asdict(given["terms"])
+    options = {name: value for name, value in flat(given).items() if name not in _OWN}
     return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
-import typer
-
-from drike import datasets, tinyfacts
+from drike import datasets
 from drike.cli import console as showing
-from drike.cli.api_options import ApiOptions, open_served, template_for
 from drike.cli.dry_run import token_counter
 from drike.datasets import Dataset
 from drike.datasets.splits import Split, SplitIds
@@ -22,26 +17,16 @@ from drike.datasets.subsets import SUBSETS
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.errors import RunError, UsageError
 from drike.files import with_checksum
-from drike.models.protocols import Counting, LanguageModel
-from drike.models.served.address import SERVICES, is_served
+from drike.models.protocols import LanguageModel
 from drike.retrieval.pool import Pool
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_begun, settings_of, versions, write_record
 
-TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
+TINYFACTS = "tinyfacts"
 
 Fact = tuple[str, str]
-
-PromptTokens = Annotated[
-    int | None,
-    typer.Option("--prompt-tokens", min=1, help="Most tokens of a prompt: retains are pruned from the end to fit"),
-]
-Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such rows: {', '.join(SUBSETS)}")]
-ZsreTarget = Annotated[
-    str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
-]
 
 
 @dataclass(frozen=True)
@@ -157,73 +142,17 @@ class _Watched:
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def open_model(
-    name: str,
-    *,
-    template: str | None = None,
-    device: str | None = None,
-    replicas: int = 1,
-    terms: ApiOptions | None = None,
-    remember: bool = True,
-) -> LanguageModel:
-    """`embedded`, `reader` (the closed-form observer of TinyFacts), a served one, or any causal model by path or name.
-
-    template: None is chat for served models and plain for others. More than one of `replicas` are Ray actors with a
-    copy each. terms: for served models. remember: let local ones keep what they read between calls, which is faster
-    where edits come again, and leaves the last digits of a score to what was asked before.
-    """
-    template = template_for(name, template)
-    if template not in ("plain", "chat"):
-        raise UsageError(f"--template must be plain or chat, not {template}")
-    if name == READER:
-        if replicas > 1:
-            raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
-        from drike.tinyfacts.reader import BayesianReader
-        from drike.tinyfacts.templates import TEMPLATES
-
-        return BayesianReader(tinyfacts.facts(), TEMPLATES)
-    if is_served(name):
-        if replicas > 1:
-            raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
-        return open_served(name, template, terms or ApiOptions())  # type: ignore[arg-type]
-    _refuse_slips(name)
-    where = str(tinyfacts.model_path()) if name == EMBEDDED else name
-    options: dict[str, Any] = {"template": template, "device": device, "name": name, "remember": remember}
-    options["keep"] = None if remember else 0
-    if replicas > 1:
-        from drike.models import ray
-
-        return ray.load(where, replicas=replicas, **options)
-    from drike.models.local.huggingface import load
-
-    return load(where, **options)
-
-
-def _refuse_slips(name: str) -> None:
-    """Raise UsageError for a name that is nearly a built-in model's, or nearly an address, rather than ask the hub."""
-    if name == EMBEDDED or Path(name).exists():
-        return
-    if ":" in name:
-        raise UsageError(
-            f"{name} is no folder: a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
-            f"with SERVICE one of {', '.join(SERVICES)}"
-        )
-    near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
-    if near:
-        raise UsageError(f"there is no model {name!r}: did you mean {near[0]}?")
-
-
 def limit_to(
     tokens: int | None, model: LanguageModel, tokenizer: str | None = None, template: str = "plain"
 ) -> TokenLimit | None:
     """A limit on prompt tokens as this model counts them, or else `tokenizer`. Raises UsageError if neither does."""
     if tokens is None:
         return None
-    if isinstance(model, Counting):
+    if model.count_tokens is not None:
         return TokenLimit(tokens, model.count_tokens)
     if tokenizer is None:
         raise UsageError(
-            f"{model.name} does not count tokens, as --prompt-tokens needs it: "
+            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
             "give the folder or hub name of its tokenizer as --tokenizer"
         )
     count = token_counter(tokenizer, template)
@@ -231,10 +160,8 @@ def limit_to(
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
-    """What a run's folder says of a model: as it was asked for, and what its backend tells."""
-    model = getattr(model, "inner", model)  # what stands behind a cache
-    told = model.describe() if hasattr(model, "describe") else None
-    return {"asked": name, **(asdict(told) if told is not None else {"name": model.name})}
+    """What a run's folder records of a model: the name it was asked for by, and what it is."""
+    return {"asked": name, "name": model.info.name, **model.info.identity}
 
 
 def new_run(out: Path | None, command: str) -> Path:

@@ -71,16 +71,17 @@ def work(usages: Mapping[str, Usage]) -> Table:
             name,
             f"{one.prompts:,}",
             f"{one.forwards:,}",
-            f"{one.tokens_read:,}",
+            f"{one.tokens:,}",
             f"{one.tokens_computed:,}",
             f"{one.tokens_shared:,}",
-            f"{one.tokens_remembered:,}",
-            f"{one.seconds:.1f}",
+            f"{one.tokens_cached:,}",
+            f"{one.seconds:.1f}" if one.seconds else "n/a",
         )
         for name, one in usages.items()
     )
-    header = ("", "requests", "forwards", "tokens read", "computed", "shared", "remembered", "seconds")
-    note = "shared: beginnings that were read once for several prompts, checks taken off; remembered: asked before."
+    tokens = ("tokens (if read one by one)", "computed", "shared prefix", "cached")
+    header = ("", "prompts", "forwards", *tokens, "seconds")
+    note = "shared prefix: read once for several prompts, self-checks subtracted; cached: of prompts asked before."
     return Table("What the model did", header, rows, (note,))
 
 

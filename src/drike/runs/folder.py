@@ -6,8 +6,8 @@
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation
-    usage.json           what the model did: requests, forwards, tokens computed, shared and remembered, seconds; of
-                         every process that worked at the run and could still tell
+    usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
+                         of processes that were killed
 
 Lines are appended and flushed case by case: what is done is there whatever happens next.
 """
@@ -97,22 +97,25 @@ def read_outcomes(path: Path) -> list[Outcome]:
 
 
 def read_usage(folder: Path) -> dict[str, Usage]:
-    """What the model did for each part of a run, where the run kept it. Raises RunError."""
+    """Read the model's work in each part of a run; {} if it was not recorded. Raises RunError."""
     path = folder / "usage.json"
     names = [one.name for one in fields(Usage)]
     try:
-        told = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return {part: Usage(**{name: used[name] for name in names}) for part, used in told.items()}
+        parts = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        numbers = [(name, used[name]) for used in parts.values() for name in names]
+        if not all(type(value) in (int, float) or (name, value) == ("money", None) for name, value in numbers):
+            raise ValueError("not numbers")
+        return {part: Usage(**{name: used[name] for name in names}) for part, used in parts.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise RunError(f"{path} is damaged or of another version: remove it, or run again") from problem
+        raise RunError(f"{path} is damaged or of another version: remove it, and limits count from there") from problem
 
 
 def add_usage(folder: Path, part: str, used: Usage) -> Usage:
-    """Keep what the model did for a part of a run, on top of what it did before the run was stopped; return the sum."""
+    """Record the model's work in a part of a run, added to that before the run was stopped; return the sum."""
     known = read_usage(folder)
     known[part] = known.get(part, Usage()) + used
-    told = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in known.items()}
-    write_record(folder, "usage.json", told)
+    parts = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in known.items()}
+    write_record(folder, "usage.json", parts)
     return known[part]
 
 

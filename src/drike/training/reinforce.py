@@ -28,7 +28,7 @@ from drike.demonstrations import DemonstrationSet
 from drike.edits import EditCase, rewrite_probe
 from drike.errors import ReplayError
 from drike.judging import Question, judge
-from drike.models.protocols import LanguageModel, calls_at_once
+from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import Layout, Prompt, PromptStyle, RetainForm
 from drike.retrieval.budget import Budget, Threshold
@@ -140,7 +140,7 @@ def train(
         limit: prefixes of the ranking whose prompts are longer are not tried.
         budget: sigma and K; Threshold(0, 16) unless given.
         feedback: how rewards reach the learner; at once and true unless given.
-        parallel_edits: B, edits rolled out at once, by as many threads as the model takes (`calls_at_once`). The B
+        parallel_edits: B, edits rolled out at once, by as many threads as the model takes (`info.calls_at_once`). The B
             episodes see theta and sigma as they were before the first of them; then theta makes a step and sigma its
             update for each in turn, as in Algorithm 1, which B = 1 is. Neither threads nor timing change the result.
         seed: of the draws of `selection="sample"` and, apart from these, of `feedback`; nothing else is random.
@@ -172,7 +172,7 @@ def train(
                     pools[block], log_ps, draws, _told(past, now, cases[block]), strict=True
                 )
             ]
-            with closing(in_order(_do, acts, min(len(acts), calls_at_once(model)))) as acted:
+            with closing(in_order(_do, acts, min(len(acts), model.info.calls_at_once))) as acted:
                 for case, candidates, (episode, tried) in zip(cases[block], pools[block], acted, strict=True):
                     now += 1
                     probs, rewards = episode.probs, episode.rewards

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,32 +24,13 @@ from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint
 from drike.models.local.scoring import Reading
 from drike.models.local.strategy import Scorer
-from drike.models.local.tokens import Encoded, Template, encode_prompts, encode_requests, text_after
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score, Usage
+from drike.models.local.tokens import Encoded, encode_prompts, encode_requests, text_after
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _HEAD_ROWS = 16384
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Which model gave a run its numbers; what a run folder records.
-
-    config_sha256 and weights_sha256 (a sample of every tensor) tell checkpoints apart wherever they came from.
-    """
-
-    name: str
-    architecture: str
-    parameters: int
-    config_sha256: str
-    weights_sha256: str
-    dtype: str
-    device: str
-    template: str
-    torch: str
-    transformers: str
 
 
 def load(
@@ -111,8 +92,7 @@ class HuggingFaceModel:
     ) -> None:
         if template == "chat" and not tokenizer.chat_template:
             raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
-        self.name = name
-        self.template = template
+        self.template: Template = template
         model.train(False).requires_grad_(False)
         self._model = model
         self._tokenizer = tokenizer
@@ -122,47 +102,44 @@ class HuggingFaceModel:
         self._reader = Scorer(model, budget, way, keep)
         self._memory: dict[bytes, Score] = {}
         self._remember = remember
-        self._usage = Usage()
+        self.usage = Usage()
+        self._name = name
 
     @property
-    def scoring(self) -> Plan:
-        """Which way `score` takes with this model, and why; a failed check at run time changes it."""
+    def plan(self) -> Plan:
+        """How `score` works with this model, and why; a failed self-check changes it."""
         return self._reader.plan
 
     @property
-    def usage(self) -> Usage:
-        """What the model has done since it was loaded."""
-        return self._usage
+    def info(self) -> ModelInfo:
+        """What the model is; identity has hashes of its config and of a sample of every tensor."""
+        window = context_window(self._model.config)
+        return ModelInfo(self._name, 1, window, f"{self.plan.way}: {self.plan.reason}", self._identity)
 
-    @property
-    def device(self) -> str:
-        """Where the weights are."""
-        return str(self._model.device)
-
-    def forget(self) -> None:
-        """Drop the scores remembered so far, and what was kept of the prompts."""
-        self._memory.clear()
-        self._reader.trunks.clear()
-
-    def describe(self) -> Identity:
-        """What a run folder records of the model."""
+    @cached_property
+    def _identity(self) -> dict[str, object]:
         import transformers
 
         weights = hashlib.sha256()
         for _, tensor in sorted(self._model.state_dict().items()):
             weights.update(tensor.flatten()[:64].float().cpu().numpy().tobytes())
-        return Identity(
-            name=self.name,
-            architecture=type(self._model).__name__,
-            parameters=self._model.num_parameters(),
-            config_sha256=hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
-            weights_sha256=weights.hexdigest(),
-            dtype=str(self._model.dtype).removeprefix("torch."),
-            device=self.device,
-            template=self.template,
-            torch=torch.__version__,
-            transformers=transformers.__version__,
-        )
+        return {
+            "name": self._name,
+            "architecture": type(self._model).__name__,
+            "parameters": self._model.num_parameters(),
+            "config_sha256": hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
+            "weights_sha256": weights.hexdigest(),
+            "dtype": str(self._model.dtype).removeprefix("torch."),
+            "device": str(self._model.device),
+            "template": self.template,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+
+    def forget(self) -> None:
+        """Drop cached scores and prefixes."""
+        self._memory.clear()
+        self._reader.trunks.clear()
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """Tokens of each prompt as the model would read it."""
@@ -177,10 +154,11 @@ class HuggingFaceModel:
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
         result = self._reader.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
-        self._usage += Usage(
+        self.usage += Usage(
             calls=1,
             prompts=len(prompts),
-            tokens_read=sum(map(len, encoded)) + sum(c.completion_tokens or 0 for c in result),
+            prompt_tokens=sum(map(len, encoded)),
+            completion_tokens=sum(c.completion_tokens or 0 for c in result),
             seconds=time.perf_counter() - began,
         )
         return result
@@ -196,7 +174,7 @@ class HuggingFaceModel:
             trunks = self._reader.trunks if share else None
             written, computed = write(self._model, self._tokenizer, together, max_tokens, stop, trunks=trunks)
             completions.update(zip(batch, written, strict=True))
-            self._usage += Usage(tokens_computed=computed)
+            self.usage += Usage(tokens_computed=computed)
         return [completions[i] for i in range(len(prompts))]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
@@ -219,26 +197,28 @@ class HuggingFaceModel:
         if self._remember:
             self._memory.update(scores)
         lengths = [(score.prompt_tokens or 0) + len(score.logprobs) for score in result]
-        known = [length for key, length in zip(keys, lengths, strict=True) if key not in fresh]
-        self._usage += spent + Usage(
+        cached = [length for key, length in zip(keys, lengths, strict=True) if key not in fresh]
+        scored = sum(len(score.logprobs) for score in result)
+        self.usage += spent + Usage(
             calls=1,
             prompts=len(requests),
-            remembered=len(known),
-            tokens_read=sum(lengths),
-            tokens_remembered=sum(known),
+            cached=len(cached),
+            prompt_tokens=sum(lengths) - scored,
+            completion_tokens=scored,
+            tokens_cached=sum(cached),
             seconds=time.perf_counter() - began,
         )
         return result
 
     def _score(self, request: Encoded, reading: Reading) -> Score:
         following = text_after(self._tokenizer, request.ids[request.start :], reading.following)
-        return Score(reading.logprobs, reading.greedy, reading.margin, following, request.start)
+        return Score(reading.logprobs, reading.greedy, reading.logit_gap, following, request.start)
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
         window = context_window(self._model.config)
         if window is not None and prompt + more > window:
             raise ModelError(
-                f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self.name} can read: "
+                f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read: "
                 f"prune the retains (--prompt-tokens {max(1, window - more)}), or give fewer or shorter demonstrations"
             )
 

@@ -38,13 +38,13 @@ _CACHES = ("past_key_values", "cache_params", "state")  # what models call what 
 class Reading:
     """What a forward says of one continuation.
 
-    logprobs: natural log, one a token. greedy: all tokens are first choices. margin: smallest lead over the best other
-    token, in nats. following: the token greedy decoding writes next.
+    logprobs: natural log, one a token. greedy: all tokens are first choices. logit_gap: smallest lead over the best
+    other token. following: the token greedy decoding writes next.
     """
 
     logprobs: tuple[float, ...]
     greedy: bool
-    margin: float
+    logit_gap: float
     following: int
 
 
