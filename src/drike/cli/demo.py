@@ -14,7 +14,6 @@ from drike.cli.setup import (
     new_run,
     open_encoder,
     open_setup,
-    record_run,
 )
 from drike.cli.train import run_training
 from drike.edited import EditedModel
@@ -25,6 +24,7 @@ from drike.metrics import Outcome
 from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
+from drike.runs.run import Run
 from drike.training.reinforce import Switches
 
 
@@ -53,7 +53,7 @@ def demo(
     }
     settings |= {"encoder": encoder, "template": "plain"}
     described = describe_model(model, asked)
-    record_run(folder, setup, described, settings)
+    Run.create(folder, setup, described, settings)
     console.print(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n",
@@ -68,7 +68,7 @@ def demo(
     names = [name for name in (*UNTRAINED, *TRAINED) if name != "rank-all"]
     editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]
     outcomes = run_evaluation(folder, setup, asked, editors)
-    case = next(case for case in setup.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
+    case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     edited = EditedModel(asked, dr_ike, case.edit)
     console.print(

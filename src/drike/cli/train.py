@@ -12,7 +12,7 @@ from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import console, draw, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, check_same, options_in, resumable
+from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
     TINYFACTS,
     Setup,
@@ -21,7 +21,6 @@ from drike.cli.setup import (
     new_run,
     open_encoder,
     open_setup,
-    record_run,
 )
 from drike.demonstrations import DemonstrationSet
 from drike.edits import EditCase
@@ -37,7 +36,9 @@ from drike.retrieval.retriever import Retriever
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import add_usage, answered, append, episode_record, keep_lines
+from drike.runs.folder import add_usage, append, episode_record
+from drike.runs.resume import check_same, recovered_episodes
+from drike.runs.run import Run
 from drike.training import reinforce
 from drike.training.reinforce import RecordedRollout, Switches
 from drike.training.schedules import AT_ONCE, Feedback
@@ -79,7 +80,7 @@ def train(
     if dry_run:
         counted = counting_model(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
-        candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
+        candidates = setup.pool.candidates([case.edit for case in setup.split.train])
         count_training(counted.tally, candidates, method.max_shots, switches.style, limit)
         return show_bound(counted.tally, api, method.epochs)
     left = api.after(used_in(folder)) if resume else api
@@ -87,9 +88,12 @@ def train(
     limit = limit_to(model.prompt_tokens, asked, api.tokenizer, template)
     described = describe_model(name, asked)
     with alone_at(folder, "train"):
-        past = take_up(folder, setup, described) if resume else []
-        if not resume:
-            record_run(folder, setup, described, settings, options=options)
+        past: list[RecordedRollout] = []
+        if resume:
+            tell_versions(check_same(Run.open(folder), setup, described))
+            past = recovered_episodes(folder)
+        else:
+            Run.create(folder, setup, described, settings, options=options)
         retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(asked, folder):
@@ -100,18 +104,6 @@ def train(
                 parallel_edits=method.parallel_edits, past=past,
             )  # fmt: skip
     console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
-
-
-def take_up(folder: Path, setup: Setup, described: Mapping[str, object]) -> list[RecordedRollout]:
-    """What is recorded of a training that is to go on, its file cut to whole episodes.
-
-    Raises RunError where data or model are not those it began with.
-    """
-    check_same(folder, setup, described)
-    path = folder / "episodes.jsonl"
-    past = answered(path)
-    keep_lines(path, len(past))
-    return past
 
 
 def run_training(
@@ -135,7 +127,7 @@ def run_training(
 
     past: episodes of this run that are in its folder already.
     """
-    cases = setup.parts.train
+    cases = setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     console.print(
