@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
+from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
@@ -36,7 +38,7 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
 from drike.report import Table, as_markdown, costs, table1
-from drike.report.training import Direction, cost_of, efficiency_table, epochs_table, percent, saved, verdict
+from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -51,6 +53,8 @@ CHANNELS = {
     "noise .1": Feedback(noise=0.1),
     "noise .3": Feedback(noise=0.3),
 }
+Direction = Literal["up", "down", "same"]
+MARGIN = 0.05  # of a share that counts as effectively unchanged
 SIGMAS = (0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 1.0)
 
 
@@ -169,6 +173,24 @@ def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, ep
             measured([IKE(f"DR-IKE, {name}", pool, retriever, learned)], model, parts.test, found)
 
 
+def verdict(difference: Estimate, reported: Direction, *, margin: float = MARGIN) -> str:
+    """A measured difference beside the direction the paper reports: agrees, does not, within noise, or n/a.
+
+    "up", "down": agrees if the interval lies on that side of 0, does not if on the other. "same": agrees if the
+    interval lies within `margin` of 0, does not if it reaches beyond and excludes 0. All else is within noise.
+    """
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return "n/a"
+    if reported == "same":
+        if max(abs(low), abs(high)) <= margin:
+            return "agrees"
+        return "does not" if low > 0 or high < 0 else "within noise"
+    if reported == "down":
+        low, high = -high, -low
+    return "agrees" if low > 0 else "does not" if high < 0 else "within noise"
+
+
 def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], title: str) -> Table:
     """Our difference, what the paper reports, and whether they agree."""
     rows = []
@@ -183,6 +205,62 @@ def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], ti
 def shown(one: Estimate) -> str:
     """A difference with its interval."""
     return "n/a" if one.value is None else f"{one.value:+.3f} [{one.low:+.2f}, {one.high:+.2f}]"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an epoch of a training cost on the mean; prompt_tokens None if the model does not count them."""
+
+    mean_k: float
+    calls: float
+    prompt_tokens: float | None
+    seconds: float
+
+
+def cost_of(episodes: Sequence[Episode]) -> Cost:
+    """Means over the epochs of one training."""
+    epochs = by_epoch(episodes)
+    tokens = [epoch.prompt_tokens for epoch in epochs if epoch.prompt_tokens is not None]
+    return Cost(
+        mean_k=fmean(epoch.mean_k for epoch in epochs),
+        calls=fmean(epoch.calls for epoch in epochs),
+        prompt_tokens=fmean(tokens) if len(tokens) == len(epochs) else None,
+        seconds=fmean(epoch.seconds for epoch in epochs),
+    )
+
+
+def saved(cost: float | None, of: float | None) -> float | None:
+    """The share of `of` that is spared by paying `cost`; None where either is unknown or nothing was paid."""
+    return None if cost is None or not of else 1 - cost / of
+
+
+def efficiency_table(runs: Mapping[str, Sequence[Episode]]) -> Table:
+    """The mean cost of an epoch of each training by its name, and what each saves against the first."""
+    costs = {name: cost_of(episodes) for name, episodes in runs.items()}
+    first = next(iter(costs.values()))
+    rows = tuple(
+        (
+            name,
+            f"{cost.mean_k:.2f}",
+            f"{cost.calls:,.0f}",
+            "n/a" if cost.prompt_tokens is None else f"{cost.prompt_tokens:,.0f}",
+            f"{cost.seconds:.1f}",
+            percent(saved(cost.prompt_tokens, first.prompt_tokens)),
+            percent(saved(cost.seconds, first.seconds)),
+        )
+        for name, cost in costs.items()
+    )
+    header = ("Training", "mean k", "calls/epoch", "tokens/epoch", "s/epoch", "tokens saved", "s saved")
+    notes = (
+        "tokens: as if every prompt were read by itself. s: as measured, with shared beginnings read once and "
+        "answers to known prompts remembered.",
+    )
+    return Table("Cost of an epoch of training", header, rows, notes)
+
+
+def percent(share: float | None) -> str:
+    """A share as the paper prints it, or n/a."""
+    return "n/a" if share is None else f"{100 * share:.1f} %"
 
 
 def savings(found: Found) -> Table:
@@ -226,7 +304,7 @@ def rewards(found: Found, title: str) -> list[Table]:
     return [
         table1(found.summaries(["DR-IKE", *(f"DR-IKE, {name}" for name in CHANNELS)]), title),
         claims_table(found.outcomes, claims, "Against the paper"),
-        epochs_table({name: found.episodes[0][name] for name in (WITH, *CHANNELS)}),
+        epochs_table({name: by_epoch(found.episodes[0][name]) for name in (WITH, *CHANNELS)}),
     ]
 
 

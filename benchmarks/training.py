@@ -118,10 +118,10 @@ def main() -> None:
     for _ in range(args.repetitions):
         for name, make in variants.items():
             model, retriever = make(), Retriever(encoder)
-            for case in setup.pool.candidates([case.edit for case in setup.parts.train]):
+            for case in setup.pool.candidates([case.edit for case in setup.split.train]):
                 retriever.features(case)  # from the cache on disk, as in every run but the first
             began = time.process_time()
-            episodes = list(train(model, setup.parts.train, setup.pool, retriever, budget, epochs=args.epochs))
+            episodes = list(train(model, setup.split.train, setup.pool, retriever, budget, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget

@@ -236,16 +236,14 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike.datasets.splits import SplitIds
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
-    from drike.runs.folder import settings_of
+    from drike.runs.run import Run
 
     try:
         if (folder / "run.json").exists():
-            settings_of(folder)
-            SplitIds.load(folder / "split.json")
+            Run.open(folder).split()
         if (folder / checkpoint.FILE).exists():
             checkpoint.load(folder, encoder=HashingEncoder())
     except (CheckpointError, DataError, RunError) as problem:

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 from drike.edits import Aspect
 from drike.metrics import Outcome
-from drike.report.measured import Run, Step
+from drike.report.groups import ReportedRun
+from drike.report.training import Step
 
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))
 QUALITY = {"Unedited": 0, "FactPrompt": 3, "IKE": 5, "Rank-50%": 6, "DR-IKE": 7}
@@ -52,15 +53,15 @@ def run_of(
     scores: bool = True,
     neighbours: int = 3,
     **settings: str,
-) -> Run:
+) -> ReportedRun:
     """A run on cases of its seed; seeds share some cases."""
     ids = tuple(f"{seed * 5 + n}" for n in range(cases))
     steps = tuple(
-        Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), 500 + i, 0.5)
+        Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), None, 500 + i, 0.5)
         for epoch in (1, 2)
         for i in range(6)
     )
-    return Run(
+    return ReportedRun(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},
         identity={"dtype": "float32"},

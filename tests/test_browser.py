@@ -10,7 +10,7 @@ import pytest
 
 from browsing import CHROMIUM, DRIVER, Browser, browser
 from drike.report.document import Document, document
-from drike.report.measured import grouped
+from drike.report.groups import grouped
 from drike.report.page import html
 from reports import run_of
 

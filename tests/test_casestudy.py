@@ -16,7 +16,7 @@ from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.models.scripted import ScriptedModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
-from drike.report import studies as shown
+from drike.report import cases as shown
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity

@@ -28,7 +28,7 @@ from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.prompts import PromptStyle
-from drike.report.recipes import STUDIES
+from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.learned_budget import Controller
@@ -144,7 +144,7 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
     past = open_trained_run(folder)
-    setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
+    setup = open_setup(list(past.run.data), encoder=past.run.encoder, seed=past.run.seed, split=past.split)
     editor = make("dr-ike", pool=setup.pool, trained=past.trained)
     assert isinstance(editor, IKE)
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
@@ -196,7 +196,7 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("paper") == 0
     shown = capsys.readouterr().out
-    assert all(one.name in shown for one in STUDIES) and "estimates" in shown
+    assert all(one.name in shown for one in STUDIES) and "sh recipes/table2.sh" in " ".join(shown.split())
     assert run("paper", "table7") == 0
     shown = capsys.readouterr().out
     assert ".7533" in shown and "recipes/table7.sh" in shown and "Llama-3.1-8B-Instruct" in shown
@@ -480,6 +480,12 @@ def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
 ) -> None:
     assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
+    assert run("evaluate", "--run", str(nowhere)) == 1
+    assert str(nowhere) in capsys.readouterr().err
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.cli import main
-from drike.report.recipes import LARGE, SMALL, STUDIES, WEIGHTS, Work, study
+from drike.report.paper import STUDIES, study
 from drike.runs.folder import has_begun
 
 ROOT = Path(__file__).parents[1]
@@ -68,13 +68,13 @@ def test_a_recipe_asks_for_the_models_and_data_that_are_listed(one, echo: Path, 
         full = [call for call in calls if call.startswith("train") and "--subset" not in call]
         assert sum(paper in call for call in full) == len(full)
     trainings = sum(call.startswith("train") for call in calls)
-    assert trainings == one.work.trainings * len(one.models)
+    assert trainings == one.trainings * len(one.models)
     evaluated = [
         len(re.findall(r"[^ ,]+", " ".join(re.findall(r"--(?:editors|sigmas) (\S+)", call)))) for call in calls
         if call.startswith("evaluate") and "--order" not in call
     ]  # fmt: skip
     if evaluated and one.name != "table7":
-        assert sum(evaluated) == one.work.editors * len(one.models)
+        assert sum(evaluated) == one.editors * len(one.models)
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
@@ -172,17 +172,13 @@ def test_a_recipe_on_the_closed_form_reader_ends_in_what_it_promises(tmp_path: P
     assert kept.read_text("utf-8") in told.stdout and "New Fact:" in told.stdout
 
 
-def test_a_study_is_found_by_its_name_and_its_estimates_grow_with_the_work() -> None:
+def test_a_study_is_found_by_its_name_in_any_spelling() -> None:
     assert study("Table 2") is study("table2") is study("table2.sh") is not None
     assert study("table99") is None
-    one = Work(trainings=1, editors=2)
-    for model in WEIGHTS:
-        assert 0 < one.hours(model, LARGE) < one.hours(model, SMALL)
-        assert one.hours(model, SMALL) < Work(trainings=2, editors=2).hours(model, SMALL)
-        assert one.hours(model, SMALL) < Work(trainings=1, editors=2, reasons=1).hours(model, SMALL)
-    table4 = study("table4")
-    assert table4 is not None and table4.memory is None and table4.hours(SMALL) is None
-    assert all(one.memory is None or one.memory < 24 for one in STUDIES), "the paper used 24 GB"
+
+
+def test_only_the_study_of_a_model_behind_an_api_needs_one() -> None:
+    assert [one.name for one in STUDIES if one.needs_api] == ["table4"]
 
 
 def test_every_study_with_published_figures_shows_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.studies import efficiency_table, verdict
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, summarise
-from drike.report.reading import _step
-from drike.report.training import by_epoch, efficiency_table, epochs_table, verdict
+from drike.report.training import by_epoch, epochs_table, step_of
 from drike.report.variants import agreement, agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Fraction, Threshold
 from drike.runs.folder import episode_record
@@ -56,13 +56,16 @@ def test_an_epochs_sigma_is_that_of_its_last_episode_and_unknown_tokens_are_not_
     half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
     [fixed] = by_epoch([half])
     assert fixed.sigma is None and fixed.share == 0.5
-    assert epochs_table({"run": [half]}).rows == (("run", "1", "1.000", "+1.000", "1.00", "share 50%"),)
+    assert epochs_table({"run": [fixed]}).rows == (
+        ("run",),
+        ("1", "1.000", "+1.000", "1.00", "share 50%", "1", "100", "2.0"),
+    )
 
 
 def test_esr_is_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
-    assert _step(json.loads(json.dumps(episode_record(tried[0])))).right
+    assert step_of(json.loads(json.dumps(episode_record(tried[0])))).correct
 
 
 def test_efficiency_tells_what_is_saved_against_the_first_run() -> None:

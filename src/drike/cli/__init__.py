@@ -118,9 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:
-    errors.print(f"Error: {sentence}", style="red", markup=False, highlight=False)
+    errors.print(f"Error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False)
+    errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -26,7 +26,7 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from drike.report import Table
-from drike.report.training import by_epoch, cut_of
+from drike.report.training import by_epoch
 from drike.training.reinforce import Episode
 
 console = Console(highlight=False)
@@ -123,7 +123,7 @@ def _figures(episodes: list[Episode]) -> tuple[str, ...]:
     return (
         f"ESR {one.esr:.3f}",
         f"k {one.mean_k:.2f}",
-        cut_of(one),
+        one.cut if one.share is not None else f"sigma {one.cut}",
         "tokens n/a" if one.prompt_tokens is None else f"tokens {one.prompt_tokens:,}",
         f"calls {one.calls:,}",
     )

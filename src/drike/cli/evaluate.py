@@ -14,7 +14,6 @@ from drike.cli.options import DataOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
     TINYFACTS,
-    Setup,
     describe_model,
     limit_to,
     new_run,
@@ -44,6 +43,7 @@ from drike.retrieval.token_limit import TokenLimit
 from drike.runs.folder import add_usage, saved, write_record
 from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run
+from drike.runs.setup import Setup
 
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; nearest-same-k and {', '.join(TRAINED)} need --run. NAMES of orders are "

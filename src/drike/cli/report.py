@@ -19,9 +19,10 @@ from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
-from drike.models import load
-from drike.report import studies as shown
-from drike.report.measured import grouped
+from drike.models import load, template_for
+from drike.report import cases as shown
+from drike.report.comparison import by_model
+from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
 from drike.runs.run import Run
@@ -63,6 +64,8 @@ def report(
         write_text(path, text)
     for sentence in document.sections[0].text:
         console.print(sentence, markup=False, soft_wrap=True)
+    if models := by_model(groups):
+        draw(models)
     console.print(f"\nThe report is in {', '.join(map(str, written))}", markup=False, soft_wrap=True)
 
 
@@ -104,7 +107,7 @@ def _studies(
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
-    model = load(past.model, template=past.template, device=device)
+    model = load(past.model, template=template_for(past.model, past.template), device=device)
     limit = limit_to(past.prompt_tokens, model, past.tokenizer, past.template)
     made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]

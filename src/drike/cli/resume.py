@@ -50,7 +50,7 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
-        return command(**(began | {name: given[name] for name in named}), resume=folder)
+        return command(**({**began} | {name: given[name] for name in named}), resume=folder)
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     taken = signature.replace(parameters=[first, *signature.parameters.values()])

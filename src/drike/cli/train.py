@@ -15,7 +15,6 @@ from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_op
 from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
     TINYFACTS,
-    Setup,
     describe_model,
     limit_to,
     new_run,
@@ -39,6 +38,7 @@ from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import add_usage, append, episode_record
 from drike.runs.resume import check_same, recovered_episodes
 from drike.runs.run import Run
+from drike.runs.setup import Setup
 from drike.training import reinforce
 from drike.training.reinforce import RecordedRollout, Switches
 from drike.training.schedules import AT_ONCE, Feedback

@@ -27,9 +27,7 @@ class TrainedRun:
         if not isinstance(done, int) or epochs is None or done >= (whole := epochs * len(self.split.train)):
             return ""
         folder = self.run.folder
-        return (
-            f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it"
-        )
+        return f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it"
 
 
 def open_trained_run(folder: Path) -> TrainedRun:
