@@ -137,7 +137,7 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
         "no options": {"options": None},
     }.items():
         (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
-        assert "not as it was written" in refused("train", "--resume", str(folder))
+        assert "has changed since it was written" in refused("train", "--resume", str(folder))
         (folder / "run.json").write_text(json.dumps(with_checksum({**record, **told})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
     (folder / "run.json").write_text(json.dumps(with_checksum({**record, "versions": {"torch": "0.1"}})), "utf-8")
