@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
@@ -26,7 +29,7 @@ from drike.datasets.splits import SplitIds
 from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
-from drike.errors import UsageError
+from drike.errors import ModelError, UsageError
 from drike.prompts import PromptStyle
 from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
@@ -105,6 +108,7 @@ def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
         "editcot.jsonl",
         "factprompt.jsonl",
         "ike.jsonl",
+        "nearest-k-of-dr-ike.jsonl",
         "rank-50.jsonl",
         "unedited.jsonl",
     ]
@@ -315,7 +319,12 @@ REFUSED = {
     "flip": (["train", *SMALL, "--flip", "maze"], "--flip must be", 2),
     "retain": (["train", *SMALL, "--retain", "maze"], "retain must be headed or bare", 2),
     "template": (["evaluate", *SMALL, "--template", "maze"], "--template must be plain or chat", 2),
-    "fact": (["edit", *SMALL, "--fact", "Oslo"], "is not a fact", 2),
+    "fact without an object": (["edit", *SMALL, "--fact", "Oslo"], '--fact "QUERY -> OBJECT"', 2),
+    "fact without an arrow": (["edit", *SMALL, "--fact", "The sky is green"], '--fact "QUERY -> OBJECT"', 2),
+    "fact with two arrows": (["edit", *SMALL, "--fact", "A -> B -> C"], '--fact "QUERY -> OBJECT"', 2),
+    "subject elsewhere": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"], "does not occur in", 2),
+    "no test edits": (["demo", *SMALL, "--test", "0"], "--test must be at least 1", 2),
+    "range": (["train", *SMALL, "--noise", "nan"], "--noise must be between 0.0 and 1.0, not nan", 2),
     "gate": (["edit", *SMALL, "--fact", "Nowhere is -> green", "--gate"], "give every edit its subject", 2),
     "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
 }
@@ -370,10 +379,10 @@ def test_facts_are_read_with_their_subject() -> None:
     known = cases[0].edit
     parsed = parse_fact(f"{known.query} -> Atlantis", cases)
     assert (parsed.query, parsed.target_new, parsed.subject) == (known.query, "Atlantis", known.subject)
-    assert parse_fact("The sky above Nowhereville is green.", ()).target_new == "green"
     assert parse_fact("The sky above Nowhereville is -> deep green", ()).target_new == "deep green"
-    with pytest.raises(UsageError):
-        parse_fact("-> green", ())
+    for wrong in ("-> green", "The sky above Nowhereville is green.", "A -> B -> C"):
+        with pytest.raises(UsageError, match='--fact "QUERY -> OBJECT"'):
+            parse_fact(wrong, ())
 
 
 def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
@@ -451,8 +460,8 @@ def test_a_run_that_recorded_nothing_is_begun_again(tmp_path: Path, capsys: pyte
     folder = tmp_path / "run"
     asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "2", "--out", str(folder)]
     assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--deadline", "2") == 1
-    assert "Go on with" not in capsys.readouterr().err
-    assert (folder / "run.json").exists()
+    assert "Continue with" not in capsys.readouterr().err
+    assert not folder.exists(), "nothing was recorded, so no folder is left"
     assert run(*asked, "--model", "reader") == 0
     assert run(*asked, "--model", "reader") == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
@@ -530,3 +539,115 @@ def test_names_and_numbers_are_whole_in_80_columns(interval: str, monkeypatch: p
     assert {"FactPrompt", "EditCoT-full", "DR-IKE", "(similarity)", "(Llama-3.1-8B-Instruct)"} <= {*words}
     assert text.count("-0.434") == len(names) * len(COLUMNS) == sum(word.startswith(f"{low},") for word in words)
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    """At 40 columns, in a process of its own, as the width is read when drike is loaded."""
+    folder = tmp_path / ("a-long-name-" * 8)
+    command = [sys.executable, "-m", "drike"]
+    narrow = {**os.environ, "COLUMNS": "40", "PYTHONPATH": os.pathsep.join(sys.path)}
+    refused = subprocess.run(
+        [*command, "evaluate", "--run", str(folder)], env=narrow, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1 and str(folder) in refused.stderr
+    small = ["train", *SMALL, "--edits", "1", "--epochs", "1", "--out", str(folder)]
+    saved = subprocess.run([*command, *small], env=narrow, capture_output=True, text=True, check=False)
+    assert saved.returncode == 0 and f"Saved in {folder}. " in saved.stdout
+    assert f"evaluate --run {folder}\n" in saved.stdout
+
+
+@pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
+def test_output_can_be_cut_off_by_its_reader(arguments: list[str]) -> None:
+    """As `drike paper | head -2` does; here the reader is gone before the first line."""
+    read, write = os.pipe()
+    os.close(read)
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "drike", *arguments]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=where, text=True, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_ctrl_c_before_anything_is_recorded_promises_nothing_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: HashingEncoder, texts: object, progress: object = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HashingEncoder, "encode", interrupted)
+    folder = tmp_path / "run"
+    for command in ("train", "demo"):
+        assert run(command, *SMALL, "--edits", "2", "--test", "2", "--out", str(folder)) == 130
+        assert capsys.readouterr().err == "Stopped.\n"
+        assert not folder.exists()
+
+
+def test_the_demo_writes_to_runs_demo_and_never_overwrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ["demo", *SMALL, "--edits", "2", "--test", "1", "--epochs", "1"]
+    for folder in ("runs/demo", "runs/demo-2"):
+        assert run(*small) == 0
+        said = capsys.readouterr().out
+        assert (tmp_path / folder / "summary.json").exists()
+        assert f"drike report {folder}\n" in said and f"drike edit --run {folder} --explain" in said
+
+
+def test_commands_to_copy_name_a_drike_that_can_be_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "drike"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert showing.this_command() == f"{sys.executable} -m drike"
+    monkeypatch.setenv("PATH", "")
+    script.touch()
+    script.chmod(0o755)
+    assert showing.this_command() == str(script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert showing.this_command() == "drike"
+
+
+def test_doctor_fails_when_the_model_it_was_asked_about_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor", "--model", "/nope") == 1
+    assert "missing" in capsys.readouterr().out
+
+
+def test_another_model_is_asked_with_the_template_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run("train", *SMALL, "--template", "plain", "--edits", "2", "--epochs", "1", "--out", str(folder)) == 0
+    opened: list[object] = []
+
+    def refuse(name: str, **options: object) -> None:
+        opened.append(options["template"])
+        raise ModelError("not here")
+
+    monkeypatch.setattr("drike.cli.edit.load", refuse)
+    fact = ("--fact", "It is -> green")
+    assert run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact) == 1
+    assert opened == ["plain"]
+
+
+def test_a_run_of_the_other_kind_is_resumed_by_its_own_command(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, evaluation = tmp_path / "train", tmp_path / "evaluate"
+    assert run("train", *SMALL, "--edits", "2", "--epochs", "1", "--out", str(training)) == 0
+    assert run("evaluate", *SMALL, "--editors", "unedited", "--test", "1", "--out", str(evaluation)) == 0
+    capsys.readouterr()
+    assert run("evaluate", "--resume", str(training)) == 1
+    said = capsys.readouterr().err
+    assert f"evaluate it with --run {training}, or continue training with drike train --resume {training}" in said
+    assert run("train", "--resume", str(evaluation)) == 1
+    assert f"continue it with drike evaluate --resume {evaluation}" in capsys.readouterr().err
+
+
+def test_an_evaluation_of_a_run_holds_the_controls(demo: Path, tmp_path: Path) -> None:
+    assert run("evaluate", "--run", str(demo), "--test", "2", "--out", str(tmp_path / "e")) == 0
+    summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))
+    assert summary["Nearest (k of DR-IKE)"]["shots"] == summary["DR-IKE"]["shots"]
+    controls = "nearest@2,nearest@4,nearest-same-k"
+    assert run("evaluate", "--run", str(demo), "--test", "2", "--editors", controls, "--out", str(tmp_path / "f")) == 0
+    summary = json.loads((tmp_path / "f" / "summary.json").read_text("utf-8"))
+    assert [round(row["shots"]) for row in summary.values()][:2] == [2, 4]

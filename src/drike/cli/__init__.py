@@ -31,7 +31,7 @@ from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
 from drike.cli import train as training
-from drike.cli.console import errors
+from drike.cli.console import complain
 from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 
@@ -80,18 +80,18 @@ app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command.
 
-    Exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
-    stopped by Ctrl-C, 143 by SIGTERM, which is heeded like Ctrl-C.
+    Exit codes: 0 done, 1 a problem reported in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
+    stopped by Ctrl-C, 143 by SIGTERM, which is handled like Ctrl-C.
     """
     warnings.showwarning = _warn
     given = sys.argv[1:] if arguments is None else list(arguments)
     for argument in given:
         if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
             _fail(f"the argument {argument!a} is not UTF-8 text: write it, or rename the file, in UTF-8", code=2)
-    asked_to_end: list[int] = []
+    signals: list[int] = []
 
     def end(number: int, frame: object) -> None:
-        asked_to_end.append(number)
+        signals.append(number)
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
@@ -112,15 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("there is not enough memory for this: ask for less at once, or for a smaller model or encoder")
     except SystemExit as stop:  # typer's way to end, also after Ctrl-C
         if stop.code == STOPPED:
-            errors.print("Stopped. What was done so far is in the run's folder.", style="yellow")
-            sys.exit(TERMINATED if asked_to_end else STOPPED)
+            complain("Stopped.", "yellow")
+            sys.exit(TERMINATED if signals else STOPPED)
+        if isinstance(stop.__context__, BrokenPipeError):  # whoever read the output has seen enough, as `head` has
+            sys.exit(0)
         raise
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:
-    errors.print(f"Error: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    complain(f"Error: {sentence}")
     sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    complain(f"Note: {message}", "yellow")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from drike.cli.console import console
+from drike.cli.console import say
 from drike.models.protocols import LanguageModel, Usage
 from drike.runs.folder import add_usage, read_usage
 
@@ -24,7 +24,7 @@ def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
         yield
     finally:
         if model.info.served:
-            console.print(f"\nUsed: {sentence(model.usage)}", markup=False)
+            say(f"\nUsed: {sentence(model.usage)}")
 
 
 def used_in(folder: Path) -> Usage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drike.cli.console import console
+from drike.cli.console import say
 from drike.cli.options import Command
 from drike.models.served import store
 
@@ -15,11 +15,11 @@ app = typer.Typer(help="Answers of models behind an API that are kept on disk.",
 def info() -> None:
     """Say where answers are kept, and how many."""
     held = store.contents()
-    console.print(f"{held.answers:,} answers, {held.bytes / 1e6:.1f} MB, in {held.path}", markup=False, soft_wrap=True)
+    say(f"{held.answers:,} answers, {held.bytes / 1e6:.1f} MB, in {held.path}")
 
 
 @app.command("clear", cls=Command)
 def clear() -> None:
     """Forget all answers; what is asked again is paid again."""
     store.clear()
-    console.print(f"No answers are left in {store.answers_path()}", markup=False, soft_wrap=True)
+    say(f"No answers are left in {store.answers_path()}")

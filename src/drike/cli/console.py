@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 
 from rich import box
 from rich.cells import cell_len
@@ -34,9 +38,27 @@ errors = Console(stderr=True)
 _BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
 
 
+def say(what: str, style: str | None = None) -> None:
+    """Print a sentence as it is. The terminal wraps it, so that a path in it can be copied."""
+    console.print(what, style=style, markup=False, soft_wrap=True)
+
+
+def complain(what: str, style: str = "red") -> None:
+    """The same on standard error."""
+    errors.print(what, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def note(what: str) -> None:
-    """Something a user should know of a result, on a line of its own."""
-    console.print(f"Note: {what}", style="yellow", markup=False)
+    """Say what a user should know about a result, on a line of its own."""
+    say(f"Note: {what}", "yellow")
+
+
+def this_command() -> str:
+    """The `drike` to name in a command that can be copied: on PATH, as it was called, or as a module."""
+    called = Path(sys.argv[0])
+    if shutil.which("drike"):
+        return "drike"
+    return str(called) if called.name == "drike" and os.access(called, os.X_OK) else f"{sys.executable} -m drike"
 
 
 def draw(table: Table) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import console, progress
+from drike.cli.console import progress, say
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
 from drike.cli.setup import open_data, open_encoder
 from drike.datasets.inspect import inspect as look
@@ -45,4 +45,4 @@ def inspect(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     for line in lines(seen):
-        console.print(line, markup=False, soft_wrap=True)
+        say(line)

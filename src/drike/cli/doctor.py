@@ -35,7 +35,7 @@ def doctor(
     thinking_tokens: int = 0,
     reasoning_effort: str | None = None,
 ) -> None:
-    """Print what drike finds on this machine; exit code 1 if something that the demo needs is missing."""
+    """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
     if model is not None and is_served(model):
         terms = ApiOptions(
@@ -49,7 +49,8 @@ def doctor(
     elif model is not None:
         findings += _model(model)
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
-    if any(state == "missing" for what, state, _ in findings if what in _NEEDED):
+    needed = (*_NEEDED, f"model {model}")
+    if any(state == "missing" for what, state, _ in findings if what in needed):
         raise typer.Exit(1)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drike.cli.api_options import metered
-from drike.cli.console import console, draw
+from drike.cli.console import console, draw, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import (
@@ -26,7 +26,6 @@ from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel
-from drike.models.served.address import is_served
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 
@@ -63,8 +62,7 @@ def edit(
         target=past.run.zsre_target if past else None,
     )  # fmt: skip
     name = model.model or (past.run.model if past else EMBEDDED)
-    alike = past is not None and is_served(past.run.model) == is_served(name)
-    template = template_for(name, model.template or (past.run.template if past and alike else None))
+    template = template_for(name, model.template or (past.run.template if past else None))
     api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
     counted = counting_model(name, template, api) if dry_run else None
     asked = counted or load(name, template=template, device=model.device, api=api)
@@ -72,7 +70,12 @@ def edit(
     limit = limit_to(model.prompt_tokens or (past.run.prompt_tokens if past else None), asked, api.tokenizer, template)
     chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
-    edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
+    for one, given in zip(edits, subject or (), strict=bool(subject)):
+        if not mentions(one.query, given):
+            raise UsageError(
+                f"--subject {given!r} does not occur in {one.query!r}: give the subject as it stands there"
+            )
+    edits = [replace(one, subject=given) for one, given in zip(edits, subject, strict=True)] if subject else edits
     twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]
     if twice:
         raise UsageError(f"{twice[0]!r} is given two new objects: give one --fact for it")
@@ -82,7 +85,7 @@ def edit(
         raise UsageError(f"{problem}, with --subject") from problem
     for one in edited.edits:
         about = f", about {one.subject}" if one.subject else ""
-        console.print(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})', markup=False)
+        say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')
     queries = ask or [one.query for one in edited.edits]
     if counted is not None:
         before_after(counted, edited, queries)
@@ -95,7 +98,7 @@ def edit(
                 console.print(edited.explain(query))
             if show_prompt:
                 console.rule("prompt")
-                console.print(edited.prompt(query).text, markup=False, soft_wrap=True)
+                say(edited.prompt(query).text)
 
 
 def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:
@@ -112,14 +115,15 @@ def before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[st
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     """An edit from a sentence; its subject and relation are taken from the data set where it knows them.
 
-    Raises UsageError if there is no query or no object.
+    Raises UsageError unless it is one query, an arrow and one object.
     """
-    query, arrow, target = (part.strip() for part in _ARROWS.sub(_ARROW, text).partition(_ARROW))
-    if not arrow:
-        query, _, target = query.rstrip(".").rpartition(" ")
+    parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
+    if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
+        raise UsageError(
+            f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
+        )
+    query, target = parts
     target = target.rstrip(".") if target.count(".") == 1 else target
-    if not any(map(str.isalnum, query)) or not any(map(str.isalnum, target)):
-        raise UsageError(f'{text!r} is not a fact: write it as "The capital of Peru is -> Oslo"')
     known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
     if known is not None and known.subject is not None and mentions(query, known.subject):
         return Edit(query, target, known.target_true, known.subject, known.relation)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from drike.cli.api_options import live, metered, used_in
-from drike.cli.console import console, draw, note, progress
+from drike.cli.console import draw, note, progress, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, options_in, resumable, tell_versions
@@ -23,7 +23,7 @@ from drike.cli.setup import (
 from drike.cli.train import warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import SplitIds
-from drike.editors import NAMES, TRAINED, UNTRAINED, Editor, make, require_editor
+from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import MINILM
@@ -33,7 +33,6 @@ from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
 from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel, Usage
-from drike.models.served.address import is_served
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
@@ -87,8 +86,7 @@ def evaluate(
         split = tested(past.split, data.test)
     sources = data.data or (list(past.run.data) if past else [TINYFACTS])
     name = model.model or (past.run.model if past else EMBEDDED)
-    alike = past is not None and is_served(past.run.model) == is_served(name)
-    template = template_for(name, model.template or (past.run.template if past and alike else None))
+    template = template_for(name, model.template or (past.run.template if past else None))
     api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
     settings = {
         "run": None if run is None else str(run), "data": sources, "model": name, "template": template,
@@ -99,7 +97,7 @@ def evaluate(
         "prompt_tokens": model.prompt_tokens or (past.run.prompt_tokens if past else None),
         "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": api.tokenizer,
     }  # fmt: skip
-    by_default = [*UNTRAINED, *(TRAINED if past else ())]
+    by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if past else ())]
     names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=past is not None)
@@ -135,7 +133,7 @@ def evaluate(
             outcomes = run_evaluation(folder, setup, asked, made, write=write, further=further)
     if limit is not None:
         tell_of_long(outcomes, limit)
-    console.print(f"\nOutcomes and tables are in {folder}", markup=False)
+    say(f"\nOutcomes and tables are in {folder}")
 
 
 def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -> None:
@@ -185,7 +183,7 @@ def run_evaluation(
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
     if any(done.values()):
-        console.print(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits", markup=False)
+        say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
     usages: dict[str, Usage] = {}
     known: list[str] = []
     for editor in editors:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import console, draw
+from drike.cli.console import draw, say
 from drike.errors import UsageError
 from drike.report import Table
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS, STUDIES, TABLES, Study, study
@@ -40,7 +40,7 @@ def _list() -> None:
 
 
 def _show(one: Study) -> None:
-    console.print(f"{one.place}: {one.about}", style="bold", markup=False)
+    say(f"{one.place}: {one.about}", style="bold")
     lines = [
         ("recipe", f"sh {one.recipe}   (in minutes, on TinyFacts: MODEL=embedded sh {one.recipe})"),
         ("models", ", ".join(one.models) + (" (needs an API key)" if one.needs_api else "")),
@@ -50,7 +50,7 @@ def _show(one: Study) -> None:
     if one.unclear:
         lines.append(("unclear", one.unclear))
     for label, text in lines:
-        console.print(f"  {label:<8}{text}", markup=False, soft_wrap=True)
+        say(f"  {label:<8}{text}")
     if table := _reported(one):
         draw(table)
 

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from drike.casestudy import CaseStudy, study
-from drike.cli.console import console, draw, progress
+from drike.cli.console import console, draw, progress, say
 from drike.cli.options import DATA, OUTPUT, option, takes_options
 from drike.cli.setup import limit_to, open_setup
 from drike.editors import TRAINED, make
@@ -63,10 +63,10 @@ def report(
     for path, text in written.items():
         write_text(path, text)
     for sentence in document.sections[0].text:
-        console.print(sentence, markup=False, soft_wrap=True)
+        say(sentence)
     if models := by_model(groups):
         draw(models)
-    console.print(f"\nThe report is in {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+    say(f"\nThe report is in {', '.join(map(str, written))}")
 
 
 @takes_options
@@ -81,7 +81,7 @@ def case(
     """Show one edit under IKE and DR-IKE: prompts, answers, and what every retain does to them."""
     names = [name.strip().casefold() for name in editors.split(",")]
     [found] = _studies(run, [case], device, names)
-    console.print(shown.title(found), style="bold", markup=False)
+    say(shown.title(found), style="bold")
     for table in shown.tables(found):
         draw(table)
     if show_prompt:

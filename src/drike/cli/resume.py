@@ -7,6 +7,7 @@ policy, or not at all; what it has done already is not done again.
 from __future__ import annotations
 
 import inspect
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -15,7 +16,7 @@ from typing import Any
 
 import typer
 
-from drike.cli.console import errors, note
+from drike.cli.console import complain, note, this_command
 from drike.cli.options import flat
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun
@@ -48,6 +49,13 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
         began = Run.open(folder).options
         if began is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
+        if "editors" in known and "epochs" in began:
+            raise RunError(
+                f"{folder} is a training run: evaluate it with --run {folder}, or continue training with "
+                f"drike train --resume {folder}"
+            )
+        if "epochs" in known and "editors" in began:
+            raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
         return command(**({**began} | {name: given[name] for name in named}), resume=folder)
@@ -72,20 +80,23 @@ def tell_versions(packages: Sequence[str]) -> None:
 
 
 @contextmanager
-def alone_at(folder: Path, command: str) -> Iterator[None]:
-    """Keep other processes out of a run's folder, and say how to go on where what is inside is stopped.
+def alone_at(folder: Path, command: str | None) -> Iterator[None]:
+    """Keep other processes out of a run's folder, and say how to continue if an error, a limit or Ctrl-C stops the run.
 
-    Be it by an error, a limit or Ctrl-C; a run that recorded nothing has nothing to go on with, and may need other
-    options than it was given. Raises RunError where another process works there.
+    A run that recorded nothing has nothing to continue with: the folder that was made for it is removed. Raises
+    RunError if another process uses the folder.
     """
+    is_new = not folder.exists()
     with locked(folder):
         try:
             yield
         except BaseException:
             if has_begun(folder):
-                errors.print(
-                    f"Go on with: drike {command} --resume {folder}", markup=False, highlight=False, soft_wrap=True
-                )
+                complain(f"What was done so far is in {folder}", "yellow")
+                if command is not None:
+                    complain(f"Continue with: {this_command()} {command} --resume {folder}", "yellow")
+            elif is_new:
+                shutil.rmtree(folder, ignore_errors=True)
             raise
 
 

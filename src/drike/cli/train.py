@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from drike.cli.api_options import live, metered, used_in
-from drike.cli.console import console, draw, watch_training
+from drike.cli.console import draw, say, this_command, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, options_in, resumable, tell_versions
@@ -103,7 +103,7 @@ def train(
                 described=described, feedback=Feedback(method.delay, method.noise),
                 parallel_edits=method.parallel_edits, past=past,
             )  # fmt: skip
-    console.print(f"\nSaved in {folder}. Evaluate it: drike evaluate --run {folder}", markup=False)
+    say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
 
 
 def run_training(
@@ -130,13 +130,12 @@ def run_training(
     cases = setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
-    console.print(
+    say(
         f"Training on {len(cases)} edits of {setup.title}, {epochs} epochs, model {model.info.name}, "
-        f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)",
-        markup=False,
+        f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)"
     )
     if past:
-        console.print(f"Recovered {len(past)} of {epochs * len(cases)} episodes", markup=False)
+        say(f"Recovered {len(past)} of {epochs * len(cases)} episodes")
     warm(setup, cases, [retriever, budget])
     training: dict[str, object] = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
@@ -195,7 +194,7 @@ def warm(setup: Setup, cases: Sequence[EditCase], parts: Iterable[object]) -> No
     Batches are faster than pool by pool, and seconds per edit are then not the first look-up's.
     """
     for sentence in setup.pool.fallbacks:
-        console.print(sentence, style="dim")
+        say(sentence, "dim")
     candidates = setup.pool.candidates([case.edit for case in cases])
     _report_excluded(candidates)
     for part in parts:
@@ -208,4 +207,4 @@ def _report_excluded(candidates: Sequence[DemonstrationSet]) -> None:
     count = sum(one.excluded for one in candidates)
     edits = sum(one.excluded > 0 for one in candidates)
     if count:
-        console.print(f"Kept {count} records from demonstrating their own fact's edit, at {edits} edits", style="dim")
+        say(f"Excluded {count} records that share subject and relation with the edit, at {edits} edits", "dim")
