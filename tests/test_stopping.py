@@ -124,7 +124,7 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
 
     for command in ("train", "evaluate"):
         assert "holds no run" in refused(command, "--resume", str(tmp_path))
-    assert "another command" in refused("evaluate", "--resume", str(trained))
+    assert "is a training run" in refused("evaluate", "--resume", str(trained))
     assert "leave --epochs out" in refused("train", "--resume", str(trained), "--epochs", "9", code=2)
     assert "leave --out out" in refused("train", "--resume", str(trained), "--out", str(tmp_path / "new"), code=2)
     folder = tmp_path / "run"
