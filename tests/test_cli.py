@@ -192,7 +192,8 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
         assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
         settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
         learned = load(folder, encoder=HashingEncoder())
-        assert learned.training["feedback"] == {"delay": settings["delay"], "noise": settings["noise"]}
+        method = learned.training["method"]
+        assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
         told[name] = tuple(learned.retriever.head.weight.flatten().tolist())
     assert len(set(told.values())) == 3
 

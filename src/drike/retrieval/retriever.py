@@ -80,7 +80,7 @@ class Retriever:
         form: which S_theta, "dot" or "cross".
         seed: of the head's initial weights.
 
-    `trained_on` holds the facts it was trained on, as (query, target_new).
+    `trained_on` holds the key (query, new object) of every edit the head was trained on.
     """
 
     def __init__(self, encoder: TextEncoder, *, form: Form = "dot", seed: int = 0) -> None:

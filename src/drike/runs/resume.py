@@ -16,7 +16,7 @@ from drike.metrics import Outcome
 from drike.runs.folder import answered, keep_lines, outcomes_path, read_outcomes, versions
 from drike.runs.run import Run
 from drike.runs.setup import Setup
-from drike.training.reinforce import RecordedRollout
+from drike.training.rewards import RecordedRollout
 
 
 def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
