@@ -8,7 +8,7 @@ from pathlib import Path
 from drike.cli.console import say, this_command
 from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
-from drike.cli.options import takes_options
+from drike.cli.options import MethodOptions, takes_options
 from drike.cli.resume import alone_at
 from drike.cli.setup import (
     TINYFACTS,
@@ -16,11 +16,11 @@ from drike.cli.setup import (
     new_run,
     open_encoder,
     open_setup,
-    record_run,
 )
 from drike.cli.train import run_training
 from drike.edited import EditedModel
 from drike.editors import SAME_K, UNTRAINED, make
+from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
@@ -29,7 +29,7 @@ from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import has_begun
-from drike.training.reinforce import Switches
+from drike.runs.run import Run
 
 
 @takes_options
@@ -64,18 +64,16 @@ def demo(
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
     with alone_at(folder, None):
-        record_run(folder, setup, described, settings)
-        retriever = Retriever(open_encoder(encoder), seed=seed)
-        trained = run_training(
-            folder, setup, asked, retriever, Threshold(),
-            epochs=epochs, learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
-        )  # fmt: skip
+        Run.create(folder, setup, described, settings)
+        editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
+        method = MethodOptions(epochs=epochs)
+        trained = run_training(folder, setup, asked, editor, method, seed=seed, described=described)
         say("\nEvaluating on edits that were not trained on")
         names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K)
         editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]
         outcomes = run_evaluation(folder, setup, asked, editors)
     drike = this_command()
-    case = next(case for case in setup.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
+    case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     edited = EditedModel(asked, dr_ike, case.edit)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
