@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from drike import datasets
@@ -31,6 +31,7 @@ from drike.retrieval.learned_budget import KINDS, untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 
 PAPER = {
     "Threshold": (0.86, 0.71),
@@ -52,12 +53,10 @@ class Step:
     sigma: float
 
 
-def trained(
-    model: LanguageModel, cases: Sequence[EditCase], pool: Pool, retriever: Retriever, budget: Budget, *, epochs: int
-) -> tuple[Budget, list[Step]]:
+def trained(model: LanguageModel, cases: Sequence[EditCase], editor: IKE, *, epochs: int) -> tuple[Budget, list[Step]]:
     """Algorithm 1, and how it went."""
-    steps = []
-    for e in train(model, cases, pool, retriever, budget, epochs=epochs):
+    budget, steps = editor.budget, []
+    for e in train(editor, edit_takes(model), cases, epochs=epochs):
         budget = e.budget
         steps.append(Step(e.epoch, e.success, e.kept, e.k, e.sigma or 0.0))
     return budget, steps
@@ -127,13 +126,12 @@ def main() -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         for name in PAPER:
             model.forget()
-            retriever = Retriever(encoder, seed=seed)
-            budget = budget_of(name, encoder, options.quantile, seed)
+            untrained = budget_of(name, encoder, options.quantile, seed)
+            editor = IKE(name, pool, Retriever(encoder, seed=seed), untrained)
             began = time.perf_counter()
-            budget, run = trained(model, parts.train, pool, retriever, budget, epochs=options.epochs)
+            budget, run = trained(model, parts.train, editor, epochs=options.epochs)
             seconds = time.perf_counter() - began
-            editor = IKE(name, pool, retriever, budget)
-            outcomes.setdefault(name, []).extend(evaluate(editor, model, parts.test))
+            outcomes.setdefault(name, []).extend(evaluate(replace(editor, budget=budget), model, parts.test))
             runs[f"{name}, seed {seed}"] = run
             steps.setdefault(name, []).extend(run)
             print(f"  {name}, seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)

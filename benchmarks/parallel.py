@@ -26,10 +26,12 @@ from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.models.protocols import LanguageModel, Request, Score
 from drike.models.scripted import CustomModel, ScriptedModel
-from drike.retrieval.budget import Fraction
+from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
 BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
@@ -110,7 +112,8 @@ def correct(editor: Editor, model: LanguageModel, parts: Split) -> list[bool]:
 def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
     """One epoch in blocks of so many edits."""
     retriever = Retriever(pool.encoder)
-    list(train(model, parts.test, pool, retriever, epochs=1, parallel_edits=at_once))
+    editor = IKE("DR-IKE", pool, retriever, Threshold())
+    list(train(editor, edit_takes(model), parts.test, epochs=1, pace=in_blocks(at_once, model.info.calls_at_once)))
 
 
 def timed(work: Callable[[], None]) -> float:

@@ -20,6 +20,7 @@ from statistics import fmean
 
 from drike import datasets, tinyfacts
 from drike.demonstrations import DemonstrationSet
+from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.models.protocols import Request
 from drike.prompts import PromptStyle
@@ -29,6 +30,7 @@ from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
 from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 
 SIZES = (1, 2, 4, 8)
 Choice = Sequence[int]
@@ -87,7 +89,8 @@ def main() -> None:
         for form in FORMS:
             policies[f"{form}, untrained"] = (Retriever(encoder, form=form, seed=seed), Threshold())
             retriever = Retriever(encoder, form=form, seed=seed)
-            *_, last = train(reader, parts.train, pool, retriever, seed=seed)
+            editor = IKE("DR-IKE", pool, retriever, Threshold())
+            *_, last = train(editor, edit_takes(reader), parts.train)
             policies[f"{form}, trained"] = (retriever, last.budget)
         for i, candidates in enumerate(pool.candidates([case.edit for case in parts.test])):
             ceiling = best(reader, candidates, check=seed == 0 and i < 10)

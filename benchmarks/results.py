@@ -11,6 +11,7 @@ switches of the method change.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,16 +34,18 @@ from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Form, Retriever, Similarity
-from drike.training.reinforce import Episode, Switches, train
+from drike.training.choices import renormalised, sampled, top
+from drike.training.reinforce import Episode, train
+from drike.training.rewards import edit_takes
 
 EPOCHS = 5
-VARIANTS: dict[str, tuple[Budget, Switches]] = {
-    "DR-IKE": (Threshold(), Switches()),
-    "DR-IKE, flip=algorithm1": (Threshold(flip="algorithm1"), Switches()),
-    "DR-IKE, selection=sample": (Threshold(), Switches(selection="sample")),
-    "DR-IKE, renormalise": (Threshold(), Switches(renormalise=True)),
-    "DR-IKE, stop_on_flip": (Threshold(), Switches(stop_on_flip=True)),
-}
+VARIANTS = (
+    "DR-IKE",
+    "DR-IKE, flip=algorithm1",
+    "DR-IKE, selection=sample",
+    "DR-IKE, renormalise",
+    "DR-IKE, stop_on_flip",
+)
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,12 @@ class Trained:
 
 def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
     """Algorithm 1 from a fresh head."""
-    budget, switches = VARIANTS[variant]
+    budget = Threshold(flip="algorithm1") if "flip=" in variant else Threshold()
+    choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
     retriever = Retriever(pool.encoder, form=form, seed=seed)
-    episodes = tuple(train(model, parts.train, pool, retriever, budget, epochs=EPOCHS, switches=switches, seed=seed))
+    reward = edit_takes(model, stop_on_flip="stop_on_flip" in variant)
+    editor = IKE(variant, pool, retriever, budget)
+    episodes = tuple(train(editor, reward, parts.train, epochs=EPOCHS, choose=choose))
     print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)
     return Trained(retriever, episodes[-1].budget, episodes)
 
@@ -111,7 +117,7 @@ def main() -> None:
             ]
             editors += of_form
             validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation))
-        for variant in list(VARIANTS)[1:] if options.switches else ():
+        for variant in VARIANTS[1:] if options.switches else ():
             policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=variant)
             epochs[f"{variant}, seed {seed}"] = policy.episodes
             editors.append(IKE(variant, pool, policy.retriever, policy.budget))

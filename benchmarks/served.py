@@ -43,6 +43,8 @@ from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 
 ENDPOINTS = (1, 4, 16)
 BLOCKS = (16, 32, 64)  # for the most endpoints
@@ -137,7 +139,8 @@ def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedModel) -> N
 
 def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel) -> None:
     """An epoch in blocks of so many edits."""
-    list(train(model, cases, pool, Retriever(pool.encoder), Threshold(sigma, 16), epochs=1, parallel_edits=block))
+    editor = IKE("DR-IKE", pool, Retriever(pool.encoder), Threshold(sigma, 16))
+    list(train(editor, edit_takes(model), cases, epochs=1, pace=in_blocks(block, model.info.calls_at_once)))
 
 
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:

@@ -44,15 +44,11 @@ from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import Episode, train
-from drike.training.schedules import AT_ONCE, Feedback
+from drike.training.rewards import edit_takes
+from drike.training.schedules import disturbed
 
 WITH, WITHOUT = "with the budget", "without (all 16 tried)"
-CHANNELS = {
-    "delay to 10": Feedback(delay=10),
-    "delay to 50": Feedback(delay=50),
-    "noise .1": Feedback(noise=0.1),
-    "noise .3": Feedback(noise=0.3),
-}
+CHANNELS = {"delay to 10": (10, 0.0), "delay to 50": (50, 0.0), "noise .1": (0, 0.1), "noise .3": (0, 0.3)}
 Direction = Literal["up", "down", "same"]
 MARGIN = 0.05  # of a share that counts as effectively unchanged
 SIGMAS = (0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 1.0)
@@ -119,13 +115,21 @@ def sizes(edits: int, test: int) -> tuple[int, int, str]:
 
 
 def trained(
-    model: LanguageModel, parts: Split, pool: Pool, *, budget: Budget, feedback: Feedback, epochs: int, seed: int
+    model: LanguageModel,
+    parts: Split,
+    pool: Pool,
+    *,
+    budget: Budget,
+    feedback: tuple[int, float],
+    epochs: int,
+    seed: int,
 ) -> tuple[Retriever, list[Episode]]:
     """Algorithm 1 from a fresh head, with nothing remembered from another training."""
     model.forget()  # seconds are this training's own
     retriever = Retriever(pool.encoder, seed=seed)
-    episodes = train(model, parts.train, pool, retriever, budget, epochs=epochs, feedback=feedback, seed=seed)
-    return retriever, list(episodes)
+    channel = disturbed(*feedback, episodes=epochs * len(parts.train), seed=seed)
+    editor = IKE("DR-IKE", pool, retriever, budget)
+    return retriever, list(train(editor, edit_takes(model), parts.train, epochs=epochs, channel=channel))
 
 
 def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> list[Editor]:
@@ -156,9 +160,9 @@ def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[Ed
 
 def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
     """Train with and without the budget and under every channel; evaluate all that follows."""
-    trainings: dict[str, tuple[Budget, Feedback]] = {
-        WITHOUT: (Fraction(1.0), AT_ONCE),
-        WITH: (Threshold(), AT_ONCE),
+    trainings: dict[str, tuple[Budget, tuple[int, float]]] = {
+        WITHOUT: (Fraction(1.0), (0, 0.0)),
+        WITH: (Threshold(), (0, 0.0)),
         **{name: (Threshold(), channel) for name, channel in CHANNELS.items()},
     }
     found.episodes.append({})

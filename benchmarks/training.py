@@ -25,6 +25,7 @@ import torch
 
 from drike import tinyfacts
 from drike.cli.setup import TINYFACTS, open_setup
+from drike.editors.ike import IKE
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring as ways
 from drike.models.local.decoding import cut
@@ -34,6 +35,7 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.retriever import Retriever
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 
 
 class FullLogits:
@@ -121,7 +123,8 @@ def main() -> None:
             for case in setup.pool.candidates([case.edit for case in setup.parts.train]):
                 retriever.features(case)  # from the cache on disk, as in every run but the first
             began = time.process_time()
-            episodes = list(train(model, setup.parts.train, setup.pool, retriever, budget, epochs=args.epochs))
+            editor = IKE("DR-IKE", setup.pool, retriever, budget)
+            episodes = list(train(editor, edit_takes(model), setup.parts.train, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget

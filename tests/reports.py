@@ -33,8 +33,9 @@ def outcomes_of(
                         target=f"Old{n}" if keep else f"New{n}{hostile}",
                         distractor=f"New{n}{hostile}" if keep else f"Old{n}", correct=correct,
                         answer=f"said {n}{hostile}" if n % 3 == 0 or not scores else None, matched=None, exact=None,
-                        prefers=correct if scores else None, magnitude=(0.5 if correct else -0.5) if scores else None,
-                        nats=(1.25 if correct else -2.5) if scores else None, margin=1.0 if scores else None,
+                        prefers=correct if scores else None, prob_margin=(0.5 if correct else -0.5) if scores else None,
+                        logprob_margin=(1.25 if correct else -2.5) if scores else None,
+                        logit_gap=1.0 if scores else None,
                         pruned=0, shots=(n % 4) + 1 if editor == "DR-IKE" else 16 if editor == "IKE" else 0,
                         prompt_tokens=TOKENS.get(editor, 400) + n % 7, calls=1, seconds=0.25,
                     )

@@ -192,7 +192,7 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
         assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
         settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
         trained_on = load(folder / "checkpoint", encoder=HashingEncoder()).trained_on
-        assert trained_on["feedback"] == {"delay": settings["delay"], "noise": settings["noise"]}
+        assert all(trained_on["method"][name] == settings[name] for name in ("delay", "noise"))
         told[name] = (folder / "checkpoint" / "head.safetensors").read_bytes()
     assert len(set(told.values())) == 3
 

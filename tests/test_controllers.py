@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.demonstrations import DemonstrationSet
+from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.models.scripted import ScriptedModel
@@ -24,7 +25,9 @@ from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, START, Controller, bracket, untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.training.reinforce import Episode, Switches, train
+from drike.training.choices import Choice, sampled, top
+from drike.training.reinforce import Episode, train
+from drike.training.rewards import edit_takes
 from worlds import CAPITALS, capital
 
 
@@ -69,7 +72,7 @@ def test_any_weights_keep_at_least_one_and_at_most_max_shots(
     assert 1 <= k <= min(most, len(probs)) and 0 < sigma <= 1
     assert k == 1 or probs[k - 1] > sigma
     assert k == min(most, len(probs)) or probs[k] <= sigma
-    assert k <= controller.tries(probs, candidates) <= min(k + 1, most, len(probs))
+    assert k <= controller.evaluated(probs, candidates) <= min(k + 1, most, len(probs))
     assert controller.keep(probs, candidates) == k, "asking twice changes nothing"
 
 
@@ -231,16 +234,17 @@ def sharp() -> Retriever:
 
 
 def run(
-    model: ScriptedModel, budget: Budget, *, epochs: int, head: float = 0.0, switches: Switches | None = None
+    model: ScriptedModel,
+    budget: Budget,
+    *,
+    epochs: int,
+    head: float = 0.0,
+    choose: Choice = top,
+    stop_on_flip: bool = False,
 ) -> list[Episode]:
     """Training on 20 edits; the head stands still unless `head` gives it a learning rate."""
-    retriever = sharp()
-    return list(
-        train(
-            model, CAPITALS[:20], POOL, retriever, budget,
-            epochs=epochs, learning_rate=head, switches=switches or Switches(),
-        )
-    )  # fmt: skip
+    editor, reward = IKE("DR-IKE", POOL, sharp(), budget), edit_takes(model, stop_on_flip=stop_on_flip)
+    return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 
 
 @functools.cache
@@ -270,7 +274,8 @@ def test_where_nothing_breaks_ever_more_is_kept(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flat_policy_that_nothing_breaks_is_kept_whole_from_the_first(kind: str) -> None:
     budget = untrained(kind, ENCODER)
-    episodes = train(ScriptedModel(right), CAPITALS[:20], POOL, Retriever(ENCODER, seed=1), budget, epochs=2)
+    editor = IKE("DR-IKE", POOL, Retriever(ENCODER, seed=1), budget)
+    episodes = train(editor, edit_takes(ScriptedModel(right)), CAPITALS[:20], epochs=2)
     assert {(episode.kept, episode.budget) for episode in episodes} == {(16, budget)}
 
 
@@ -300,7 +305,8 @@ def test_only_one_that_reads_the_query_can_tell_two_kinds_of_edits_apart() -> No
 
     cases = [capital(i, relation="mayor" if i % 2 else "capital") for i in range(20)]
     budget: Budget = untrained("query", ENCODER)
-    for episode in train(ScriptedModel(rule), cases, POOL, sharp(), budget, epochs=40, learning_rate=0):
+    editor = IKE("DR-IKE", POOL, sharp(), budget)
+    for episode in train(editor, edit_takes(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
         budget = episode.budget
     kept = {"mayor": [], "capital": []}  # type: ignore[var-annotated]
     ranker = sharp()
@@ -330,9 +336,11 @@ def test_training_tries_one_more_than_is_kept_and_success_is_of_what_is_kept() -
     assert all(episode.sigma is not None and 0 < episode.sigma < 1 for episode in episodes)
 
 
-@pytest.mark.parametrize("switches", [Switches(selection="sample"), Switches(stop_on_flip=True)])
-def test_it_learns_under_the_other_readings_of_the_paper(switches: Switches) -> None:
-    episodes = run(breaks_after(3), untrained("scores", ENCODER), epochs=30, switches=switches)
+@pytest.mark.parametrize("sample", [True, False], ids=["sampled", "stop on flip"])
+def test_it_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
+    choose = sampled(random.Random(0)) if sample else top
+    budget = untrained("scores", ENCODER)
+    episodes = run(breaks_after(3), budget, epochs=30, choose=choose, stop_on_flip=not sample)
     assert 1.5 <= fmean(min(episode.kept, episode.k) for episode in episodes[-40:]) <= 4.5
     assert all(episode.k <= 16 for episode in episodes)
 

@@ -55,8 +55,8 @@ def test_a_model_that_only_writes_gives_the_same_rates_and_no_magnitudes() -> No
 def test_margins_are_the_target_against_its_distractor() -> None:
     [outcome, *_] = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:1])
     assert outcome.aspect is Aspect.REWRITE
-    assert outcome.magnitude == pytest.approx(0.9 - 0.001)
-    assert outcome.nats == pytest.approx(math.log(0.9 / 0.001))
+    assert outcome.prob_margin == pytest.approx(0.9 - 0.001)
+    assert outcome.logprob_margin == pytest.approx(math.log(0.9 / 0.001))
     assert outcome.prefers and outcome.correct and outcome.exact
 
 

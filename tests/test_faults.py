@@ -30,6 +30,7 @@ from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, connect, deaf, nobody, serve, serving
 from worlds import CAPITALS, follows_the_fact
 
@@ -43,7 +44,8 @@ REFUSALS |= {"quota", "redirect", "huge", "tattling 400", "tattling 401"}
 
 def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
     retriever = Retriever(HashingEncoder(), seed=0)
-    yield from train(model, CASES, POOL, retriever, Threshold(), epochs=1, learning_rate=1e-3, seed=0)
+    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    yield from train(editor, edit_takes(model), CASES, epochs=1, learning_rate=1e-3)
 
 
 def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]

@@ -19,6 +19,7 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.retrieval.token_limit import TokenLimit
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 from worlds import CAPITALS
 
 
@@ -63,11 +64,12 @@ def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
 def test_training_never_asks_a_longer_prompt() -> None:
     pool = Pool(CAPITALS[4:], HashingEncoder())
     asked = ScriptedModel(lambda prompt: "Oslo")
-    free = list(train(asked, CAPITALS[:4], pool, Retriever(HashingEncoder()), Threshold(), epochs=1))
+    editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold())
+    free = list(train(editor, edit_takes(asked), CAPITALS[:4], epochs=1))
     tokens = sorted(words(asked.prompts))[len(asked.prompts) // 2]
     limited = ScriptedModel(lambda prompt: "Oslo")
-    retriever = Retriever(HashingEncoder())
-    limit = TokenLimit(tokens, words)
-    episodes = list(train(limited, CAPITALS[:4], pool, retriever, Threshold(), epochs=1, limit=limit))
+    editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold(), limit=TokenLimit(tokens, words))
+    reward = edit_takes(limited, editor.style, editor.limit)
+    episodes = list(train(editor, reward, CAPITALS[:4], epochs=1))
     assert max(words(limited.prompts)) <= tokens < max(words(asked.prompts))
     assert sum(e.k for e in episodes) < sum(e.k for e in free)

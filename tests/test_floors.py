@@ -27,7 +27,8 @@ OWN = {
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
-    "encoders.frozen", "encoders.sources", "retrieval.retriever", "retrieval.learned_budget", "training.reinforce",
+    "encoders.frozen", "encoders.sources", "retrieval.retriever", "retrieval.learned_budget",
+    "training.reinforce", "training.choices",
     "runs.checkpoint",
 }  # fmt: skip
 

@@ -50,7 +50,7 @@ def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
         assert (model.info.name, len(model.models)) == ("embedded", replicas)
         for mine, theirs in zip(evaluate(editor, model, cases[:6]), expected, strict=True):
             assert (mine.case_id, mine.query, mine.correct) == (theirs.case_id, theirs.query, theirs.correct)
-            assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
+            assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
         assert model.usage.calls == 6 and model.usage.tokens_computed > 0
         del model
 

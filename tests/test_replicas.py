@@ -150,7 +150,7 @@ def test_local_models_side_by_side_give_the_outcomes_of_one() -> None:
     cases = datasets.load(tinyfacts.rows_path()).cases[:8]
     both = list(evaluate(Unedited(), Replicas([load(where), load(where)]), cases))
     for mine, theirs in zip(both, evaluate(Unedited(), load(where), cases), strict=True):
-        assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
+        assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
         assert (mine.query, mine.correct, mine.exact) == (theirs.query, theirs.correct, theirs.exact)
 
 

@@ -21,7 +21,8 @@ from drike.training.reinforce import Episode
 
 def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
     return Episode(
-        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards, loss=0.0,
+        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
+        correct=tuple(r > 0 for r in rewards), loss=0.0,
         budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
     )  # fmt: skip
 
@@ -29,7 +30,8 @@ def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, s
 def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
     return Outcome(
         editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
-        correct=correct, answer=None, matched=None, exact=None, prefers=None, magnitude=None, nats=None, margin=None,
+        correct=correct, answer=None, matched=None, exact=None, prefers=None,
+        prob_margin=None, logprob_margin=None, logit_gap=None,
         shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
     )  # fmt: skip
 

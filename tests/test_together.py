@@ -40,6 +40,8 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.runs.folder import read_outcomes
 from drike.training.reinforce import Episode, train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 from servers import Handler, Respond, Served, connect, serve, serving, status
 from worlds import CAPITALS, follows_the_fact
 
@@ -79,16 +81,11 @@ def moody(prompt: str) -> str:
 
 def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor], list[Episode]]:
     retriever = Retriever(ENCODER, seed=1)
-    episodes = train(
-        model,
-        CASES[:5],
-        POOL,
-        retriever,
-        Threshold(0.05, 4),
-        epochs=2,
-        learning_rate=0.01,
-        parallel_edits=edits_at_once,
+    editor, pace = (
+        IKE("DR-IKE", POOL, retriever, Threshold(0.05, 4)),
+        in_blocks(edits_at_once, model.info.calls_at_once),
     )
+    episodes = train(editor, edit_takes(model), CASES[:5], epochs=2, learning_rate=0.01, pace=pace)
     return [*retriever.head.parameters()], [replace(episode, seconds=0.0) for episode in episodes]
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from drike.runs.checkpoint import load as load_checkpoint
     from drike.runs.checkpoint import save as save_checkpoint
     from drike.tinyfacts.reader import BayesianReader
-    from drike.training.reinforce import Episode, Switches, train
+    from drike.training.reinforce import Episode, train
+    from drike.training.rewards import edit_takes
 
 _HOMES = {
     "drike.retrieval.budget": ("Fraction", "Threshold"),
@@ -58,7 +59,8 @@ _HOMES = {
     "drike.models.scripted": ("CustomModel", "ScriptedModel"),
     "drike.prompts": ("PromptStyle",),
     "drike.retrieval.pool": ("Pool",),
-    "drike.training.reinforce": ("Episode", "Switches", "train"),
+    "drike.training.reinforce": ("Episode", "train"),
+    "drike.training.rewards": ("edit_takes",),
     "drike.retrieval.retriever": ("Retriever", "Similarity"),
 }
 _CALLED = {
@@ -102,10 +104,10 @@ __all__ = [
     "ScriptedModel",
     "Similarity",
     "Summary",
-    "Switches",
     "Threshold",
     "Unedited",
     "Usage",
+    "edit_takes",
     "evaluate",
     "load_checkpoint",
     "load_dataset",

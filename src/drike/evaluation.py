@@ -61,10 +61,10 @@ def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
     """A verdict with the probe it is about, and the margins IKE reports where both targets were scored."""
     score, distractor = verdict.score, verdict.distractor
-    magnitude = nats = None
+    prob_margin = logprob_margin = None
     if score is not None and distractor is not None:
-        magnitude = score.mean_probability - distractor.mean_probability
-        nats = score.logprob - distractor.logprob
+        prob_margin = score.mean_probability - distractor.mean_probability
+        logprob_margin = score.logprob - distractor.logprob
     return Outcome(
         editor=editor,
         case_id=case_id,
@@ -76,10 +76,10 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         answer=verdict.text,
         matched=verdict.matched,
         exact=verdict.exact,
-        prefers=None if magnitude is None else magnitude > 0,
-        magnitude=magnitude,
-        nats=nats,
-        margin=None if score is None else score.logit_gap,
+        prefers=None if prob_margin is None else prob_margin > 0,
+        prob_margin=prob_margin,
+        logprob_margin=logprob_margin,
+        logit_gap=None if score is None else score.logit_gap,
         shots=prompt.shots,
         pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,

@@ -8,7 +8,7 @@ from pathlib import Path
 from drike.cli.console import say, this_command
 from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
-from drike.cli.options import takes_options
+from drike.cli.options import MethodOptions, takes_options
 from drike.cli.resume import alone_at
 from drike.cli.setup import (
     TINYFACTS,
@@ -21,6 +21,7 @@ from drike.cli.setup import (
 from drike.cli.train import run_training
 from drike.edited import EditedModel
 from drike.editors import SAME_K, UNTRAINED, make
+from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
@@ -29,7 +30,6 @@ from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import has_begun
-from drike.training.reinforce import Switches
 
 
 @takes_options
@@ -65,11 +65,9 @@ def demo(
     )
     with alone_at(folder, None):
         record_run(folder, setup, described, settings)
-        retriever = Retriever(open_encoder(encoder), seed=seed)
-        trained = run_training(
-            folder, setup, asked, retriever, Threshold(),
-            epochs=epochs, learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
-        )  # fmt: skip
+        editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
+        method = MethodOptions(epochs=epochs)
+        trained = run_training(folder, setup, asked, editor, method, seed=seed, described=described)
         say("\nEvaluating on edits that were not trained on")
         names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K)
         editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]

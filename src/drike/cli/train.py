@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 from torch import Tensor
@@ -24,23 +25,25 @@ from drike.cli.setup import (
     record_run,
 )
 from drike.demonstrations import DemonstrationSet
+from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
+from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
 from drike.retrieval.retriever import Retriever
-from drike.retrieval.token_limit import TokenLimit
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import add_usage, answered, append, episode_record, keep_lines
 from drike.training import reinforce
-from drike.training.reinforce import RecordedRollout, Switches
-from drike.training.schedules import AT_ONCE, Feedback
+from drike.training.choices import renormalised, sampled, top
+from drike.training.rewards import RecordedRollout, edit_takes, replayed
+from drike.training.schedules import disturbed, in_blocks
 
 
 @resumable
@@ -70,7 +73,7 @@ def train(
     }  # fmt: skip
     name, encoder, seed = str(settings["model"]), str(settings["encoder"]), data.seed or 0
     template = settings["template"] = template_for(name, model.template)
-    switches = Switches(**{field.name: getattr(method, field.name) for field in fields(Switches)})
+    style = PromptStyle(method.layout, method.own_copy, method.retain)  # type: ignore[arg-type]
     folder = resume or new_run(out, "train")
     setup = open_setup(
         data.data or [TINYFACTS], train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder,
@@ -80,7 +83,7 @@ def train(
         counted = counting_model(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
         candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
-        count_training(counted.tally, candidates, method.max_shots, switches.style, limit)
+        count_training(counted.tally, candidates, method.max_shots, style, limit)
         return show_bound(counted.tally, api, method.epochs)
     left = api.after(used_in(folder)) if resume else api
     asked = load(name, template=template, device=model.device, replicas=replicas, api=left)
@@ -93,12 +96,8 @@ def train(
         retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(asked, folder):
-            run_training(
-                folder, setup, asked, retriever, learner,
-                epochs=method.epochs, learning_rate=method.learning_rate, switches=switches, limit=limit, seed=seed,
-                described=described, feedback=Feedback(method.delay, method.noise),
-                parallel_edits=method.parallel_edits, past=past,
-            )  # fmt: skip
+            editor = IKE("DR-IKE", setup.pool, retriever, learner, style, limit)
+            run_training(folder, setup, asked, editor, method, seed=seed, described=described, past=past)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
 
 
@@ -118,23 +117,20 @@ def run_training(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    retriever: Retriever,
-    budget: Budget,
+    editor: IKE,
+    method: MethodOptions,
     *,
-    epochs: int,
-    learning_rate: float,
-    switches: Switches,
     seed: int,
     described: Mapping[str, object],
-    limit: TokenLimit | None = None,
-    feedback: Feedback = AT_ONCE,
-    parallel_edits: int = 1,
     past: Sequence[RecordedRollout] = (),
 ) -> Checkpoint:
-    """Train, showing and saving every episode; the checkpoint is rewritten after each epoch and on Ctrl-C.
+    """Train the editor's retriever and budget, showing and saving every episode.
 
-    past: episodes of this run that are in its folder already.
+    The checkpoint is rewritten after each epoch and on Ctrl-C. past: episodes that this run recorded before it was
+    stopped.
     """
+    retriever, budget, epochs = editor.ranker, editor.budget, method.epochs
+    assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
     cases = setup.parts.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
@@ -147,15 +143,16 @@ def run_training(
     warm(setup, cases, [retriever, budget])
     trained_on: dict[str, object] = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
-        "edits": len(cases), "learning_rate": learning_rate, "seed": seed,
-        "style": asdict(switches.style), "switches": asdict(switches),
-        "feedback": asdict(feedback), "parallel_edits": parallel_edits,
+        "edits": len(cases), "seed": seed, "style": asdict(editor.style), "method": asdict(method),
     }  # fmt: skip
     current, done, head, before = budget, 0, _copy(retriever), model.usage
+    reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
+    blocks = method.parallel_edits
+    choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
-        model, cases, setup.pool, retriever, budget,
-        epochs=epochs, learning_rate=learning_rate, switches=switches, limit=limit, feedback=feedback,
-        parallel_edits=parallel_edits, seed=seed, past=past,
+        editor, replayed(past, reward), cases, epochs=epochs, learning_rate=method.learning_rate,
+        choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, model.info.calls_at_once),
+        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
     )  # fmt: skip
     try:
         for episode in watch_training(episodes, epochs * len(cases), len(cases), live(model)):

@@ -51,7 +51,7 @@ class IKE:
     pool: Pool
     ranker: Ranker
     budget: Budget
-    style: PromptStyle = PromptStyle()  # noqa: RUF009 - frozen
+    style: PromptStyle = PromptStyle()
     limit: TokenLimit | None = None
 
     def select(self, edit: Edit) -> Selection:

@@ -75,7 +75,7 @@ def _cases(group: int, run: ReportedRun, editors: dict[str, int], strings: dict[
 
 
 def _answers(editor: int, outcomes: Sequence[Outcome], texts: list[int]) -> list[object]:
-    nats = [None if o.nats is None else round(o.nats, 2) for o in outcomes]
+    nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
     tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
     return [
         editor,

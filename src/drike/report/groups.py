@@ -103,7 +103,7 @@ class Group:
     @property
     def scores(self) -> bool:
         """Whether the model gives probabilities."""
-        return any(outcome.margin is not None for of in self.outcomes.values() for outcome in of)
+        return any(outcome.logit_gap is not None for of in self.outcomes.values() for outcome in of)
 
 
 def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Group, ...]:

@@ -76,7 +76,7 @@ def step_of(record: Mapping[str, Any]) -> Step:
         epoch=int(record["epoch"]),
         tried=len(rewards),
         kept=kept,
-        correct=rewards[kept - 1] > 0,
+        correct=bool(record["correct"][kept - 1]),
         reward=fmean(rewards),
         sigma=None if numbers["sigma"] is None else float(numbers["sigma"]),
         share=None if numbers["share"] is None else float(numbers["share"]),

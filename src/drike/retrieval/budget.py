@@ -36,7 +36,7 @@ class Budget(Protocol):
         """The probability that a candidate must exceed here to be kept; None if the rule has no such bar."""
         ...
 
-    def after(self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet) -> Budget:
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Budget:
         """The budget for the next episode, given the rewards [k] of the first k prefixes, `probs` as tried."""
         ...
 
@@ -73,7 +73,7 @@ class Fraction:
         return
 
     def after(
-        self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet | None = None
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
     ) -> Fraction:
         """Itself: nothing is learned."""
         return self
@@ -114,7 +114,7 @@ class Threshold:
         return self.sigma
 
     def after(
-        self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet | None = None
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
     ) -> Threshold:
         """Sigma after an episode: raised at every step j > 1 whose reward fell from +1 to -1, never lowered."""
         sigma = self.sigma
@@ -147,7 +147,7 @@ class SameCount:
         """None: the other ranking's sigma says nothing about these probabilities."""
         return
 
-    def after(self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet) -> SameCount:
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> SameCount:
         """Itself: nothing is learned."""
         return self
 

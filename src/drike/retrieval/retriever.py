@@ -88,6 +88,8 @@ class Retriever:
         encoder: the frozen text encoder f.
         form: which S_theta, "dot" or "cross".
         seed: of the head's initial weights.
+
+    `trained_on` holds the key (query, new object) of every edit the head was trained on.
     """
 
     def __init__(self, encoder: TextEncoder, *, form: Form = "dot", seed: int = 0) -> None:
@@ -96,6 +98,7 @@ class Retriever:
         self.encoder = encoder
         self.form: Form = form
         self.head = _new_head(form, encoder.dim, seed)
+        self.trained_on: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def parameters(self) -> int:

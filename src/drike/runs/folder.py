@@ -15,6 +15,7 @@ Lines are appended and flushed case by case: what is done is there whatever happ
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -31,7 +32,8 @@ from drike.files import checksum_ok, write_bytes, write_text
 from drike.metrics import Outcome
 from drike.models.protocols import Usage
 from drike.retrieval.budget import Fraction
-from drike.training.reinforce import Episode, RecordedRollout
+from drike.training.reinforce import Episode
+from drike.training.rewards import Earned, RecordedRollout
 
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
@@ -226,12 +228,14 @@ def answered(path: Path) -> list[RecordedRollout]:
     found = []
     for number, record in whole_lines(path):
         try:
-            order, rewards, tokens, seconds = (
-                record[name] for name in ("order", "rewards", "prompt_tokens", "seconds")
-            )
-            if not {*rewards} <= {1, -1} or not rewards or sorted(order) != list(range(len(order))):
+            order, correct = record["order"], record["correct"]
+            rewards = [float(reward) for reward in record["rewards"]]
+            if not rewards or not all(map(math.isfinite, rewards)) or sorted(order) != list(range(len(order))):
                 raise ValueError
-            found.append(RecordedRollout(str(record["case_id"]), tuple(order), tuple(rewards), tokens, float(seconds)))
+            if len(correct) != len(rewards) or not {*correct} <= {True, False}:
+                raise ValueError
+            earned = Earned(tuple(rewards), tuple(correct), record["prompt_tokens"], float(record["seconds"]))
+            found.append(RecordedRollout(str(record["case_id"]), tuple(order), earned))
         except (KeyError, TypeError, ValueError) as problem:
             raise RunError(f"{path}, line {number} is not an episode: start the training again") from problem
     return found
