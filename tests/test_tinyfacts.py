@@ -17,7 +17,7 @@ from drike.tinyfacts import EDITABLE, facts, model_path, rows_path
 from drike.tinyfacts.reader import NEIGHBOUR, BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
 from tools.tinyfacts.build import build, kit, save
-from tools.tinyfacts.check import deal, held_out, measure
+from tools.tinyfacts.check import demonstrations_for, held_out, measure
 from tools.tinyfacts.documents import Kit, draw, imagined, label, statements
 from tools.tinyfacts.llama import CONTEXT, forward, logits_at, new_model
 from tools.tinyfacts.muon import orthogonalise
@@ -151,8 +151,8 @@ def test_a_document_points_at_what_it_says() -> None:
     for n in (0, 5, 32):
         d = label(world_kit, rng, draw(world_kit, rng, n))
         assert (d.ids[d.answer] == np.where(d.adopted, d.new, d.true)).all()
-        assert (d.ids[d.told_object] == d.new).all()
-        same = d.ids[d.told_subject] == d.ids[d.asked_subject]
+        assert (d.ids[d.fact_object] == d.new).all()
+        same = d.ids[d.fact_subject] == d.ids[d.asked_subject]
         assert same[d.kind != NEIGHBOUR].all()
         assert np.allclose(d.attention.sum(1), 1)
         assert (np.triu(d.attention[:, :-1]) == 0).all(), "nothing later counts"
@@ -210,8 +210,8 @@ def test_the_reader_itself_keeps_every_promise() -> None:
 
 def test_candidates_are_dealt_without_an_encoder() -> None:
     cases = load(rows_path(), cleaning=False).cases
-    dealt = deal(cases, 0)
-    assert dealt == deal(cases, 0)
+    dealt = demonstrations_for(cases, 0)
+    assert dealt == demonstrations_for(cases, 0)
     assert (len(dealt.fixed), len(dealt.retains)) == (16, 16)
 
 
@@ -226,7 +226,10 @@ def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
     known = judge(model, [Question(bare(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
     edited = [
-        Question(PromptStyle().show(deal(load(rows_path()).cases, i), (), [case.edit.query])[0], case.edit.target_new)
+        Question(
+            PromptStyle().show(demonstrations_for(load(rows_path()).cases, i), (), [case.edit.query])[0],
+            case.edit.target_new,
+        )
         for i, case in enumerate(cases[:10])
     ]
     assert sum(verdict.correct for verdict in judge(model, edited)) >= 9
