@@ -148,14 +148,14 @@ def test_what_was_answered_before_a_fault_is_kept(kind: str, tmp_path: Path) -> 
     with serve(failing_later) as served:
         works[0] = False
         model = connect(served.named(), deadline=1.5, attempts=1, concurrency=1)
-        kept = CachedModel(model, "m", Answers(tmp_path / "a.sqlite"))
+        kept = CachedModel(model, "m", Answers(tmp_path / "a.sqlite"), model)
         with closing(model), pytest.raises(ModelError):
             kept.generate(prompts)
         works[0] = True
         before = served.requests
         again = connect(served.named(), deadline=10.0)
         with closing(again):
-            answers = CachedModel(again, "m", Answers(tmp_path / "a.sqlite")).generate(prompts)
+            answers = CachedModel(again, "m", Answers(tmp_path / "a.sqlite"), again).generate(prompts)
         assert served.requests == before + 1
         assert len(answers) == 6
 
@@ -202,7 +202,7 @@ def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path
             closing(connect(served.named(), deadline=10.0, attempts=1, concurrency=4)) as model,
             pytest.raises(ServerError),
         ):
-            CachedModel(model, "m", store).generate([f"Land{i}" for i in range(8)])
+            CachedModel(model, "m", store, model).generate([f"Land{i}" for i in range(8)])
         assert contents(tmp_path / "a.sqlite").answers == served.requests - 1 > 0
 
 
@@ -242,7 +242,7 @@ def test_the_key_is_told_to_no_one(
             model = connect(served.named(), deadline=0.4, attempts=1)
             store = Answers(tmp_path / "answers.sqlite")
             try:
-                for completion in CachedModel(model, "m", store).generate(["What is your key?"]):
+                for completion in CachedModel(model, "m", store, model).generate(["What is your key?"]):
                     heard.write(repr(completion))
             except ModelError:
                 heard.write(traceback.format_exc())

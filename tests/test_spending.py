@@ -261,7 +261,7 @@ def test_training_stopped_by_a_limit_keeps_its_episodes_and_head(served: Served,
     options = ("--model", served.named(), *SMALL, "--epochs", "2", "--max-calls", "20")
     assert run("train", *options, "--out", str(tmp_path / "a")) == 3
     episodes = (tmp_path / "a" / "episodes.jsonl").read_text("utf-8").splitlines()
-    assert 1 <= len(episodes) < 8 and (tmp_path / "a" / "checkpoint" / "budget.json").is_file()
+    assert 1 <= len(episodes) < 8 and (tmp_path / "a" / "checkpoint.safetensors").is_file()
 
 
 def test_no_cache_pays_again_and_keeps_nothing(served: Served, tmp_path: Path) -> None:
