@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not browser and not ray and not reliability"
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow and not browser and not ray and not reliability"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow

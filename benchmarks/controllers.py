@@ -13,24 +13,25 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
-from drike.datasets import splits
+from drike import datasets
+from drike.datasets.dataset import TEST, TRAIN
 from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown, differences, table1
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import KINDS, untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 
 PAPER = {
     "Threshold": (0.86, 0.71),
@@ -52,12 +53,10 @@ class Step:
     sigma: float
 
 
-def trained(
-    model: LanguageModel, cases: Sequence[EditCase], pool: Pool, retriever: Retriever, budget: Budget, *, epochs: int
-) -> tuple[Budget, list[Step]]:
+def trained(model: LanguageModel, cases: Sequence[EditCase], editor: IKE, *, epochs: int) -> tuple[Budget, list[Step]]:
     """Algorithm 1, and how it went."""
-    steps = []
-    for e in train(model, cases, pool, retriever, budget, epochs=epochs):
+    budget, steps = editor.budget, []
+    for e in train(editor, edit_takes(model), cases, epochs=epochs):
         budget = e.budget
         steps.append(Step(e.epoch, e.success, e.kept, e.k, e.sigma or 0.0))
     return budget, steps
@@ -112,30 +111,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", default="embedded")
-    parser.add_argument("--train", type=int, default=splits.TRAIN)
-    parser.add_argument("--test", type=int, default=splits.TEST)
+    parser.add_argument("--train", type=int, default=TRAIN)
+    parser.add_argument("--test", type=int, default=TEST)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--quantile", type=float, default=0.95)
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    model, encoder = open_model(options.model), load_encoder()
+    dataset = datasets.load(datasets.TINYFACTS)
+    model, encoder = load(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
     steps: dict[str, list[Step]] = {}
     runs: dict[str, list[Step]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=options.train, test=options.test, seed=seed)
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=options.train, test=options.test, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         for name in PAPER:
-            if isinstance(model, Forgetful):
-                model.forget()
-            retriever = Retriever(encoder, seed=seed)
-            budget = budget_of(name, encoder, options.quantile, seed)
+            model.forget()
+            untrained = budget_of(name, encoder, options.quantile, seed)
+            editor = IKE(name, pool, Retriever(encoder, seed=seed), untrained)
             began = time.perf_counter()
-            budget, run = trained(model, parts.train, pool, retriever, budget, epochs=options.epochs)
+            budget, run = trained(model, parts.train, editor, epochs=options.epochs)
             seconds = time.perf_counter() - began
-            editor = IKE(name, pool, retriever, budget)
-            outcomes.setdefault(name, []).extend(evaluate(editor, model, parts.test))
+            outcomes.setdefault(name, []).extend(evaluate(replace(editor, budget=budget), model, parts.test))
             runs[f"{name}, seed {seed}"] = run
             steps.setdefault(name, []).extend(run)
             print(f"  {name}, seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)

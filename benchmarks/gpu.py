@@ -94,7 +94,7 @@ def sum_of(reads: list[list[Encoded]]) -> int:
 
 
 def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate: float, keep: int) -> float:
-    """Print what `reads` take by the tree, again from kept trunks, and naively; seconds of the tree."""
+    """Print what `reads` take by the tree, again from kept prefixes, and naively; seconds of the tree."""
     inner = model._model
     distinct = sum(len(build_tree([r.ids for r in requests])) for requests in reads)
     flops = 2 * sum(p.numel() for n, p in inner.model.named_parameters() if p.ndim > 1 and "embed" not in n) * distinct
@@ -106,7 +106,7 @@ def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate
     again = seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
     some = reads[: max(1, len(reads) // 20)]
     naive = seconds(lambda: [ways.score_naively(inner, requests) for requests in some]) * sum_of(reads) / sum_of(some)
-    off = ways.disagreement(ways.score_tree(inner, reads[0]).readings, ways.score_naively(inner, reads[0]).readings)
+    off = ways.disagreement(ways.score_tree(inner, reads[0]).scores, ways.score_naively(inner, reads[0]).scores)
     print(
         f"| {name} | {len(reads)} | {distinct:,} of {sum_of(reads):,} | {tree:.2f} | {again:.2f} | {naive:.1f} | "
         f"{naive / tree:.1f} | {100 * flops / tree / rate:.0f} % | {off:.1e} |",

@@ -18,36 +18,34 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from drike import datasets, tinyfacts
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
-from drike.models.protocols import Forgetful, LanguageModel, Request, Score
-from drike.models.scripted import ScriptedModel
-from drike.retrieval.budget import Fraction
+from drike.models.protocols import LanguageModel, Request, Score
+from drike.models.scripted import CustomModel, ScriptedModel
+from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
 BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
 
 
-class Endpoints:
+def endpoints(count: int) -> CustomModel:
     """`count` endpoints that answer anything, `LATENCY` seconds after they were asked."""
+    model = ScriptedModel(lambda prompt: prompt[-7:])
 
-    def __init__(self, count: int) -> None:
-        self.name, self.parallel = "endpoints", count
-        self.model = ScriptedModel(lambda prompt: prompt[-7:], parallel=count)
-        self.generate = self.model.generate
+    def score(requests: Sequence[Request]) -> list[Score]:
+        time.sleep(LATENCY)  # one call over the wire
+        return model.score(requests)
 
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """One call over the wire."""
-        time.sleep(LATENCY)
-        return self.model.score(requests)
+    return CustomModel("endpoints", model.generate, score, calls_at_once=count)
 
 
 def main() -> None:
@@ -57,8 +55,8 @@ def main() -> None:
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--replicas", type=int, nargs="*", default=[])
     given = arguments.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path())
-    parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
+    dataset = datasets.load(datasets.TINYFACTS)
+    parts = dataset.split(train=0, test=given.edits, seed=0)
     encoder = load_encoder()
     pool = Pool(parts.demonstrations, encoder)
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
@@ -67,14 +65,14 @@ def main() -> None:
         measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
         return
     for editor in (FactPrompt(), ike):
-        works = {n: partial(answer, editor, Endpoints(n), parts) for n in ENDPOINTS}
+        works = {n: partial(answer, editor, endpoints(n), parts) for n in ENDPOINTS}
         show(f"evaluate, {editor.name}", works, given.repeat, given.edits, "endpoint")
     for at_once in BLOCKS:
-        works = {n: partial(learn, Endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
+        works = {n: partial(learn, endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
         show(f"train, --parallel-edits {at_once}", works, given.repeat, given.edits, "endpoint")
 
 
-def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Parts) -> None:
+def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Split) -> None:
     """Ray actors against the model in this process; that the answers are the same is checked, too."""
     import ray as actors
 
@@ -91,8 +89,7 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
         best = dict.fromkeys(models, float("inf"))
         for _ in range(repeat):
             for name, model in models.items():
-                if isinstance(model, Forgetful):
-                    model.forget()
+                model.forget()
                 best[name] = min(best[name], timed(partial(answer, editor, model, parts)))
         for name, seconds in best.items():
             print(
@@ -102,20 +99,21 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
             )
 
 
-def answer(editor: Editor, model: LanguageModel, parts: Parts) -> None:
+def answer(editor: Editor, model: LanguageModel, parts: Split) -> None:
     """Evaluate all test edits."""
     list(evaluate(editor, model, parts.test))
 
 
-def correct(editor: Editor, model: LanguageModel, parts: Parts) -> list[bool]:
+def correct(editor: Editor, model: LanguageModel, parts: Split) -> list[bool]:
     """Which probes are answered rightly."""
     return [outcome.correct for outcome in evaluate(editor, model, parts.test)]
 
 
-def learn(model: LanguageModel, pool: Pool, parts: Parts, at_once: int) -> None:
+def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
     """One epoch in blocks of so many edits."""
     retriever = Retriever(pool.encoder)
-    list(train(model, parts.test, pool, retriever, epochs=1, parallel_edits=at_once))
+    editor = IKE("DR-IKE", pool, retriever, Threshold())
+    list(train(editor, edit_takes(model), parts.test, epochs=1, pace=in_blocks(at_once, model.info.calls_at_once)))
 
 
 def timed(work: Callable[[], None]) -> float:

@@ -19,18 +19,18 @@ from itertools import combinations
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.datasets import splits
 from drike.demonstrations import DemonstrationSet
-from drike.editors.ike import arrange
+from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.models.protocols import Request
-from drike.prompts import in_context
+from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
 from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 
 SIZES = (1, 2, 4, 8)
 Choice = Sequence[int]
@@ -39,7 +39,8 @@ Choice = Sequence[int]
 def ask(reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[Choice]) -> list[float]:
     """P(target_new) under each choice of retains (pool indices)."""
     edit = candidates.edit
-    prompts = [in_context(arrange(candidates, [candidates.retains[i] for i in c]), edit, edit.query) for c in chosen]
+    style, retains = PromptStyle(), candidates.retains
+    prompts = [style.show(candidates, [retains[i] for i in choice], [edit.query])[0] for choice in chosen]
     scores = reader.score([Request(prompt.text, f" {edit.target_new}") for prompt in prompts])
     return [score.mean_probability for score in scores]
 
@@ -76,20 +77,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--test", type=int, default=100)
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
+    dataset = datasets.load(datasets.TINYFACTS)
     reader = BayesianReader(tinyfacts.facts(), TEMPLATES)
     encoder = load_encoder()
     columns = ("k kept", "own cut, reward", "own cut, P", *(f"k={k}, P" for k in SIZES))
     found: dict[str, list[tuple[float, ...]]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, test=options.test, seed=seed)
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(test=options.test, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         policies: dict[str, tuple[Ranker, Budget]] = {"similarity, all kept": (Similarity(), Fraction(1.0))}
         for form in FORMS:
             policies[f"{form}, untrained"] = (Retriever(encoder, form=form, seed=seed), Threshold())
             retriever = Retriever(encoder, form=form, seed=seed)
-            *_, last = train(reader, parts.train, pool, retriever, seed=seed)
+            editor = IKE("DR-IKE", pool, retriever, Threshold())
+            *_, last = train(editor, edit_takes(reader), parts.train)
             policies[f"{form}, trained"] = (retriever, last.budget)
         for i, candidates in enumerate(pool.candidates([case.edit for case in parts.test])):
             ceiling = best(reader, candidates, check=seed == 0 and i < 10)

@@ -11,15 +11,15 @@ switches of the method change.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.dataset import TEST, TRAIN
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -27,21 +27,25 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
+from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Form, Retriever, Similarity
-from drike.training.reinforce import Episode, Switches, train
+from drike.training.choices import renormalised, sampled, top
+from drike.training.reinforce import Episode, train
+from drike.training.rewards import edit_takes
 
 EPOCHS = 5
-VARIANTS: dict[str, tuple[Budget, Switches]] = {
-    "DR-IKE": (Threshold(), Switches()),
-    "DR-IKE, flip=algorithm1": (Threshold(flip="algorithm1"), Switches()),
-    "DR-IKE, selection=sample": (Threshold(), Switches(selection="sample")),
-    "DR-IKE, renormalise": (Threshold(), Switches(renormalise=True)),
-    "DR-IKE, stop_on_flip": (Threshold(), Switches(stop_on_flip=True)),
-}
+VARIANTS = (
+    "DR-IKE",
+    "DR-IKE, flip=algorithm1",
+    "DR-IKE, selection=sample",
+    "DR-IKE, renormalise",
+    "DR-IKE, stop_on_flip",
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,14 @@ class Trained:
     episodes: tuple[Episode, ...]
 
 
-def trained(model: LanguageModel, parts: Parts, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
+def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
     """Algorithm 1 from a fresh head."""
-    budget, switches = VARIANTS[variant]
+    budget = Threshold(flip="algorithm1") if "flip=" in variant else Threshold()
+    choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
     retriever = Retriever(pool.encoder, form=form, seed=seed)
-    episodes = tuple(train(model, parts.train, pool, retriever, budget, epochs=EPOCHS, switches=switches, seed=seed))
+    reward = edit_takes(model, stop_on_flip="stop_on_flip" in variant)
+    editor = IKE(variant, pool, retriever, budget)
+    episodes = tuple(train(editor, reward, parts.train, epochs=EPOCHS, choose=choose))
     print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)
     return Trained(retriever, episodes[-1].budget, episodes)
 
@@ -79,8 +86,7 @@ def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
 
 def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
     """Outcomes under one seed. An edit that several seeds test stays one case: its probes are resampled together."""
-    if isinstance(model, Forgetful):
-        model.forget()  # seconds are this editor's own
+    model.forget()  # seconds are this editor's own
     return list(evaluate(editor, model, cases))
 
 
@@ -91,19 +97,16 @@ def main() -> None:
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--switches", action="store_true", help="also train with each switch of the method alone")
     options = parser.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    model, encoder = open_model(options.model), load_encoder()
-    spare = tinyfacts.EDITABLE - splits.TRAIN - splits.TEST
+    dataset = datasets.load(datasets.TINYFACTS)
+    model, encoder = load(options.model), load_encoder()
+    spare = tinyfacts.EDITABLE - TRAIN - TEST
     outcomes: dict[str, list[Outcome]] = {}
     validation: dict[str, list[Outcome]] = {}
     epochs: dict[str, Sequence[Episode]] = {}
     for seed in range(options.seeds):
-        split = splits.draw(
-            dataset, editable=tinyfacts.EDITABLE, train=splits.TRAIN, test=splits.TEST, validation=spare, seed=seed
-        )
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=TRAIN, test=TEST, validation=spare, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
-        editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")]
+        editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))]
         for form in FORMS:
             policy = trained(model, parts, pool, form=form, seed=seed, variant="DR-IKE")
             epochs[f"{form}, seed {seed}"] = policy.episodes
@@ -114,7 +117,7 @@ def main() -> None:
             ]
             editors += of_form
             validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation))
-        for variant in list(VARIANTS)[1:] if options.switches else ():
+        for variant in VARIANTS[1:] if options.switches else ():
             policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=variant)
             epochs[f"{variant}, seed {seed}"] = policy.episodes
             editors.append(IKE(variant, pool, policy.retriever, policy.budget))
@@ -123,7 +126,7 @@ def main() -> None:
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
     unedited = outcomes["Unedited"]
     summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
-    title = f"{options.seeds} seeds x {splits.TEST} test edits of TinyFacts, model {options.model}"
+    title = f"{options.seeds} seeds x {TEST} test edits of TinyFacts, model {options.model}"
     print(f"### Training, epoch by epoch\n\n{epochs_table(epochs)}\n")
     chosen = [summarise(of_form) for of_form in validation.values()]
     print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits a seed")))

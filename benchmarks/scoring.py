@@ -134,7 +134,7 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
         ratios = [t / b for t, b in zip(times, taken["floor"], strict=True)]
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         print(f"| {name} | {middle:.2f} | {middle / base:.2f} ({spread}) | {middle / tree_time:.2f} |", flush=True)
-    off = ways.disagreement(ways.score_tree(inner, some).readings, ways.score_naively(inner, some).readings)
+    off = ways.disagreement(ways.score_tree(inner, some).scores, ways.score_naively(inner, some).scores)
     print(f"\nLargest difference of a log-probability, tree against naive: {off:.1e}\n")
 
 

@@ -27,8 +27,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from drike import datasets, tinyfacts
-from drike.datasets import splits
+from drike import datasets
 from drike.editors import Editor
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
@@ -36,18 +35,22 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import CachedWriter, cached
+from drike.models.served.cache import CachedModel
 from drike.models.served.openai import connect
+from drike.models.served.options import ApiOptions
+from drike.models.served.store import Answers
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
 
 ENDPOINTS = (1, 4, 16)
 BLOCKS = (16, 32, 64)  # for the most endpoints
 TRAINED = 0.0667  # a sigma just above 1 / 16, under which few retains of an untrained head stay
 
-Work = Callable[[CachedWriter], None]
+Work = Callable[[CachedModel], None]
 
 
 class Endpoint(asyncio.Protocol):
@@ -108,8 +111,8 @@ def main() -> None:
     arguments.add_argument("--repeat", type=int, default=2)
     arguments.add_argument("--latency", type=float, default=50.0, help="milliseconds")
     given = arguments.parse_args()
-    dataset = datasets.load(tinyfacts.rows_path())
-    parts = splits.parts(splits.draw(dataset, editable=tinyfacts.EDITABLE, train=0, test=given.edits, seed=0), dataset)
+    dataset = datasets.load(datasets.TINYFACTS)
+    parts = dataset.split(train=0, test=given.edits, seed=0)
     pool = Pool(parts.demonstrations, load_encoder())
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
     list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed
@@ -129,28 +132,28 @@ def some(cases: tuple[EditCase, ...], endpoints: int) -> tuple[EditCase, ...]:
     return cases[: max(16, len(cases) * endpoints // ENDPOINTS[-1])]
 
 
-def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedWriter) -> None:
+def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedModel) -> None:
     """Evaluate."""
     list(evaluate(editor, model, cases))
 
 
-def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedWriter) -> None:
+def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel) -> None:
     """An epoch in blocks of so many edits."""
-    list(train(model, cases, pool, Retriever(pool.encoder), Threshold(sigma, 16), epochs=1, parallel_edits=block))
+    editor = IKE("DR-IKE", pool, Retriever(pool.encoder), Threshold(sigma, 16))
+    list(train(editor, edit_takes(model), cases, epochs=1, pace=in_blocks(block, model.info.calls_at_once)))
 
 
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
     """Seconds of the clock, seconds of processors in this process, and requests."""
     with tempfile.TemporaryDirectory() as folder:
-        inner = connect(name, concurrency=endpoints)
+        inner = connect(name, ApiOptions(concurrency=endpoints))
         with closing(inner):  # type: ignore[type-var]
-            model = cached(inner, identity="any", path=Path(folder) / "answers.sqlite")
-            assert isinstance(model, CachedWriter)
+            model = CachedModel(inner, "any", Answers(Path(folder) / "answers.sqlite"), inner)
             began, used = time.perf_counter(), time.process_time()
             work(model)
             seconds, cpu = time.perf_counter() - began, time.process_time() - used
             model.store.close()
-            return seconds, cpu, inner.spending.requests
+            return seconds, cpu, inner.usage.requests
 
 
 def show(what: str, name: str, works: dict[tuple[int, int], Work], repeat: int) -> None:

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
+from typing import Literal
 
 from drike import datasets, tinyfacts
-from drike.cli.setup import open_model
-from drike.datasets import splits
-from drike.datasets.splits import Parts
+from drike.datasets.splits import Split
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -34,24 +34,23 @@ from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.files import write_text
 from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
-from drike.models.protocols import Forgetful, LanguageModel
+from drike.models import load
+from drike.models.protocols import LanguageModel
+from drike.prompts import OrderName, PromptStyle
 from drike.report import Table, as_markdown, costs, table1
-from drike.report.training import Direction, cost_of, efficiency_table, epochs_table, percent, saved, verdict
+from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.order import Order, Shuffled, by_policy_reversed, by_similarity
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import Episode, train
-from drike.training.schedules import AT_ONCE, Feedback
+from drike.training.rewards import edit_takes
+from drike.training.schedules import disturbed
 
 WITH, WITHOUT = "with the budget", "without (all 16 tried)"
-CHANNELS = {
-    "delay to 10": Feedback(delay=10),
-    "delay to 50": Feedback(delay=50),
-    "noise .1": Feedback(noise=0.1),
-    "noise .3": Feedback(noise=0.3),
-}
+CHANNELS = {"delay to 10": (10, 0.0), "delay to 50": (50, 0.0), "noise .1": (0, 0.1), "noise .3": (0, 0.3)}
+Direction = Literal["up", "down", "same"]
+MARGIN = 0.05  # of a share that counts as effectively unchanged
 SIGMAS = (0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 1.0)
 
 
@@ -116,14 +115,21 @@ def sizes(edits: int, test: int) -> tuple[int, int, str]:
 
 
 def trained(
-    model: LanguageModel, parts: Parts, pool: Pool, *, budget: Budget, feedback: Feedback, epochs: int, seed: int
+    model: LanguageModel,
+    parts: Split,
+    pool: Pool,
+    *,
+    budget: Budget,
+    feedback: tuple[int, float],
+    epochs: int,
+    seed: int,
 ) -> tuple[Retriever, list[Episode]]:
     """Algorithm 1 from a fresh head, with nothing remembered from another training."""
-    if isinstance(model, Forgetful):
-        model.forget()  # seconds are this training's own
+    model.forget()  # seconds are this training's own
     retriever = Retriever(pool.encoder, seed=seed)
-    episodes = train(model, parts.train, pool, retriever, budget, epochs=epochs, feedback=feedback, seed=seed)
-    return retriever, list(episodes)
+    channel = disturbed(*feedback, episodes=epochs * len(parts.train), seed=seed)
+    editor = IKE("DR-IKE", pool, retriever, budget)
+    return retriever, list(train(editor, edit_takes(model), parts.train, epochs=epochs, channel=channel))
 
 
 def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> list[Editor]:
@@ -131,31 +137,32 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
     rank_all = IKE("Rank-All", pool, retriever, Fraction(1.0))
     rank_50 = replace(rank_all, name="Rank-50%", budget=Fraction(0.5))
     dr_ike = replace(rank_all, name="DR-IKE", budget=budget)
-    orders: dict[str, Order] = {"similarity": by_similarity, "reversed": by_policy_reversed, "shuffled": Shuffled(seed)}
+    orders: list[OrderName] = ["similarity", "reversed", "shuffled"]
     moved = [
-        replace(one, name=f"{one.name} ({name})", order=order)
+        replace(one, name=f"{one.name} ({order})", style=PromptStyle(order=order, order_seed=seed))
         for one in (rank_all, rank_50, dr_ike)
-        for name, order in orders.items()
+        for order in orders
     ]
-    mixed = [replace(one, name=f"{one.name} (roles mixed)", layout="ike") for one in (rank_all, rank_50, dr_ike)]
+    mixed = [
+        replace(one, name=f"{one.name} (roles mixed)", style=PromptStyle("ike")) for one in (rank_all, rank_50, dr_ike)
+    ]
     swept = [replace(dr_ike, name=f"DR-IKE (sigma {sigma:g})", budget=Threshold(sigma)) for sigma in SIGMAS]
-    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike")
+    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))
     return [Unedited(), ike, rank_all, rank_50, dr_ike, *moved, *mixed, *swept]
 
 
 def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[EditCase], found: Found) -> None:
     """Add every editor's outcomes to what was found."""
     for editor in editors:
-        if isinstance(model, Forgetful):
-            model.forget()
+        model.forget()
         found.outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, cases))
 
 
-def one_seed(model: LanguageModel, parts: Parts, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
+def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
     """Train with and without the budget and under every channel; evaluate all that follows."""
-    trainings: dict[str, tuple[Budget, Feedback]] = {
-        WITHOUT: (Fraction(1.0), AT_ONCE),
-        WITH: (Threshold(), AT_ONCE),
+    trainings: dict[str, tuple[Budget, tuple[int, float]]] = {
+        WITHOUT: (Fraction(1.0), (0, 0.0)),
+        WITH: (Threshold(), (0, 0.0)),
         **{name: (Threshold(), channel) for name, channel in CHANNELS.items()},
     }
     found.episodes.append({})
@@ -168,6 +175,24 @@ def one_seed(model: LanguageModel, parts: Parts, pool: Pool, found: Found, *, ep
             measured(editors_of(retriever, learned, pool, seed), model, parts.test, found)
         elif name in CHANNELS:
             measured([IKE(f"DR-IKE, {name}", pool, retriever, learned)], model, parts.test, found)
+
+
+def verdict(difference: Estimate, reported: Direction, *, margin: float = MARGIN) -> str:
+    """A measured difference beside the direction the paper reports: agrees, does not, within noise, or n/a.
+
+    "up", "down": agrees if the interval lies on that side of 0, does not if on the other. "same": agrees if the
+    interval lies within `margin` of 0, does not if it reaches beyond and excludes 0. All else is within noise.
+    """
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return "n/a"
+    if reported == "same":
+        if max(abs(low), abs(high)) <= margin:
+            return "agrees"
+        return "does not" if low > 0 or high < 0 else "within noise"
+    if reported == "down":
+        low, high = -high, -low
+    return "agrees" if low > 0 else "does not" if high < 0 else "within noise"
 
 
 def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], title: str) -> Table:
@@ -184,6 +209,62 @@ def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], ti
 def shown(one: Estimate) -> str:
     """A difference with its interval."""
     return "n/a" if one.value is None else f"{one.value:+.3f} [{one.low:+.2f}, {one.high:+.2f}]"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an epoch of a training cost on the mean; prompt_tokens None if the model does not count them."""
+
+    mean_k: float
+    calls: float
+    prompt_tokens: float | None
+    seconds: float
+
+
+def cost_of(episodes: Sequence[Episode]) -> Cost:
+    """Means over the epochs of one training."""
+    epochs = by_epoch(episodes)
+    tokens = [epoch.prompt_tokens for epoch in epochs if epoch.prompt_tokens is not None]
+    return Cost(
+        mean_k=fmean(epoch.mean_k for epoch in epochs),
+        calls=fmean(epoch.calls for epoch in epochs),
+        prompt_tokens=fmean(tokens) if len(tokens) == len(epochs) else None,
+        seconds=fmean(epoch.seconds for epoch in epochs),
+    )
+
+
+def saved(cost: float | None, of: float | None) -> float | None:
+    """The share of `of` that is spared by paying `cost`; None where either is unknown or nothing was paid."""
+    return None if cost is None or not of else 1 - cost / of
+
+
+def efficiency_table(runs: Mapping[str, Sequence[Episode]]) -> Table:
+    """The mean cost of an epoch of each training by its name, and what each saves against the first."""
+    costs = {name: cost_of(episodes) for name, episodes in runs.items()}
+    first = next(iter(costs.values()))
+    rows = tuple(
+        (
+            name,
+            f"{cost.mean_k:.2f}",
+            f"{cost.calls:,.0f}",
+            "n/a" if cost.prompt_tokens is None else f"{cost.prompt_tokens:,.0f}",
+            f"{cost.seconds:.1f}",
+            percent(saved(cost.prompt_tokens, first.prompt_tokens)),
+            percent(saved(cost.seconds, first.seconds)),
+        )
+        for name, cost in costs.items()
+    )
+    header = ("Training", "mean k", "calls/epoch", "tokens/epoch", "s/epoch", "tokens saved", "s saved")
+    notes = (
+        "tokens: as if every prompt were read by itself. s: as measured, with shared beginnings read once and "
+        "answers to known prompts remembered.",
+    )
+    return Table("Cost of an epoch of training", header, rows, notes)
+
+
+def percent(share: float | None) -> str:
+    """A share as the paper prints it, or n/a."""
+    return "n/a" if share is None else f"{100 * share:.1f} %"
 
 
 def savings(found: Found) -> Table:
@@ -227,7 +308,7 @@ def rewards(found: Found, title: str) -> list[Table]:
     return [
         table1(found.summaries(["DR-IKE", *(f"DR-IKE, {name}" for name in CHANNELS)]), title),
         claims_table(found.outcomes, claims, "Against the paper"),
-        epochs_table({name: found.episodes[0][name] for name in (WITH, *CHANNELS)}),
+        epochs_table({name: by_epoch(found.episodes[0][name]) for name in (WITH, *CHANNELS)}),
     ]
 
 
@@ -284,11 +365,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     edits, test, note = sizes(options.edits, options.test)
-    dataset = datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    model, encoder, found = open_model(options.model), load_encoder(), Found()
+    dataset = datasets.load(datasets.TINYFACTS)
+    model, encoder, found = load(options.model), load_encoder(), Found()
     for seed in range(options.seeds):
-        split = splits.draw(dataset, editable=tinyfacts.EDITABLE, train=edits, test=test, seed=seed)
-        parts = splits.parts(split, dataset)
+        parts = dataset.split(train=edits, test=test, seed=seed)
         one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
         if options.out is not None:
             write_text(options.out, as_report(found, seed + 1, (edits, test, note), options))

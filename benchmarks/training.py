@@ -25,6 +25,7 @@ import torch
 
 from drike import tinyfacts
 from drike.cli.setup import TINYFACTS, open_setup
+from drike.editors.ike import IKE
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring as ways
 from drike.models.local.decoding import cut
@@ -34,6 +35,7 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.retriever import Retriever
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 
 
 class FullLogits:
@@ -56,7 +58,7 @@ class FullLogits:
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([request.ids])).logits[0].float()
             rows = torch.arange(request.start - 1, len(request.ids)).numpy()
-            [reading] = ways._readings(logits, [request], [rows])
+            [reading] = ways._token_scores(logits, [request], [rows])
             scores.append(self._inner._score(request, reading))
         return scores
 
@@ -100,7 +102,7 @@ def main() -> None:
     where = str(tinyfacts.model_path())
 
     def naive() -> HuggingFaceModel:
-        return load(where, device="cpu", remember=False, way="naive")
+        return load(where, device="cpu", remember=False, strategy="naive")
 
     variants: dict[str, Callable[[], LanguageModel]] = {
         "drike, memory on": lambda: load(where, device="cpu"),
@@ -118,10 +120,11 @@ def main() -> None:
     for _ in range(args.repetitions):
         for name, make in variants.items():
             model, retriever = make(), Retriever(encoder)
-            for case in setup.pool.candidates([case.edit for case in setup.parts.train]):
+            for case in setup.pool.candidates([case.edit for case in setup.split.train]):
                 retriever.features(case)  # from the cache on disk, as in every run but the first
             began = time.process_time()
-            episodes = list(train(model, setup.parts.train, setup.pool, retriever, budget, epochs=args.epochs))
+            editor = IKE("DR-IKE", setup.pool, retriever, budget)
+            episodes = list(train(editor, edit_takes(model), setup.split.train, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget

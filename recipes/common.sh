@@ -58,7 +58,7 @@ name_of() {
 # begun FOLDER: whether there is a run that recorded something; drike begins any other again.
 begun() {
     [ -e "$1/run.json" ] || return 1
-    for record in "$1"/episodes.jsonl "$1"/outcomes/*.jsonl "$1"/summary.json "$1"/*/episodes.jsonl; do
+    for record in "$1"/episodes.jsonl "$1"/outcomes/*.jsonl; do
         [ ! -e "$record" ] || return 0
     done
     return 1
@@ -75,10 +75,6 @@ once() {
     fi
     command=$1
     if begun "$folder"; then
-        if [ "$command" = models ]; then
-            echo "$folder holds a run that was not finished: remove it, or set RUNS to another folder" >&2
-            exit 1
-        fi
         set -- "$command" --resume "$folder"
     else
         set -- "$@" --out "$folder"

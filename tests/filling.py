@@ -2,7 +2,7 @@
 
     python tests/filling.py
 
-Reports, `drike models`, `drike demo`, downloads, the embedded model's builder, the encoder's features: each with no
+Reports, `drike demo`, downloads, the embedded model's builder, the encoder's features: each with no
 room for files longer than one limit after another (RLIMIT_FSIZE), as forks of this process (see `killing`).
 """
 
@@ -61,7 +61,6 @@ def writers(place: Path) -> Series:
         address = f"{root}/rows.json"
         each: dict[str, tuple[Arguments, list[Path]]] = {
             "report": (report, [page, page.with_suffix(".md"), page.with_suffix(".tex")]),
-            "models": (["models", *small, "--out", "{new}"], []),
             "demo": (["demo", *small[2:6], *small[8:], "--out", "{new}"], []),
             "download": (fetched, []),
             "tinyfacts build": (built, [model / "model.safetensors", model / "config.json"]),

@@ -68,7 +68,7 @@ GOOD = {  # values by option that are right, or wrong in the option's own way; n
     "--ask": ["Where?", "The home of Bo is"], "--subject": ["Bo", "Bo 1"], "--k": SMALL,
 }  # fmt: skip
 LONG = {("tinyfacts", "build"), ("tinyfacts", "check"), ("demo",), ("doctor",)}  # tried only with what they must refuse
-HEAVY = {("models",), ("report",), ("case",)}  # tried less often: they read the data several times, or draw
+HEAVY = {("report",), ("case",)}  # tried less often: they read the data several times, or draw
 LAST = {  # behind everything else, so that nothing takes long or leaves the machine
     ("tinyfacts", "build"): ["--out", "{place}"], ("tinyfacts", "check"): ["--model", "no/such/model"],
     ("demo",): ["--edits", "5000"], ("doctor",): ["--deadline", "x"],
@@ -101,7 +101,6 @@ TINY = ["--data", "{data}", "--model", "reader", "--encoder", "hashing"]
 RIGHT: dict[tuple[str, ...], list[str]] = {  # of each command, what makes it short; {...} are places made for the tests
     ("train",): [*TINY, "--edits", "2", "--epochs", "1", "--out", "{new}"],
     ("evaluate",): [*TINY, "--test", "2", "--out", "{new}"],
-    ("models",): [*TINY, "--edits", "2", "--test", "2", "--epochs", "1", "--out", "{new}"],
     ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo"],
     ("report",): ["{run}", "--out", "{new}.html"], ("case",): ["--run", "{run}", "--case", "0"], ("paper",): ["table2"],
     ("demo",): ["--model", "reader", "--encoder", "hashing", "--out", "{new}"], ("doctor",): [],

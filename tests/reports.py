@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 from drike.edits import Aspect
 from drike.metrics import Outcome
-from drike.report.measured import Run, Step
+from drike.report.groups import ReportedRun
+from drike.report.training import Step
 
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))
 QUALITY = {"Unedited": 0, "FactPrompt": 3, "IKE": 5, "Rank-50%": 6, "DR-IKE": 7}
@@ -32,8 +33,9 @@ def outcomes_of(
                         target=f"Old{n}" if keep else f"New{n}{hostile}",
                         distractor=f"New{n}{hostile}" if keep else f"Old{n}", correct=correct,
                         answer=f"said {n}{hostile}" if n % 3 == 0 or not scores else None, matched=None, exact=None,
-                        prefers=correct if scores else None, magnitude=(0.5 if correct else -0.5) if scores else None,
-                        nats=(1.25 if correct else -2.5) if scores else None, margin=1.0 if scores else None,
+                        prefers=correct if scores else None, prob_margin=(0.5 if correct else -0.5) if scores else None,
+                        logprob_margin=(1.25 if correct else -2.5) if scores else None,
+                        logit_gap=1.0 if scores else None,
                         pruned=0, shots=(n % 4) + 1 if editor == "DR-IKE" else 16 if editor == "IKE" else 0,
                         prompt_tokens=TOKENS.get(editor, 400) + n % 7, calls=1, seconds=0.25,
                     )
@@ -52,15 +54,15 @@ def run_of(
     scores: bool = True,
     neighbours: int = 3,
     **settings: str,
-) -> Run:
+) -> ReportedRun:
     """A run on cases of its seed; seeds share some cases."""
     ids = tuple(f"{seed * 5 + n}" for n in range(cases))
     steps = tuple(
-        Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), 500 + i, 0.5)
+        Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), None, 500 + i, 0.5)
         for epoch in (1, 2)
         for i in range(6)
     )
-    return Run(
+    return ReportedRun(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},
         identity={"dtype": "float32"},

@@ -12,8 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from drike.models.protocols import LanguageModel, Request, ScoringModel
+from drike.models.protocols import LanguageModel, Request, Template
 from drike.models.served import logprobs as given
+from drike.models.served import openai
+from drike.models.served.openai import ATTEMPTS, ServedModel
+from drike.models.served.options import ApiOptions
+from drike.models.served.spending import Price
 from drike.prompts import CHAT_INSTRUCTION
 
 ANSWER = "Paris"
@@ -92,6 +96,19 @@ def serve(respond: Respond) -> Iterator[Served]:
             server.shutdown()
 
 
+def connect(
+    name: str,
+    *,
+    template: Template = "chat",
+    attempts: int = ATTEMPTS,
+    price: Price | None = None,
+    **options,  # type: ignore[no-untyped-def]
+) -> ServedModel:
+    """A served model, with `ApiOptions` by keyword."""
+    priced = {} if price is None else {"price_in": price.read, "price_out": price.written}
+    return openai.connect(name, ApiOptions(**priced, **options), template=template, attempts=attempts)
+
+
 # A server of ours that behaves
 
 
@@ -119,7 +136,7 @@ def serving(model: LanguageModel, *, scores: bool = False, lock: threading.Lock 
                 [completion] = model.generate([text], body["max_tokens"], None)
                 told = chat_answer(completion.text, text)
             elif body.get("echo"):
-                told = echoed(model, body["prompt"]) if scores and isinstance(model, ScoringModel) else generated(body)
+                told = echoed(model, body["prompt"]) if scores and model.score else generated(body)
             else:
                 told = generated(body)
         handler.reply_json(told)
@@ -132,7 +149,7 @@ def serving(model: LanguageModel, *, scores: bool = False, lock: threading.Lock 
     return respond
 
 
-def echoed(model: ScoringModel, text: str) -> dict[str, object]:
+def echoed(model: LanguageModel, text: str) -> dict[str, object]:
     """A text with its log-probabilities and one more token, in the form of completions with echo."""
     tokens = ["<s>", *re.findall(r"\s*\S+", text)]
     prompt, last = text[: len(text) - len(tokens[-1])], tokens[-1]
@@ -140,8 +157,8 @@ def echoed(model: ScoringModel, text: str) -> dict[str, object]:
         lead = 3.0 if last == given.OBVIOUS else -3.0
         logprob, following = -1.0 if lead > 0 else -4.0, "\n"
     else:
-        [score] = model.score([Request(prompt, last)])
-        logprob, lead, following = score.logprob, score.margin, score.following or ""
+        [score] = model.score([Request(prompt, last)])  # type: ignore[misc]
+        logprob, lead, following = score.logprob, score.logit_gap, score.following or ""
     best = [None, *({token: -0.5, "?": -1.0} for token in tokens[1:-1]), {last: logprob, "<other>": logprob - lead}]
     logprobs = {
         "tokens": [*tokens, following],

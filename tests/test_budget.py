@@ -56,7 +56,7 @@ def test_a_fraction_is_capped_by_max_shots(probs: list[float], share: float, mos
 @given(probabilities, st.floats(0, 1), st.integers(1, 20))
 def test_rules_without_a_network_try_what_they_keep(probs: list[float], share: float, most: int) -> None:
     for budget in (Fraction(max(share, 0.01), most), Threshold(share, most)):
-        assert budget.tries(probs) == budget.keep(probs)
+        assert budget.evaluated(probs) == budget.keep(probs)
     assert Threshold(share, most).sigma_for(probs) == share
     assert Fraction(max(share, 0.01)).sigma_for(probs) is None
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drike.casestudy import CaseStudy, study
 from drike.cli import main
-from drike.editors.ike import IKE, arrange
+from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
-from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.prompts import in_context
-from drike.report import studies as shown
+from drike.models.scripted import ScriptedModel
+from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
+from drike.report import cases as shown
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -25,7 +26,7 @@ from worlds import CAPITALS, follows_the_fact, old_object
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)
 EDITORS = (
-    IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike"),
+    IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
     IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
 )
 CASE = CAPITALS[3]
@@ -46,7 +47,7 @@ def test_everything_is_asked_in_one_call() -> None:
     model = ScriptedModel(confused_by_many)
     study(model, CASE, EDITORS)
     assert model.calls == 2, "one to score, one to write the answers under the unchanged prompts"
-    writer = ScriptedWriter(confused_by_many)
+    writer = ScriptedModel(confused_by_many, scores=False)
     study(writer, CASE, EDITORS)
     assert writer.calls == 1
     versions = 1 + sum(1 + len(editor.select(CASE.edit).ranking.retains) for editor in EDITORS)
@@ -63,8 +64,7 @@ def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStud
         having = [r for i, r in enumerate(ranked) if i < selection.k or i == j]
         verdicts = []
         for kept in (having, [r for r in having if r != ranked[j]]):
-            shows = arrange(selection.candidates, kept, editor.layout)
-            prompts = [in_context(shows, CASE.edit, probe.query) for probe in CASE.probes]
+            prompts = editor.style.show(selection.candidates, kept, [probe.query for probe in CASE.probes])
             questions = [Question(p, probe.target) for p, probe in zip(prompts, CASE.probes, strict=True)]
             verdicts.append(judge(ScriptedModel(confused_by_many), questions))
         for n, (yes, no) in enumerate(zip(*verdicts, strict=True)):
@@ -77,6 +77,22 @@ def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStud
     assert any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
 
 
+@pytest.mark.parametrize("layout", ["append", "ike"])
+@pytest.mark.parametrize("order", [None, *ORDERS])
+def test_prompts_with_and_without_a_retain_differ_in_that_retain_only(layout: Layout, order: OrderName | None) -> None:
+    editor = replace(EDITORS[1], style=PromptStyle(layout, order=order, order_seed=2))
+    writer = ScriptedModel(confused_by_many, scores=False)
+    [side] = study(writer, CASE, [editor]).sides
+    n = len(CASE.probes)
+    _, base, *versions = [writer.prompts[i : i + n] for i in range(0, len(writer.prompts), n)]
+    assert base == [prompt.text for prompt in editor.prompts(CASE.edit, [probe.query for probe in CASE.probes])]
+    for one, version in zip(side.retains, versions, strict=True):
+        block = demonstration_block(one.demonstration)
+        for has_it, lacks_it in zip(*((base, version) if one.kept else (version, base)), strict=True):
+            assert has_it.count(block) == 1
+            assert has_it.replace(block, "") == lacks_it
+
+
 def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> None:
     side = made.sides[1]
     assert side.sigma == 0.0625 and 0 < sum(one.kept for one in side.retains) < len(side.retains)
@@ -86,7 +102,7 @@ def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> 
 
 
 def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
-    found = study(ScriptedWriter(confused_by_many), CASE, EDITORS)
+    found = study(ScriptedModel(confused_by_many, scores=False), CASE, EDITORS)
     scored = study(ScriptedModel(confused_by_many), CASE, EDITORS)
     for mine, other in zip(found.sides, scored.sides, strict=True):
         assert [reply.correct for reply in mine.replies] == [reply.correct for reply in other.replies]
@@ -98,7 +114,7 @@ def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [ScriptedModel(follows_the_fact), ScriptedWriter(follows_the_fact)], ids=["scores", "text"]
+    "model", [ScriptedModel(follows_the_fact), ScriptedModel(follows_the_fact, scores=False)], ids=["scores", "text"]
 )
 def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> None:
     found = study(model, CASE, EDITORS)
@@ -137,7 +153,7 @@ def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pyt
 def test_what_does_not_fit_is_neither_shown_nor_asked() -> None:
     limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
     editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
-    writer = ScriptedWriter(confused_by_many)
+    writer = ScriptedModel(confused_by_many, scores=False)
     [side] = study(writer, CASE, [editor]).sides
     kept = sum(one.kept for one in side.retains)
     assert 0 < kept < len(side.retains) == kept + side.prompt.pruned

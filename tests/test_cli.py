@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from importlib import metadata
 from io import StringIO
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 
 from commands import run
@@ -17,14 +22,16 @@ from drike import datasets, tinyfacts
 from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
-from drike.cli.evaluate import make_editor
-from drike.cli.setup import UsageError, open_data, open_setup, open_trained_run
+from drike.cli.options import PANELS
+from drike.cli.setup import open_data, open_setup, open_trained_run
 from drike.cli.variants import swept
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
+from drike.editors import make
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
-from drike.models.scripted import ScriptedWriter
-from drike.report.recipes import STUDIES
+from drike.errors import ModelError, UsageError
+from drike.prompts import PromptStyle
+from drike.report.paper import STUDIES
 from drike.report.tables import COLUMNS, Table, published
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.learned_budget import Controller
@@ -66,11 +73,27 @@ def test_every_command_and_option_says_what_it_is(name: str) -> None:
             assert not option.secondary_opts or option.name == "own_copy", "a flag has no --no- form"
 
 
+@pytest.mark.parametrize(
+    "name", sorted(name for name, command in commands().items() if not hasattr(command, "commands"))
+)
+def test_help_is_readable_on_80_columns_with_its_panels_in_order(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(*name.split()[1:], "--help") == 0
+    shown = capsys.readouterr().out
+    assert all(cell_len(line) <= 80 for line in shown.splitlines())
+    panels = re.findall(r"^╭─ (.+?) ─", shown, re.MULTILINE)
+    assert panels == [panel for panel in PANELS if panel in panels], "known panels only, in one order everywhere"
+    assert all(len(option.metavar or "") <= 7 for option in commands()[name].params)
+    assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
+
+
 def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
     record = json.loads((demo / "run.json").read_text("utf-8"))
     assert record["settings"]["seed"] == 0
     assert record["data"][0]["sha256"] and record["versions"]["torch"] and record["model"]["name"]
-    split = Split.load(demo / "split.json")
+    split = SplitIds.load(demo / "split.json")
     assert len(split.train) == 20 and len(split.test) == 10
     assert not set(split.train) & set(split.test)
 
@@ -85,13 +108,14 @@ def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
         "editcot.jsonl",
         "factprompt.jsonl",
         "ike.jsonl",
+        "nearest-k-of-dr-ike.jsonl",
         "rank-50.jsonl",
         "unedited.jsonl",
     ]
     for name in files:
         assert len({outcome.case_id for outcome in read_outcomes(demo / "outcomes" / name)}) == 10
-    loaded = load(demo / "checkpoint", encoder=HashingEncoder())
-    assert loaded.trained_on["episodes"] == 40
+    loaded = load(demo, encoder=HashingEncoder())
+    assert loaded.training["episodes"] == 40
 
 
 def test_the_table_stands_in_the_run_with_the_papers_beside_it(demo: Path) -> None:
@@ -109,7 +133,7 @@ def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Pa
 
 
 def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_path: Path) -> None:
-    trained = set(Split.load(demo / "split.json").train)
+    trained = set(SplitIds.load(demo / "split.json").train)
     assert (
         run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "400", "--out", str(tmp_path / "e")) == 0
     )
@@ -124,10 +148,10 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
     past = open_trained_run(folder)
-    setup = open_setup(list(past.data), encoder=past.encoder, seed=past.seed, split=past.split)
-    editor = make_editor("dr-ike", setup.pool, ScriptedWriter(str), past.trained)
+    setup = open_setup(list(past.run.data), encoder=past.run.encoder, seed=past.run.seed, split=past.split)
+    editor = make("dr-ike", pool=setup.pool, trained=past.trained)
     assert isinstance(editor, IKE)
-    assert (editor.retain, editor.layout, editor.own_copy) == ("bare", "ike", False)
+    assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
 def test_orders_and_sigmas_are_editors_of_their_own(
@@ -167,36 +191,17 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
         folder = tmp_path / name
         assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
         settings = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
-        trained_on = load(folder / "checkpoint", encoder=HashingEncoder()).trained_on
-        assert trained_on["feedback"] == {"delay": settings["delay"], "noise": settings["noise"]}
-        told[name] = (folder / "checkpoint" / "head.safetensors").read_bytes()
+        learned = load(folder, encoder=HashingEncoder())
+        method = learned.training["method"]
+        assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
+        told[name] = tuple(learned.retriever.head.weight.flatten().tolist())
     assert len(set(told.values())) == 3
-
-
-def test_models_go_on_past_one_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "models"
-    asked = ("--model", "./no/such", "--model", "reader", "--encoder", "hashing", "--edits", "20", "--test", "10")
-    assert run("models", *asked, "--epochs", "1", "--out", str(folder)) == 1
-    said = capsys.readouterr()
-    assert "1 of 2 models failed" in said.err and "./no/such" in said.err and "Traceback" not in said.err
-    assert "DR-IKE by model" in said.out and "SmolLM2" in said.out
-    assert Split.load(folder / "split.json") == Split.load(folder / "reader" / "split.json")
-    again = tmp_path / "again"
-    assert run("evaluate", "--run", str(folder / "reader"), "--editors", "dr-ike", "--out", str(again)) == 0
-    first, second = (read_outcomes(one / "outcomes" / "dr-ike.jsonl") for one in (folder / "reader", again))
-    assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
-    assert f"drike report {folder}" in said.out.replace("\n", " ")
-    capsys.readouterr()
-    assert run("evaluate", "--run", str(folder), "--out", str(tmp_path / "none")) == 1
-    assert "holds several runs: give one of them" in " ".join(capsys.readouterr().err.split())
-    assert run("report", str(folder)) == 0
-    assert (folder / "report.html").exists() and "reader, TinyFacts" in (folder / "report.md").read_text("utf-8")
 
 
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("paper") == 0
     shown = capsys.readouterr().out
-    assert all(one.name in shown for one in STUDIES) and "estimates" in shown
+    assert all(one.name in shown for one in STUDIES) and "sh recipes/table2.sh" in " ".join(shown.split())
     assert run("paper", "table7") == 0
     shown = capsys.readouterr().out
     assert ".7533" in shown and "recipes/table7.sh" in shown and "Llama-3.1-8B-Instruct" in shown
@@ -252,7 +257,7 @@ def test_ctrl_c_keeps_what_was_done(
     assert run("train", *SMALL, "--edits", "10", "--out", str(folder)) == 130
     assert "What was done so far" in " ".join(capsys.readouterr().err.split())
     assert len((folder / "episodes.jsonl").read_text("utf-8").splitlines()) == 15
-    assert load(folder / "checkpoint", encoder=HashingEncoder()).trained_on["episodes"] == 15
+    assert load(folder, encoder=HashingEncoder()).training["episodes"] == 15
 
 
 def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
@@ -287,7 +292,7 @@ def test_what_is_edited_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixt
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
     chosen = ["--subset", "numerical", "--zsre-target", "answers", "--edits", "2", "--epochs", "1"]
     assert run("train", *SMALL, *data, *chosen, "--out", str(folder)) == 0
-    split = Split.load(folder / "split.json")
+    split = SplitIds.load(folder / "split.json")
     assert len(split.editable) == 30 and all(int(case_id) % 2 == 0 for case_id in split.editable)
     assert run("evaluate", "--run", str(folder), "--editors", "dr-ike", "--out", str(tmp_path / "e")) == 0
     outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")
@@ -307,8 +312,7 @@ REFUSED = {
     "no such order": (["evaluate", *SMALL, "--editors", "ike", "--order", "sideways"], "--order knows policy", 2),
     "order of nothing": (["evaluate", *SMALL, "--editors", "ike", "--order", "reversed"], "for trained editors", 2),
     "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
-    "the same model twice": (["models", "--model", "reader", "--model", "Reader"], "different models", 2),
-    "no such study": (["paper", "table99"], "there is no 'table99' in the paper", 2),
+    "no such study": (["paper", "table99"], "'table99' is not in the paper", 2),
     "no run": (["evaluate", "--run", "no-run"], "is not a run, as it holds no run.json", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
     "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross", 2),
@@ -316,7 +320,12 @@ REFUSED = {
     "flip": (["train", *SMALL, "--flip", "maze"], "--flip must be", 2),
     "retain": (["train", *SMALL, "--retain", "maze"], "retain must be headed or bare", 2),
     "template": (["evaluate", *SMALL, "--template", "maze"], "--template must be plain or chat", 2),
-    "fact": (["edit", *SMALL, "--fact", "Oslo"], "is not a fact", 2),
+    "fact without an object": (["edit", *SMALL, "--fact", "Oslo"], '--fact "QUERY -> OBJECT"', 2),
+    "fact without an arrow": (["edit", *SMALL, "--fact", "The sky is green"], '--fact "QUERY -> OBJECT"', 2),
+    "fact with two arrows": (["edit", *SMALL, "--fact", "A -> B -> C"], '--fact "QUERY -> OBJECT"', 2),
+    "subject elsewhere": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"], "does not occur in", 2),
+    "no test edits": (["demo", *SMALL, "--test", "0"], "--test must be at least 1", 2),
+    "range": (["train", *SMALL, "--noise", "nan"], "--noise must be between 0.0 and 1.0, not nan", 2),
     "gate": (["edit", *SMALL, "--fact", "Nowhere is -> green", "--gate"], "give every edit its subject", 2),
     "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
 }
@@ -371,10 +380,10 @@ def test_facts_are_read_with_their_subject() -> None:
     known = cases[0].edit
     parsed = parse_fact(f"{known.query} -> Atlantis", cases)
     assert (parsed.query, parsed.target_new, parsed.subject) == (known.query, "Atlantis", known.subject)
-    assert parse_fact("The sky above Nowhereville is green.", ()).target_new == "green"
     assert parse_fact("The sky above Nowhereville is -> deep green", ()).target_new == "deep green"
-    with pytest.raises(UsageError):
-        parse_fact("-> green", ())
+    for wrong in ("-> green", "The sky above Nowhereville is green.", "A -> B -> C"):
+        with pytest.raises(UsageError, match='--fact "QUERY -> OBJECT"'):
+            parse_fact(wrong, ())
 
 
 def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
@@ -396,8 +405,8 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_remembered"])
-    assert sum(parts) == told["tokens_read"] and told["tokens_shared"] > 0
+    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
+    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
@@ -422,7 +431,7 @@ def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) 
     shuffled.write_text(json.dumps([row | {"case_id": row["case_id"] + 7} for row in reversed(rows)]), "utf-8")
     dataset = datasets.load(tinyfacts.rows_path())
     facts = {case.case_id: (case.edit.query, case.edit.target_new) for case in dataset.cases}
-    learned = {facts[case_id] for case_id in Split.load(folder / "split.json").train}
+    learned = {facts[case_id] for case_id in SplitIds.load(folder / "split.json").train}
     for i, data in enumerate((["tinyfacts"], [str(shuffled)])):
         out = tmp_path / str(i)
         asked = ["--data", *data, "--editors", "unedited", "--test", "40", "--editable", "459", "--seed", "5"]
@@ -452,8 +461,8 @@ def test_a_run_that_recorded_nothing_is_begun_again(tmp_path: Path, capsys: pyte
     folder = tmp_path / "run"
     asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "2", "--out", str(folder)]
     assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--deadline", "2") == 1
-    assert "Go on with" not in capsys.readouterr().err
-    assert (folder / "run.json").exists()
+    assert "Continue with" not in capsys.readouterr().err
+    assert not folder.exists(), "nothing was recorded, so no folder is left"
     assert run(*asked, "--model", "reader") == 0
     assert run(*asked, "--model", "reader") == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
@@ -481,6 +490,12 @@ def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
 ) -> None:
     assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
+    assert run("evaluate", "--run", str(nowhere)) == 1
+    assert str(nowhere) in capsys.readouterr().err
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -525,3 +540,115 @@ def test_names_and_numbers_are_whole_in_80_columns(interval: str, monkeypatch: p
     assert {"FactPrompt", "EditCoT-full", "DR-IKE", "(similarity)", "(Llama-3.1-8B-Instruct)"} <= {*words}
     assert text.count("-0.434") == len(names) * len(COLUMNS) == sum(word.startswith(f"{low},") for word in words)
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    """At 40 columns, in a process of its own, as the width is read when drike is loaded."""
+    folder = tmp_path / ("a-long-name-" * 8)
+    command = [sys.executable, "-m", "drike"]
+    narrow = {**os.environ, "COLUMNS": "40", "PYTHONPATH": os.pathsep.join(sys.path)}
+    refused = subprocess.run(
+        [*command, "evaluate", "--run", str(folder)], env=narrow, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1 and str(folder) in refused.stderr
+    small = ["train", *SMALL, "--edits", "1", "--epochs", "1", "--out", str(folder)]
+    saved = subprocess.run([*command, *small], env=narrow, capture_output=True, text=True, check=False)
+    assert saved.returncode == 0 and f"Saved in {folder}. " in saved.stdout
+    assert f"evaluate --run {folder}\n" in saved.stdout
+
+
+@pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
+def test_output_can_be_cut_off_by_its_reader(arguments: list[str]) -> None:
+    """As `drike paper | head -2` does; here the reader is gone before the first line."""
+    read, write = os.pipe()
+    os.close(read)
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "drike", *arguments]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=where, text=True, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_ctrl_c_before_anything_is_recorded_promises_nothing_and_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: HashingEncoder, texts: object, progress: object = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HashingEncoder, "encode", interrupted)
+    folder = tmp_path / "run"
+    for command in ("train", "demo"):
+        assert run(command, *SMALL, "--edits", "2", "--test", "2", "--out", str(folder)) == 130
+        assert capsys.readouterr().err == "Stopped.\n"
+        assert not folder.exists()
+
+
+def test_the_demo_writes_to_runs_demo_and_never_overwrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ["demo", *SMALL, "--edits", "2", "--test", "1", "--epochs", "1"]
+    for folder in ("runs/demo", "runs/demo-2"):
+        assert run(*small) == 0
+        said = capsys.readouterr().out
+        assert (tmp_path / folder / "summary.json").exists()
+        assert f"drike report {folder}\n" in said and f"drike edit --run {folder} --explain" in said
+
+
+def test_commands_to_copy_name_a_drike_that_can_be_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "drike"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert showing.this_command() == f"{sys.executable} -m drike"
+    monkeypatch.setenv("PATH", "")
+    script.touch()
+    script.chmod(0o755)
+    assert showing.this_command() == str(script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert showing.this_command() == "drike"
+
+
+def test_doctor_fails_when_the_model_it_was_asked_about_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor", "--model", "/nope") == 1
+    assert "missing" in capsys.readouterr().out
+
+
+def test_another_model_is_asked_with_the_template_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run("train", *SMALL, "--template", "plain", "--edits", "2", "--epochs", "1", "--out", str(folder)) == 0
+    opened: list[object] = []
+
+    def refuse(name: str, **options: object) -> None:
+        opened.append(options["template"])
+        raise ModelError("not here")
+
+    monkeypatch.setattr("drike.cli.edit.load", refuse)
+    fact = ("--fact", "It is -> green")
+    assert run("edit", "--run", str(folder), "--model", "transformers:m@http://127.0.0.1:9/v1", *fact) == 1
+    assert opened == ["plain"]
+
+
+def test_a_run_of_the_other_kind_is_resumed_by_its_own_command(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, evaluation = tmp_path / "train", tmp_path / "evaluate"
+    assert run("train", *SMALL, "--edits", "2", "--epochs", "1", "--out", str(training)) == 0
+    assert run("evaluate", *SMALL, "--editors", "unedited", "--test", "1", "--out", str(evaluation)) == 0
+    capsys.readouterr()
+    assert run("evaluate", "--resume", str(training)) == 1
+    said = capsys.readouterr().err
+    assert f"evaluate it with --run {training}, or continue training with drike train --resume {training}" in said
+    assert run("train", "--resume", str(evaluation)) == 1
+    assert f"continue it with drike evaluate --resume {evaluation}" in capsys.readouterr().err
+
+
+def test_an_evaluation_of_a_run_holds_the_controls(demo: Path, tmp_path: Path) -> None:
+    assert run("evaluate", "--run", str(demo), "--test", "2", "--out", str(tmp_path / "e")) == 0
+    summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))
+    assert summary["Nearest (k of DR-IKE)"]["shots"] == summary["DR-IKE"]["shots"]
+    controls = "nearest@2,nearest@4,nearest-same-k"
+    assert run("evaluate", "--run", str(demo), "--test", "2", "--editors", controls, "--out", str(tmp_path / "f")) == 0
+    summary = json.loads((tmp_path / "f" / "summary.json").read_text("utf-8"))
+    assert [round(row["shots"]) for row in summary.values()][:2] == [2, 4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.demonstrations import DemonstrationSet
+from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.models.scripted import ScriptedModel
@@ -23,7 +25,9 @@ from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, START, Controller, bracket, untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.training.reinforce import Episode, Switches, train
+from drike.training.choices import Choice, sampled, top
+from drike.training.reinforce import Episode, train
+from drike.training.rewards import edit_takes
 from worlds import CAPITALS, capital
 
 
@@ -68,7 +72,7 @@ def test_any_weights_keep_at_least_one_and_at_most_max_shots(
     assert 1 <= k <= min(most, len(probs)) and 0 < sigma <= 1
     assert k == 1 or probs[k - 1] > sigma
     assert k == min(most, len(probs)) or probs[k] <= sigma
-    assert k <= controller.tries(probs, candidates) <= min(k + 1, most, len(probs))
+    assert k <= controller.evaluated(probs, candidates) <= min(k + 1, most, len(probs))
     assert controller.keep(probs, candidates) == k, "asking twice changes nothing"
 
 
@@ -230,22 +234,29 @@ def sharp() -> Retriever:
 
 
 def run(
-    model: ScriptedModel, budget: Budget, *, epochs: int, head: float = 0.0, switches: Switches | None = None
+    model: ScriptedModel,
+    budget: Budget,
+    *,
+    epochs: int,
+    head: float = 0.0,
+    choose: Choice = top,
+    stop_on_flip: bool = False,
 ) -> list[Episode]:
     """Training on 20 edits; the head stands still unless `head` gives it a learning rate."""
-    retriever = sharp()
-    return list(
-        train(
-            model, CAPITALS[:20], POOL, retriever, budget,
-            epochs=epochs, learning_rate=head, switches=switches or Switches(),
-        )
-    )  # fmt: skip
+    editor, reward = IKE("DR-IKE", POOL, sharp(), budget), edit_takes(model, stop_on_flip=stop_on_flip)
+    return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
+
+
+@functools.cache
+def broken_after(m: int, kind: str) -> list[Episode]:
+    """The training, 25 epochs of 20 episodes, of a controller where more than m retains break the answer."""
+    return run(breaks_after(m), untrained(kind, ENCODER), epochs=25)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("m", [1, 3, 8])
 def test_where_more_than_m_retains_always_break_the_answer_about_m_are_kept(kind: str, m: int) -> None:
-    episodes = run(breaks_after(m), untrained(kind, ENCODER), epochs=25)
+    episodes = broken_after(m, kind)
     assert any(episode.kept > m for episode in episodes[:20]), "there is something to learn"
     last = episodes[-40:]
     assert m - 2.5 <= fmean(episode.kept for episode in last) <= m + 0.2
@@ -254,8 +265,8 @@ def test_where_more_than_m_retains_always_break_the_answer_about_m_are_kept(kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_nothing_breaks_ever_more_is_kept(kind: str) -> None:
-    episodes = run(ScriptedModel(right), untrained(kind, ENCODER), epochs=40)
-    sigmas = [fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20]) for start in range(0, 800, 20)]
+    episodes = run(ScriptedModel(right), untrained(kind, ENCODER), epochs=20)
+    sigmas = [fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20]) for start in range(0, 400, 20)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(sigmas))
     assert fmean(e.kept for e in episodes[:20]) + 1 < fmean(e.kept for e in episodes[-20:]) > 14
 
@@ -263,16 +274,17 @@ def test_where_nothing_breaks_ever_more_is_kept(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flat_policy_that_nothing_breaks_is_kept_whole_from_the_first(kind: str) -> None:
     budget = untrained(kind, ENCODER)
-    episodes = train(ScriptedModel(right), CAPITALS[:20], POOL, Retriever(ENCODER, seed=1), budget, epochs=2)
+    editor = IKE("DR-IKE", POOL, Retriever(ENCODER, seed=1), budget)
+    episodes = train(editor, edit_takes(ScriptedModel(right)), CAPITALS[:20], epochs=2)
     assert {(episode.kept, episode.budget) for episode in episodes} == {(16, budget)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_has_become_too_strict_finds_back(kind: str) -> None:
     """First every second retain breaks the answer, then nothing does any more."""
-    taught = run(breaks_after(1), untrained(kind, ENCODER), epochs=15)
+    taught = broken_after(1, kind)[: 15 * 20]
     assert fmean(episode.kept for episode in taught[-20:]) <= 1.2
-    episodes = run(ScriptedModel(right), taught[-1].budget, epochs=80)
+    episodes = run(ScriptedModel(right), taught[-1].budget, epochs=30)
     assert fmean(episode.kept for episode in episodes[-20:]) >= 10
 
 
@@ -293,7 +305,8 @@ def test_only_one_that_reads_the_query_can_tell_two_kinds_of_edits_apart() -> No
 
     cases = [capital(i, relation="mayor" if i % 2 else "capital") for i in range(20)]
     budget: Budget = untrained("query", ENCODER)
-    for episode in train(ScriptedModel(rule), cases, POOL, sharp(), budget, epochs=60, learning_rate=0):
+    editor = IKE("DR-IKE", POOL, sharp(), budget)
+    for episode in train(editor, edit_takes(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
         budget = episode.budget
     kept = {"mayor": [], "capital": []}  # type: ignore[var-annotated]
     ranker = sharp()
@@ -310,22 +323,24 @@ def test_a_higher_quantile_keeps_fewer() -> None:
 
     kept = {}
     for quantile in (0.5, 0.95):
-        episodes = run(ScriptedModel(rule), untrained("scores", ENCODER, quantile=quantile), epochs=40)
+        episodes = run(ScriptedModel(rule), untrained("scores", ENCODER, quantile=quantile), epochs=20)
         kept[quantile] = fmean(episode.kept for episode in episodes[-40:])
     assert kept[0.95] + 1.5 < kept[0.5]
 
 
 def test_training_tries_one_more_than_is_kept_and_success_is_of_what_is_kept() -> None:
-    episodes = run(breaks_after(3), untrained("scores", ENCODER), epochs=25)
+    episodes = broken_after(3, "scores")
     assert all(episode.k == min(16, episode.kept + 1) for episode in episodes)
     cut = [episode for episode in episodes if episode.kept == 3]
     assert cut and all(episode.success and episode.rewards[-1] < 0 for episode in cut)
     assert all(episode.sigma is not None and 0 < episode.sigma < 1 for episode in episodes)
 
 
-@pytest.mark.parametrize("switches", [Switches(selection="sample"), Switches(stop_on_flip=True)])
-def test_it_learns_under_the_other_readings_of_the_paper(switches: Switches) -> None:
-    episodes = run(breaks_after(3), untrained("scores", ENCODER), epochs=30, switches=switches)
+@pytest.mark.parametrize("sample", [True, False], ids=["sampled", "stop on flip"])
+def test_it_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
+    choose = sampled(random.Random(0)) if sample else top
+    budget = untrained("scores", ENCODER)
+    episodes = run(breaks_after(3), budget, epochs=30, choose=choose, stop_on_flip=not sample)
     assert 1.5 <= fmean(min(episode.kept, episode.k) for episode in episodes[-40:]) <= 4.5
     assert all(episode.k <= 16 for episode in episodes)
 
@@ -350,6 +365,6 @@ def test_the_laws_of_all_budgets() -> None:
         k = budget.keep(probs, candidates)
         most = getattr(budget, "max_shots", None) or 16
         assert 1 <= k <= min(most, len(probs))
-        assert k <= budget.tries(probs, candidates) <= min(most, len(probs))
+        assert k <= budget.evaluated(probs, candidates) <= min(most, len(probs))
         sigma = budget.sigma_for(probs, candidates)
         assert sigma is None or k == max(1, min(most, sum(p > sigma for p in probs)))

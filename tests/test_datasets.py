@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import DataError, by_case_id, load
+from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
 from drike.datasets.inspect import inspect, lines
 from drike.datasets.paraphrases import Wording, around, clean, learn
 from drike.edits import Aspect
-from drike.encoders import MINILM, EncoderError, HashingEncoder, load_encoder
+from drike.encoders import MINILM, HashingEncoder, load_encoder
+from drike.errors import DataError, EncoderError
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets"
 FULL = SHARED / "counterfact_400.json"
@@ -102,10 +103,10 @@ class TestCounterFact:
         assert [case.case_id for case in data.cases] == ["0", "3"]
         assert len(data.cases[1].neighborhood) == 1
         assert {(one.what, one.reason): one.count for one in data.dropped} == {
-            ("row", "row stands twice in its file"): 1,
+            ("row", "row is repeated in its file"): 1,
             ("row", "new and old object are the same"): 1,
             ("row", "an object is blank"): 1,
-            ("neighbour", "stands twice in its row"): 1,
+            ("neighbour", "is repeated in its row"): 1,
             ("neighbour", "is the edit's own query"): 1,
         }
 
@@ -231,7 +232,7 @@ class TestFlat:
         flat = written(tmp_path, [flat_row(1, "Ada Bell", "x"), flat_row(2, "Cy Dorn", "x")], "flat.json")
         data = load(full, flat)
         assert [len(case.paraphrases) for case in data.cases] == [2, 0]
-        assert ("row", "case_id stands in an earlier file") in {(one.what, one.reason) for one in data.dropped}
+        assert ("row", "case_id occurs in an earlier file") in {(one.what, one.reason) for one in data.dropped}
         assert data.name == "full+flat"
 
     @needs_flat
@@ -266,7 +267,7 @@ class TestComplaints:
             ([row(5, subject=3)], "field requested_rewrite.subject must be a text"),
             ([row(5, paraphrase_prompts="one")], "field paraphrase_prompts must be a list of texts"),
             ([row(5), row(None)], "row 1 .* field case_id must be a number or a name"),
-            ([row(5), row(5, "Cy Dorn")], "field case_id is also that of row 0, whose content differs"),
+            ([row(5), row(5, "Cy Dorn")], "field case_id is also the one of row 0, whose content differs"),
             ([row(5, target_new={"str": "Rome"})], "no usable row .1 left out: new and old object are the same"),
             ([{"src": "x", "alt": "y"}], "has no known form: its first row has the fields alt, src"),
             ([[row(5)]], "has no known form: its first row is a list of records"),

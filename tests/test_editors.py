@@ -1,15 +1,19 @@
+from dataclasses import dataclass
+
 import pytest
 
+from drike import editors
 from drike.demonstrations import Role
 from drike.editors import Editor
-from drike.editors.editcot import EditCoT, EditCoTFull
+from drike.editors.editcot import ANSWER_CUE, EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
+from drike.errors import UsageError
 from drike.judging import Question, judge
-from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.prompts import ANSWER_CUE
+from drike.models.scripted import ScriptedModel
+from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -19,10 +23,17 @@ CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
-IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike")
+IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike"))
 DR_IKE = IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.05))
 
-EDITORS: list[Editor] = [Unedited(), FactPrompt(), EditCoT(), EditCoTFull(ScriptedWriter(str.upper)), IKE_ALL, DR_IKE]
+EDITORS: list[Editor] = [
+    Unedited(),
+    FactPrompt(),
+    EditCoT(),
+    EditCoTFull(ScriptedModel(str.upper, scores=False)),
+    IKE_ALL,
+    DR_IKE,
+]
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=lambda editor: editor.name)
@@ -34,6 +45,55 @@ def test_every_prompt_asks_its_query_and_is_the_same_twice(editor: Editor) -> No
         assert query in prompt.text
         assert prompt.cue is not None or prompt.text.endswith(query)
         assert (CASE.edit.target_new in prompt.text) == (editor.name not in ("Unedited", "EditCoT (full)"))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What `make` needs of a checkpoint."""
+
+    retriever: Retriever
+    budget: Threshold
+    style: PromptStyle
+
+
+STYLE = PromptStyle(retain="bare")
+TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE)
+
+
+@pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])
+def test_make_knows_every_name_and_names_what_it_lacks(name: str) -> None:
+    made = editors.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
+    assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
+    if isinstance(made, IKE):
+        assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in the training"
+    if name in (*editors.TRAINED, "nearest-same-k"):
+        with pytest.raises(UsageError, match=f"{name} needs a trained retriever"):
+            editors.make(name, pool=POOL)
+    if name == "editcot-full":
+        with pytest.raises(UsageError, match="give it the model"):
+            editors.make(name, pool=POOL)
+
+
+@pytest.mark.parametrize("name", ["dr_ike", "nearest", "nearest@", "nearest@0", "nearest@k", "4", ""])
+def test_make_refuses_unknown_names_with_the_list(name: str) -> None:
+    with pytest.raises(UsageError, match=r"choose from unedited, .*nearest@K"):
+        editors.make(name, pool=POOL, trained=TRAINED_WITH)
+
+
+def test_the_controls_show_the_nearest_retains() -> None:
+    dr_ike, same_k, nearest_4 = (
+        editors.make(name, pool=POOL, trained=TRAINED_WITH) for name in ("dr-ike", "nearest-same-k", "nearest@4")
+    )
+    assert isinstance(dr_ike, IKE) and isinstance(same_k, IKE) and isinstance(nearest_4, IKE)
+    counts = set()
+    for case in CAPITALS[:10]:
+        ours, control = dr_ike.select(case.edit), same_k.select(case.edit)
+        assert control.k == ours.k
+        assert control.kept == control.candidates.retains[: ours.k]
+        assert nearest_4.select(case.edit).kept == control.candidates.retains[:4]
+        counts.add(ours.k)
+    assert len(counts) > 1, "one k for all edits proves little"
+    assert (same_k.name, nearest_4.name) == ("Nearest (k of DR-IKE)", "Nearest, k=4")
 
 
 def test_factprompt_is_one_imagined_line() -> None:
@@ -75,14 +135,14 @@ def test_rankings_are_permutations_in_descending_probability() -> None:
 
 
 def test_bare_retains_lose_their_header_and_nothing_else_does() -> None:
-    bare = IKE("bare", POOL, Similarity(), Fraction(0.5), retain="bare")
+    bare = IKE("bare", POOL, Similarity(), Fraction(0.5), PromptStyle(retain="bare"))
     [prompt] = bare.prompts(CASE.edit, QUERIES[:1])
     assert prompt.text.count("New Fact: ") == 4 + 12 + 2
     assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
 
 
 def test_without_its_own_copy_the_edit_is_stated_once() -> None:
-    plain = IKE("plain", POOL, Similarity(), Fraction(1.0), own_copy=False)
+    plain = IKE("plain", POOL, Similarity(), Fraction(1.0), PromptStyle(own_copy=False))
     [prompt] = plain.prompts(CASE.edit, ["Land3 has the capital"])
     assert prompt.text.count("The capital of Land3 is New3") == 1
 
@@ -93,7 +153,7 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
             f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
         )
 
-    for model in (ScriptedWriter(thinks), ScriptedModel(thinks)):
+    for model in (ScriptedModel(thinks, scores=False), ScriptedModel(thinks)):
         [verdict] = judge(model, [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3", "Old3")])
         assert verdict.correct
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
@@ -101,7 +161,8 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
 
 def test_editcot_without_a_cue_gave_no_answer() -> None:
     [verdict] = judge(
-        ScriptedWriter(lambda p: "New3 New3"), [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")]
+        ScriptedModel(lambda p: "New3 New3", scores=False),
+        [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")],
     )
     assert not verdict.correct
 
@@ -114,7 +175,7 @@ def test_the_full_pipeline_rewrites_only_thoughts_that_the_edit_contradicts() ->
             return "Land3 was moved to New3."
         return "Old3 as ever" if "Thoughts:" in prompt else "Old3"
 
-    model = ScriptedWriter(reasons)
+    model = ScriptedModel(reasons, scores=False)
     asked, other = EditCoTFull(model).prompts(CASE.edit, ["The capital of Land3 is", "The capital of Land9 is"])
     assert (asked.calls, other.calls) == (5, 4)
     assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text

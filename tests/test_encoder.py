@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from drike.encoders import MINILM, EncoderError, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
+from drike.encoders import MINILM, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
 from drike.encoders.features import clear
+from drike.errors import EncoderError
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
 vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float))
@@ -119,9 +120,9 @@ class TestFeatureStore:
         store = FeatureStore(tmp_path, "m")
         store.write({text: np.ones(2, np.float32) for text in ("x", "y", "z")})
         with sqlite3.connect(store.path) as connection:
-            keys = [key for (key,) in connection.execute("SELECT key FROM features ORDER BY key")]
-            connection.execute("UPDATE features SET vector = zeroblob(16) WHERE key = ?", keys[:1])
-            connection.execute("UPDATE features SET vector = 'text' WHERE key = ?", keys[1:2])
+            keys = [key for (key,) in connection.execute("SELECT key FROM entries ORDER BY key")]
+            connection.execute("UPDATE entries SET value = zeroblob(16) WHERE key = ?", keys[:1])
+            connection.execute("UPDATE entries SET value = 'text' WHERE key = ?", keys[1:2])
         assert len(store.read(["x", "y", "z"])) == 1
 
     def test_a_damaged_file_is_set_aside(self, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -7,14 +8,17 @@ from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
+from drike.errors import UsageError
 from drike.evaluation import evaluate
 from drike.judging import Question, judge
 from drike.metrics import summarise
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import bare
-from drike.retrieval.budget import Fraction
+from drike.retrieval.budget import Fraction, SameCount, Threshold
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Similarity
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
@@ -47,7 +51,7 @@ def test_a_case_is_one_call_whatever_its_probes() -> None:
 
 def test_a_model_that_only_writes_gives_the_same_rates_and_no_magnitudes() -> None:
     scored = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)))
-    written = summarise(list(evaluate(FactPrompt(), ScriptedWriter(follows_the_fact), CASES)))
+    written = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact, scores=False), CASES)))
     assert (written.esr, written.pc, written.rr, written.s) == (scored.esr, scored.pc, scored.rr, scored.s)
     assert written.esm.value is None and scored.esm.value is not None
 
@@ -55,8 +59,8 @@ def test_a_model_that_only_writes_gives_the_same_rates_and_no_magnitudes() -> No
 def test_margins_are_the_target_against_its_distractor() -> None:
     [outcome, *_] = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:1])
     assert outcome.aspect is Aspect.REWRITE
-    assert outcome.magnitude == pytest.approx(0.9 - 0.001)
-    assert outcome.nats == pytest.approx(math.log(0.9 / 0.001))
+    assert outcome.prob_margin == pytest.approx(0.9 - 0.001)
+    assert outcome.logprob_margin == pytest.approx(math.log(0.9 / 0.001))
     assert outcome.prefers and outcome.correct and outcome.exact
 
 
@@ -70,4 +74,19 @@ def test_writing_beside_scoring_is_recorded_and_agrees() -> None:
 def test_a_score_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
     question = [Question(bare("It is"), "New", "Old")]
     assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
-    assert judge(ScriptedWriter(lambda p: written), question)[0].correct is right
+    assert judge(ScriptedModel(lambda p: written, scores=False), question)[0].correct is right
+
+
+def test_edits_that_a_retriever_was_trained_on_are_refused_unless_allowed() -> None:
+    model, encoder = ScriptedModel(follows_the_fact), HashingEncoder()
+    editor = IKE("DR-IKE", POOL, Retriever(encoder), Threshold())
+    list(evaluate(editor, model, CASES))
+    list(train(editor, edit_takes(model), CASES[:2], epochs=1))
+    asked = len(model.prompts)
+    control = replace(editor, ranker=Similarity(), budget=SameCount(editor.ranker, Threshold()))
+    for one in (editor, control):
+        with pytest.raises(UsageError, match=f"trained on 2 of these {len(CASES)} edits: leave them out"):
+            next(evaluate(one, model, CASES))
+    assert len(model.prompts) == asked, "the model was not asked"
+    assert len(list(evaluate(editor, model, CASES, allow_trained=True))) == sum(len(case.probes) for case in CASES)
+    assert list(evaluate(editor, model, CASES[2:]))

@@ -31,20 +31,20 @@ def questions(seed: int) -> list[Request]:
     return [Request(shown + query, f" {target}") for query in queries for target in rng.sample(["Rome", "Oslo"], 2)]
 
 
-@pytest.mark.parametrize(("name", "way"), PLANNED, ids=[name for name, _ in PLANNED])
-def test_scores_are_those_of_plain_forwards(name: str, way: str) -> None:
+@pytest.mark.parametrize(("name", "strategy"), PLANNED, ids=[name for name, _ in PLANNED])
+def test_scores_are_those_of_plain_forwards(name: str, strategy: str) -> None:
     model = wrap(MAKE[name])
     requests = episode(1) + questions(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         scores = model.score(requests)
-    assert model.scoring.way == way
-    readings = alone(model, requests)
-    assert off(scores, readings) < 1e-4
-    assert [score.greedy for score in scores] == [reading.greedy for reading in readings]
-    assert np.allclose([s.margin for s in scores], [r.margin for r in readings], atol=1e-3)
-    if way != "batch":
-        assert model.usage.tokens_computed < model.usage.tokens_read / 2
+    assert model.plan.strategy == strategy
+    expected = alone(model, requests)
+    assert off(scores, expected) < 1e-4
+    assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
+    assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in expected], atol=1e-3)
+    if strategy != "batch":
+        assert model.usage.tokens_computed < model.usage.tokens / 2
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -61,7 +61,7 @@ def test_going_on_from_a_kept_trunk_changes_nothing(name: str) -> None:
     assert [score.greedy for score in again] == [score.greedy for score in once]
     if name != "Phi-3, longrope":  # whose positions depend on how long the text gets
         spent = model.usage - before
-        assert spent.tokens_computed < spent.tokens_read / 3
+        assert spent.tokens_computed < spent.tokens / 3
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -73,28 +73,28 @@ def test_a_wrong_mask_would_show(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     model = wrap(MAKE[name])
     encoded = encode_requests(tokenizer(), episode(1)[: 4 if "longrope" in name else None], "plain")
-    right = ways.score_naively(model._model, encoded).readings
+    right = ways.score_naively(model._model, encoded).scores
     monkeypatch.setattr(TokenTree, "mask", leaky)
-    assert ways.disagreement(ways.score_tree(model._model, encoded).readings, right) > 0.5
+    assert ways.disagreement(ways.score_tree(model._model, encoded).scores, right) > 0.5
 
 
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
-@pytest.mark.parametrize("way", ["fork", "batch", "naive"])
-def test_a_slower_way_that_is_asked_for_is_exact_too(name: str, way: Any) -> None:
-    if (name, way) == ("Mamba", "fork"):
+@pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
+def test_a_slower_way_that_is_asked_for_is_exact_too(name: str, strategy: Any) -> None:
+    if (name, strategy) == ("Mamba", "fork"):
         pytest.skip("its state cannot be gone on from by several tokens at once: see attention.plan")
-    model = wrap(MAKE[name], way=way)
+    model = wrap(MAKE[name], strategy=strategy)
     assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
-    assert model.scoring.way == way
+    assert model.plan.strategy == strategy
 
 
 @pytest.mark.parametrize("name", ["Mamba", "Jamba"])
 def test_the_check_finds_a_state_that_cannot_be_gone_on_from(name: str) -> None:
-    model = wrap(MAKE[name], way="fork")
+    model = wrap(MAKE[name], strategy="fork")
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(2))
     assert off(scores, alone(model, episode(2))) < 1e-4
-    assert model.scoring.way == "batch"
+    assert model.plan.strategy == "batch"
 
 
 def test_a_rope_that_changes_with_length_is_read_one_by_one() -> None:
@@ -112,7 +112,7 @@ def test_short_and_long_texts_are_apart_where_their_positions_are_encoded_differ
     model = wrap(TREES["Phi-3, longrope"])
     requests = episode(2)
     assert off(model.score(requests), alone(model, requests)) < 1e-4
-    assert model.scoring.way == "tree"
+    assert model.plan.strategy == "tree"
     assert model.usage.forwards < len(requests)
 
 
@@ -126,7 +126,7 @@ def test_a_failed_check_warns_once_and_goes_on_correctly() -> None:
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(3))
     assert off(scores, expected) < 1e-4
-    assert model.scoring.way == "batch" and "check" in model.scoring.reason
+    assert model.plan.strategy == "batch" and "check" in model.plan.reason
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert off(model.score(episode(4)), alone(model, episode(4))) < 1e-4
@@ -135,12 +135,12 @@ def test_a_failed_check_warns_once_and_goes_on_correctly() -> None:
 def test_a_kept_trunk_that_leads_astray_is_given_up_without_giving_up_the_tree() -> None:
     model = wrap(llama, remember=False)
     model.score(episode(1))
-    for trunk in model._reader.trunks._kept:  # as if a model's cache held something else than we think
+    for trunk in model._scorer.prefixes._kept:  # as if a model's cache held something else than we think
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
-    assert model.scoring.way == "tree"
-    assert not len(model._reader.trunks)
+    assert model.plan.strategy == "tree"
+    assert not len(model._scorer.prefixes)
 
 
 @pytest.mark.parametrize("make", [llama, gpt2, gemma3, bloom])
@@ -158,13 +158,13 @@ def test_greedy_and_following_are_what_generation_writes(make: Any) -> None:
             target = written[:2] if right else [written[0], (written[1] + 7) % 300 + 1]
             requests.append(Encoded((*ids["input_ids"][0].tolist(), *target), start))
             expected.append((right, written[2] if len(written) > 2 and right else None))
-    readings, _ = model._reader.read(requests)
-    for reading, (greedy, following) in zip(readings, expected, strict=True):
+    scored, _ = model._scorer.read(requests)
+    for reading, (greedy, following) in zip(scored, expected, strict=True):
         assert reading.greedy is greedy
-        assert (reading.margin >= 0) is greedy
+        assert (reading.logit_gap >= 0) is greedy
         if following is not None:
             assert reading.following == following
-    assert len(prompts) == 60 and sum(reading.greedy for reading in readings) == len(prompts)
+    assert len(prompts) == 60 and sum(reading.greedy for reading in scored) == len(prompts)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -172,5 +172,5 @@ def test_half_precision_agrees_with_plain_forwards_and_has_no_ties(dtype: torch.
     model = wrap(lambda: llama().to(dtype))
     scores = model.score(episode(1))
     assert off(scores, alone(model, episode(1))) < 0.1
-    assert model.scoring.way == "tree"
-    assert all(score.margin != 0 for score in scores)
+    assert model.plan.strategy == "tree"
+    assert all(score.logit_gap != 0 for score in scores)

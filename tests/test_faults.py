@@ -20,19 +20,18 @@ from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation import evaluate
-from drike.models.protocols import ModelError
-from drike.models.scripted import ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.models.served.address import KEY
-from drike.models.served.cache import CachedWriter
-from drike.models.served.failures import RefusedError, ServerError
-from drike.models.served.openai import connect
+from drike.models.served.cache import CachedModel
 from drike.models.served.store import Answers, contents
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
-from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, deaf, nobody, serve, serving
+from drike.training.rewards import edit_takes
+from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, connect, deaf, nobody, serve, serving
 from worlds import CAPITALS, follows_the_fact
 
 POOL = Pool(CAPITALS[10:], HashingEncoder())
@@ -45,7 +44,8 @@ REFUSALS |= {"quota", "redirect", "huge", "tattling 400", "tattling 401"}
 
 def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
     retriever = Retriever(HashingEncoder(), seed=0)
-    yield from train(model, CASES, POOL, retriever, Threshold(), epochs=1, learning_rate=1e-3, seed=0)
+    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    yield from train(editor, edit_takes(model), CASES, epochs=1, learning_rate=1e-3)
 
 
 def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
@@ -65,7 +65,7 @@ def told_by(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # 
     yielded = 0
     began = time.monotonic()
     model = connect(served.named(), deadline=DEADLINE, attempts=ATTEMPTS, concurrency=4)
-    with closing(model):  # type: ignore[type-var]
+    with closing(model):
         try:
             for _ in use(model):
                 yielded += 1
@@ -105,8 +105,8 @@ def test_a_fault_while_probing_never_leads_to_scores(kind: str) -> None:
     """Either nothing is opened, or a model without scores that then says what is wrong."""
     with serve({**FINAL, **AGAIN}[kind]) as served, pytest.raises((ServerError, RefusedError)):
         model = connect(served.named("sglang"), template="plain", deadline=0.5, attempts=1)
-        with closing(model):  # type: ignore[type-var]
-            assert not hasattr(model, "score")
+        with closing(model):
+            assert model.score is None
             model.generate(["a"])
 
 
@@ -118,8 +118,8 @@ def test_a_server_that_is_not_there_is_one_typed_error_in_time(absent: Callable)
 @pytest.mark.parametrize("kind", [kind for kind in AGAIN if kind != "silent"])
 def test_a_fault_that_passes_leaves_no_trace(kind: str) -> None:
     """Every first attempt fails; the outcomes are those of a server that never failed."""
-    direct = ScriptedWriter(follows_the_fact)
-    good, seen, lock = serving(ScriptedWriter(follows_the_fact)), set(), threading.Lock()
+    direct = ScriptedModel(follows_the_fact, scores=False)
+    good, seen, lock = serving(ScriptedModel(follows_the_fact, scores=False)), set(), threading.Lock()
 
     def flaky(handler: Handler, body: dict) -> None:
         with lock:
@@ -129,7 +129,7 @@ def test_a_fault_that_passes_leaves_no_trace(kind: str) -> None:
 
     with serve(flaky) as served:
         model = connect(served.named(), deadline=20.0, attempts=3)
-        with closing(model):  # type: ignore[type-var]
+        with closing(model):
             got = [(o.query, o.answer, o.correct) for o in evaluate(FactPrompt(), model, CASES)]
     assert got == [(o.query, o.answer, o.correct) for o in evaluate(FactPrompt(), direct, CASES)]
 
@@ -137,7 +137,7 @@ def test_a_fault_that_passes_leaves_no_trace(kind: str) -> None:
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
 def test_what_was_answered_before_a_fault_is_kept(kind: str, tmp_path: Path) -> None:
     """Paid answers survive whatever comes after them, and are not paid again."""
-    good = serving(ScriptedWriter(follows_the_fact))
+    good = serving(ScriptedModel(follows_the_fact, scores=False))
     works = [True]
     prompts = [f"Land{i}" for i in range(6)]
 
@@ -148,14 +148,14 @@ def test_what_was_answered_before_a_fault_is_kept(kind: str, tmp_path: Path) -> 
     with serve(failing_later) as served:
         works[0] = False
         model = connect(served.named(), deadline=1.5, attempts=1, concurrency=1)
-        kept = CachedWriter(model, "m", Answers(tmp_path / "a.sqlite"))
-        with closing(model), pytest.raises(ModelError):  # type: ignore[type-var]
+        kept = CachedModel(model, "m", Answers(tmp_path / "a.sqlite"), model)
+        with closing(model), pytest.raises(ModelError):
             kept.generate(prompts)
         works[0] = True
         before = served.requests
         again = connect(served.named(), deadline=10.0)
-        with closing(again):  # type: ignore[type-var]
-            answers = CachedWriter(again, "m", Answers(tmp_path / "a.sqlite")).generate(prompts)
+        with closing(again):
+            answers = CachedModel(again, "m", Answers(tmp_path / "a.sqlite"), again).generate(prompts)
         assert served.requests == before + 1
         assert len(answers) == 6
 
@@ -168,18 +168,18 @@ def test_retry_after_is_waited_for_and_bounded_by_the_deadline() -> None:
             times.append(time.monotonic())
             if len(times) == 1:
                 return handler.reply_json({"error": {"message": "slow down"}}, 429, {"Retry-After": seconds})
-            return serving(ScriptedWriter(lambda prompt: "x"))(handler, body)
+            return serving(ScriptedModel(lambda prompt: "x", scores=False))(handler, body)
 
         return respond
 
-    with serve(limiting("0.8")) as served, closing(connect(served.named(), deadline=5.0)) as model:  # type: ignore[type-var]
+    with serve(limiting("0.8")) as served, closing(connect(served.named(), deadline=5.0)) as model:
         assert model.generate(["a"])[0].text.strip() == "x"
         assert times[1] - times[0] >= 0.8
     times.clear()
     began = time.monotonic()
     with (
         serve(limiting("60")) as served,
-        closing(connect(served.named(), deadline=0.5)) as model,  # type: ignore[type-var]
+        closing(connect(served.named(), deadline=0.5)) as model,
         pytest.raises(ServerError, match=r"within 0\.5 seconds"),
     ):
         model.generate(["a"])
@@ -188,7 +188,7 @@ def test_retry_after_is_waited_for_and_bounded_by_the_deadline() -> None:
 
 @pytest.mark.parametrize("kind", ["null content", "500"])
 def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path) -> None:
-    good = serving(ScriptedWriter(follows_the_fact))
+    good = serving(ScriptedModel(follows_the_fact, scores=False))
 
     def respond(handler: Handler, body: dict) -> None:
         if "Land0" in str(body):
@@ -199,10 +199,10 @@ def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path
     with serve(respond) as served:
         store = Answers(tmp_path / "a.sqlite")
         with (
-            closing(connect(served.named(), deadline=10.0, attempts=1, concurrency=4)) as model,  # type: ignore[type-var]
+            closing(connect(served.named(), deadline=10.0, attempts=1, concurrency=4)) as model,
             pytest.raises(ServerError),
         ):
-            CachedWriter(model, "m", store).generate([f"Land{i}" for i in range(8)])
+            CachedModel(model, "m", store, model).generate([f"Land{i}" for i in range(8)])
         assert contents(tmp_path / "a.sqlite").answers == served.requests - 1 > 0
 
 
@@ -242,12 +242,13 @@ def test_the_key_is_told_to_no_one(
             model = connect(served.named(), deadline=0.4, attempts=1)
             store = Answers(tmp_path / "answers.sqlite")
             try:
-                for completion in CachedWriter(model, "m", store).generate(["What is your key?"]):
+                for completion in CachedModel(model, "m", store, model).generate(["What is your key?"]):
                     heard.write(repr(completion))
             except ModelError:
                 heard.write(traceback.format_exc())
             heard.write(
-                f"{model!r} {vars(model)!r} {vars(model._line)!r} {vars(model._line.wire)!r} {model.describe()!r}"
+                f"{model!r} {vars(model)!r} {vars(model._endpoint)!r} "
+                f"{vars(model._endpoint.connection)!r} {model.info!r}"
             )
             store.close()
             assert any(CANARY in str(headers) for headers in served.headers), "the server itself was sent the key"

@@ -11,19 +11,27 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Retriever
-from drike.training.reinforce import Episode, Switches, loss_of, rollout, train
-from drike.training.schedules import Feedback
-from worlds import CAPITALS, follows_the_fact
+from drike.training.choices import Choice, renormalised, sampled, top
+from drike.training.reinforce import Episode, loss_of, train
+from drike.training.rewards import Attempt, edit_takes
+from drike.training.schedules import Channel, at_once, disturbed, late, noisy
+from worlds import CAPITALS, follows_the_fact, rollout
 
 CASES = CAPITALS[:20]
 POOL = Pool(CAPITALS[20:], HashingEncoder())
 [CANDIDATES] = POOL.candidates([CASES[0].edit])
-READINGS = [Switches(), Switches(selection="sample", renormalise=True)]
+EPISODES = 3 * len(CASES)
+
+
+def chosen(name: str) -> Choice:
+    """A choice with draws of its own."""
+    return renormalised(sampled(random.Random(5))) if name == "sample" else top
 
 
 def moody(prompt: str) -> str:
@@ -32,22 +40,23 @@ def moody(prompt: str) -> str:
 
 
 def trained(
-    feedback: Feedback | None = None,
+    delay: int = 0,
+    noise: float = 0.0,
     *,
     form: str = "dot",
     budget: Budget | None = None,
     rate: float = 1e-3,
-    switches: Switches | None = None,
+    choice: str = "top",
 ) -> tuple[list[Episode], Retriever, list[tuple[int, torch.Tensor]]]:
     """Episodes, the policy, and the gradient of every update with the number of episodes ended before it."""
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     episodes: list[Episode] = []
     updates: list[tuple[int, torch.Tensor]] = []
     retriever.head.weight.register_hook(lambda gradient: updates.append((len(episodes), gradient.clone())))
-    given = {} if feedback is None else {"feedback": feedback}
     for episode in train(
-        ScriptedModel(moody), CASES, POOL, retriever, budget, epochs=3, learning_rate=rate, seed=5,
-        switches=switches or Switches(), **given,
+        IKE("DR-IKE", POOL, retriever, budget or Threshold()), edit_takes(ScriptedModel(moody)), CASES,
+        epochs=3, learning_rate=rate, choose=chosen(choice),
+        channel=disturbed(delay, noise, episodes=EPISODES, seed=5),
     ):  # fmt: skip
         episodes.append(episode)
     return episodes, retriever, updates
@@ -57,30 +66,39 @@ def keys(updates: list[tuple[int, torch.Tensor]]) -> Counter[bytes]:
     return Counter(update.numpy().tobytes() for _, update in updates)
 
 
-def plain_loop(form: str, switches: Switches) -> tuple[list[tuple[object, ...]], Retriever]:
+def plain_loop(form: str, choice: str) -> tuple[list[tuple[object, ...]], Retriever]:
     """Algorithm 1 without a channel: every episode teaches before the next one begins."""
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=1e-3)
-    rng, budget, done = random.Random(5), Threshold(), []
+    choose, budget, done = chosen(choice), Threshold(), []
     for _ in range(3):
         for case in CASES:
             [candidates] = POOL.candidates([case.edit])
             log_p = retriever.log_probs(retriever.features(candidates))
-            episode, tried = rollout(ScriptedModel(moody), candidates, log_p, budget, switches=switches, rng=rng)
+            tried, earned = rollout(ScriptedModel(moody), candidates, log_p, budget, choose)
             optimizer.zero_grad()
-            loss_of(episode.rewards, tried).backward()
+            loss = loss_of(earned.rewards, tried.log_p)
+            loss.backward()
             optimizer.step()
-            budget = budget.after(episode.probs, episode.rewards, candidates)
-            done.append((episode.order, episode.probs, episode.rewards, episode.loss, budget))
+            budget = budget.after(tried.probs, earned.rewards, candidates)
+            done.append((tried.order, tried.probs, earned.rewards, loss.item(), budget))
     return done, retriever
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("switches", READINGS, ids=["top", "sample"])
-def test_without_delay_and_noise_training_is_the_plain_loop_bit_for_bit(form: str, switches: Switches) -> None:
-    expected, theirs = plain_loop(form, switches)
-    for feedback in (None, Feedback(), Feedback(0, 0.0)):
-        episodes, ours, _ = trained(feedback, form=form, switches=switches)
+@pytest.mark.parametrize("choice", ["top", "sample"])
+def test_without_delay_and_noise_training_is_the_plain_loop_bit_for_bit(form: str, choice: str) -> None:
+    expected, theirs = plain_loop(form, choice)
+    rng = random.Random(0)
+    for channel in (at_once, late(0, EPISODES, rng), noisy(0.0, rng), late(0, EPISODES, rng, noisy(0, rng))):
+        ours = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
+        editor = IKE("DR-IKE", POOL, ours, Threshold())
+        episodes = list(
+            train(
+                editor, edit_takes(ScriptedModel(moody)), CASES,
+                epochs=3, learning_rate=1e-3, choose=chosen(choice), channel=channel,
+            )
+        )  # fmt: skip
         assert [(e.order, e.probs, e.rewards, e.loss, e.budget) for e in episodes] == expected
         assert torch.equal(ours.head.weight, theirs.head.weight)
     assert len({len(rewards) for _, _, rewards, *_ in expected}) > 1, "a training without a cut proves nothing"
@@ -91,7 +109,7 @@ def test_without_delay_and_noise_training_is_the_plain_loop_bit_for_bit(form: st
 def test_on_a_constant_policy_late_rewards_make_the_same_updates_only_later(form: str, delay: int) -> None:
     constant = {"form": form, "budget": Fraction(0.5), "rate": 0.0}
     at_once, _, now = trained(**constant)  # type: ignore[arg-type]
-    delayed, _, later = trained(Feedback(delay), **constant)  # type: ignore[arg-type]
+    delayed, _, later = trained(delay, **constant)  # type: ignore[arg-type]
     assert [e.rewards for e in delayed] == [e.rewards for e in at_once]
     assert keys(later) == keys(now), "every update arrives, once, and unchanged"
     assert [at for at, _ in now] == list(range(60))
@@ -99,7 +117,7 @@ def test_on_a_constant_policy_late_rewards_make_the_same_updates_only_later(form
 
 
 def test_rewards_that_wait_for_the_end_leave_every_episode_as_it_would_be_untrained() -> None:
-    late, ours, updates = trained(Feedback(10**9))
+    late, ours, updates = trained(10**9)
     untrained, theirs, at_decision = trained(rate=0.0, budget=Fraction(1.0))
     first = [(e.case_id, e.order, e.probs) for e in late]
     assert first == [(e.case_id, e.order, e.probs) for e in untrained]
@@ -109,46 +127,58 @@ def test_rewards_that_wait_for_the_end_leave_every_episode_as_it_would_be_untrai
 
 
 def test_delay_and_noise_repeat_with_their_seed_and_are_recorded_as_the_model_answered() -> None:
-    feedback = Feedback(delay=5, noise=0.2)
-    once, one, _ = trained(feedback)
-    again, other, _ = trained(feedback)
+    once, one, _ = trained(delay=5, noise=0.2)
+    again, other, _ = trained(delay=5, noise=0.2)
     assert [(e.order, e.rewards, e.budget) for e in once] == [(e.order, e.rewards, e.budget) for e in again]
     assert torch.equal(one.head.weight, other.head.weight)
-    silent, _, _ = trained(Feedback(noise=1.0), rate=0.0, budget=Fraction(1.0))
+    silent, _, _ = trained(noise=1.0, rate=0.0, budget=Fraction(1.0))
     plain, _, _ = trained(rate=0.0, budget=Fraction(1.0))
     assert [e.rewards for e in silent] == [e.rewards for e in plain]
 
 
 def test_rewards_that_are_always_false_teach_the_opposite() -> None:
     _, _, true = trained(rate=0.0, budget=Fraction(1.0))
-    _, _, false = trained(Feedback(noise=1.0), rate=0.0, budget=Fraction(1.0))
+    _, _, false = trained(noise=1.0, rate=0.0, budget=Fraction(1.0))
     assert all(torch.equal(a, -b) for (_, a), (_, b) in zip(true, false, strict=True))
 
 
-@given(st.integers(0, 9), st.integers(1, 50), st.integers(0, 50), st.integers(0, 99))
-def test_a_lesson_comes_within_its_delay_and_never_after_the_end(delay: int, now: int, ahead: int, seed: int) -> None:
-    rng = random.Random(seed)
-    lesson = Feedback(delay).send(CANDIDATES, [0.5], [1], torch.zeros(1), now=now, last=now + ahead, rng=rng)
-    assert now <= lesson.due <= min(now + delay, now + ahead)
-    assert lesson.rewards == (1,)
+def attempt(number: int) -> Attempt:
+    return Attempt(CASES[0], CANDIDATES, (0,), (1.0,), torch.zeros(1), 1, 1, number)
+
+
+def delays(channel: Channel, episodes: int, rewards: tuple[float, ...] = (1.0,)) -> list[int]:
+    """How many episodes late each update arrives, its rewards unchanged, once each."""
+    late_by = {}
+    for now in range(episodes):
+        for update, arrived in channel(attempt(now), rewards):
+            assert arrived == rewards and update.number not in late_by
+            late_by[update.number] = now - update.number
+    assert sorted(late_by) == list(range(episodes)), "with the last episode everything has arrived"
+    return [late_by[number] for number in range(episodes)]
+
+
+@given(st.integers(0, 9), st.integers(1, 60), st.integers(0, 99))
+def test_an_update_arrives_within_its_delay_and_never_after_the_end(delay: int, episodes: int, seed: int) -> None:
+    found = delays(late(delay, episodes, random.Random(seed)), episodes)
+    assert all(0 <= by <= delay for by in found)
 
 
 def test_delays_are_drawn_evenly_and_noise_flips_its_share() -> None:
     rng = random.Random(0)
-    lessons = [
-        Feedback(3, 0.25).send(CANDIDATES, [1.0], [1] * 4, torch.zeros(4), now=1, last=9, rng=rng) for _ in range(4000)
-    ]
-    assert {due for due, count in Counter(lesson.due for lesson in lessons).items() if 850 < count < 1150} == {
-        1,
-        2,
-        3,
-        4,
-    }
-    flipped = sum(lesson.rewards.count(-1) for lesson in lessons)
+    counts = Counter(delays(late(3, 4000, rng), 4000))
+    assert {by for by, count in counts.items() if 850 < count < 1150} == {0, 1, 2, 3}
+    channel = noisy(0.25, rng)
+    flipped = sum(rewards.count(-1) for _ in range(4000) for _, rewards in channel(attempt(0), (1.0,) * 4))
     assert 0.23 < flipped / 16000 < 0.27
 
 
-@pytest.mark.parametrize("bad", [{"delay": -1}, {"delay": 1.5}, {"delay": True}, {"noise": -0.1}, {"noise": 1.1}])
-def test_what_is_no_delay_or_no_probability_is_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"delay must be|noise is a probability"):
-        Feedback(**bad)  # type: ignore[arg-type]
+@pytest.mark.parametrize("delay", [-1, 1.5, True])
+def test_a_delay_is_a_whole_number_of_episodes(delay: object) -> None:
+    with pytest.raises(ValueError, match="delay must be a whole number"):
+        late(delay, 9, random.Random(0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("noise", [-0.1, 1.1, float("nan"), "much"])
+def test_noise_is_a_probability(noise: object) -> None:
+    with pytest.raises(ValueError, match="noise is a probability"):
+        noisy(noise, random.Random(0))  # type: ignore[arg-type]

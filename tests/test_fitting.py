@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.edited import EditedModel
-from drike.editors.ike import IKE, Layout
+from drike.editors.ike import IKE
 from drike.encoders.hashing import HashingEncoder
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.prompts import Prompt
+from drike.prompts import Layout, Prompt, PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.retrieval.token_limit import TokenLimit
 from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 from worlds import CAPITALS
 
 
@@ -42,12 +43,12 @@ def test_no_limit_is_refused_and_none_of_zero_exists() -> None:
 @pytest.mark.parametrize("layout", ["append", "ike"])
 def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
     pool = Pool(CAPITALS[1:], HashingEncoder())
-    whole = IKE("IKE", pool, Similarity(), Fraction(1.0), layout)
+    whole = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout))
     queries = [probe.query for probe in CAPITALS[0].probes]
     longest = max(words([prompt.text for prompt in whole.prompts(CAPITALS[0].edit, queries)]))
     model = ScriptedModel(lambda prompt: "Oslo")
     for tokens in (longest, longest - 1, longest // 2 + 40, 1):
-        limited = IKE("IKE", pool, Similarity(), Fraction(1.0), layout, limit=TokenLimit(tokens, words))
+        limited = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout), limit=TokenLimit(tokens, words))
         prompts = limited.prompts(CAPITALS[0].edit, queries)
         assert max(words([prompt.text for prompt in prompts])) <= tokens or prompts[0].shots == 1
         assert {prompt.shots + prompt.pruned for prompt in prompts} == {16}
@@ -63,11 +64,12 @@ def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
 def test_training_never_asks_a_longer_prompt() -> None:
     pool = Pool(CAPITALS[4:], HashingEncoder())
     asked = ScriptedModel(lambda prompt: "Oslo")
-    free = list(train(asked, CAPITALS[:4], pool, Retriever(HashingEncoder()), Threshold(), epochs=1))
+    editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold())
+    free = list(train(editor, edit_takes(asked), CAPITALS[:4], epochs=1))
     tokens = sorted(words(asked.prompts))[len(asked.prompts) // 2]
     limited = ScriptedModel(lambda prompt: "Oslo")
-    retriever = Retriever(HashingEncoder())
-    limit = TokenLimit(tokens, words)
-    episodes = list(train(limited, CAPITALS[:4], pool, retriever, Threshold(), epochs=1, limit=limit))
+    editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold(), limit=TokenLimit(tokens, words))
+    reward = edit_takes(limited, editor.style, editor.limit)
+    episodes = list(train(editor, reward, CAPITALS[:4], epochs=1))
     assert max(words(limited.prompts)) <= tokens < max(words(asked.prompts))
     assert sum(e.k for e in episodes) < sum(e.k for e in free)

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import DataError, Dataset, load, published
+from drike.datasets import Dataset, load, published
 from drike.datasets.published import Published
 from drike.datasets.subsets import SUBSETS
 from drike.demonstrations import Role
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
+from drike.errors import DataError
 from drike.metrics import Outcome, summarise
 from drike.retrieval.pool import Pool
 from test_datasets import SHARED, flat_row, row, server, written
@@ -102,7 +103,7 @@ class TestZsre:
             ("row", "an object is blank"): 2,
             ("row", "new and old object are the same"): 1,
             ("row", "new object is one of the answers already"): 1,
-            ("row", "edit and probes are those of another row"): 1,
+            ("row", "edit and probes repeat another row's"): 1,
             ("neighbour", "has no answer"): 1,
             ("neighbour", "its answer is the new object"): 1,
             ("paraphrase", "is the edit's own query"): 1,
@@ -168,7 +169,7 @@ class TestTemporal:
 
     def test_the_same_group_twice_is_one_case_another_one_is_refused(self, tmp_path: Path) -> None:
         assert len(load(written(tmp_path, [group(), group()])).cases) == 1
-        with pytest.raises(DataError, match=r"row 1: .*case_id is also that of row 0"):
+        with pytest.raises(DataError, match=r"row 1: .*case_id is also the one of row 0"):
             load(written(tmp_path, [group(), group("Ada Bull")]))
 
     def test_what_has_no_probes_is_not_measured(self, tmp_path: Path) -> None:

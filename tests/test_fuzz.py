@@ -1,6 +1,6 @@
 """Whatever a data file holds and whatever stands on the command line: done, or refused in a sentence. No traceback.
 
-`make test` tries 1,000 files and 1,000 command lines, `make reliability` 10,000 of each.
+`make test` tries 100 files and 100 command lines, `make reliability` 10,000 of each.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drike import datasets
-from drike.datasets import DataError, splits
 from drike.datasets.inspect import inspect, lines
+from drike.datasets.splits import SplitIds
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import DataError, PoolError
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Fraction
-from drike.retrieval.pool import Pool, PoolError
+from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
 from drike.runs.folder import append, read_outcomes
 from test_datasets import flat_row, row
 from test_forms import group, known_row, zsre_row
 
-FEW, MANY = 1_000, 10_000
+FEW, MANY = 100, 10_000
 ENCODER, MODEL = HashingEncoder(32), ScriptedModel(str)
 
 # -- data files ------------------------------------------------------------------------------------------------------
@@ -130,10 +131,9 @@ def use(path: Path, rng: random.Random) -> str:
         return "refused"
     assert all(line.encode() for line in lines(inspect(dataset)))
     try:
-        split = splits.draw(dataset, seed=rng.randrange(9))
-        parts = splits.parts(split, dataset)
-        split.save(path.with_suffix(".split"))
-        assert splits.Split.load(path.with_suffix(".split")) == split
+        parts = dataset.split(seed=rng.randrange(9))
+        parts.ids.save(path.with_suffix(".split"))
+        assert dataset.restore(SplitIds.load(path.with_suffix(".split"))) == parts
         pool = Pool(parts.demonstrations, ENCODER)
         outcomes = list(evaluate(IKE("IKE", pool, Similarity(), Fraction(1.0)), MODEL, [*parts.train, *parts.test][:2]))
         append(path.with_suffix(".outcomes"), map(asdict, outcomes))

@@ -12,9 +12,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, processors
 
+from drike.errors import ModelError
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import encode_requests
-from drike.models.protocols import ModelError, Request, ScoringModel
+from drike.models.protocols import Request
 from zoo import (
     FORKS,
     PLACES,
@@ -55,8 +56,8 @@ def test_memory_gives_the_same_scores_without_a_forward(tokenizer: Any) -> None:
     before = model.usage
     assert model.score(list(reversed(requests))) == list(reversed(first))
     spent = model.usage - before
-    assert (spent.forwards, spent.tokens_computed, spent.remembered) == (0, 0, len(requests))
-    assert spent.tokens_remembered == spent.tokens_read > 0
+    assert (spent.forwards, spent.tokens_computed, spent.cached) == (0, 0, len(requests))
+    assert spent.tokens_cached == spent.tokens > 0
     forgetful = wrap(llama, tokenizer, remember=False)
     forgetful.score(requests)
     before = forgetful.usage
@@ -104,7 +105,7 @@ def test_forgetting_leaves_nothing_behind(tokenizer: Any) -> None:
     spent = model.usage
     model.forget()
     assert model.score(episode(6)) == first  # to the last bit
-    assert (model.usage - spent).tokens_remembered == 0
+    assert (model.usage - spent).tokens_cached == 0
 
 
 def test_running_out_of_memory_halves_the_budget(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +189,7 @@ def test_batches_write_what_single_prompts_write(tokenizer: Any) -> None:
             out = model._model.generate(**ids, max_new_tokens=8, do_sample=False, pad_token_id=0)
             assert completion.text == tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
             assert completion.prompt_tokens == ids["input_ids"].shape[1]
-        saved = model.usage.tokens_read - model.usage.tokens_computed
+        saved = model.usage.tokens - model.usage.tokens_computed
         assert (saved > 0) == (make in SHARING)
 
 
@@ -255,14 +256,14 @@ def folder(tmp_path: Path, tokenizer: Any) -> Path:
 
 def test_a_saved_model_loads_quietly_and_says_what_it_is(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = load(str(folder), device="cpu")
-    assert isinstance(model, ScoringModel)
+    assert model.score is not None
     said = capfd.readouterr()
     assert said.out == said.err == ""
-    identity = model.describe()
-    assert (identity.dtype, identity.device, identity.architecture) == ("float32", "cpu", "LlamaForCausalLM")
+    identity = model.info.identity
+    assert (identity["dtype"], identity["device"], identity["architecture"]) == ("float32", "cpu", "LlamaForCausalLM")
     half = load(str(folder), device="cpu", dtype=torch.bfloat16)
-    assert half.describe().dtype == "bfloat16"
-    assert half.describe().weights_sha256 == identity.weights_sha256
+    assert half.info.identity["dtype"] == "bfloat16"
+    assert half.info.identity["weights_sha256"] == identity["weights_sha256"]
     assert model.count_tokens(["Ada comes from"])[0] > 1
     assert model.score([Request("Ada comes from", " Rome")])[0].logprob < 0
 

@@ -36,16 +36,16 @@ def told_by(script: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(command: str) -> None:
-    check(command, times=20)
+    check(command, times=2)
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_nor_does_a_full_disk_leave_a_trace(command: str) -> None:
-    check(command, "--how", "full", times=8)
+    check(command, "--how", "full", times=2)
 
 
 def test_nor_does_a_model_behind_a_socket_notice_or_is_it_asked_again() -> None:
-    check("train", "--served", times=4)
+    check("train", "--served", times=2)
 
 
 @pytest.mark.reliability

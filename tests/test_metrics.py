@@ -9,7 +9,7 @@ from drike.metrics import METRICS, Outcome, harmonic_mean, paired_difference, su
 
 
 def outcome(
-    case: str, aspect: Aspect, correct: bool, *, query: str = "q", editor: str = "E", magnitude: float | None = None
+    case: str, aspect: Aspect, correct: bool, *, query: str = "q", editor: str = "E", prob_margin: float | None = None
 ) -> Outcome:
     return Outcome(
         editor,
@@ -23,7 +23,7 @@ def outcome(
         None,
         None,
         None,
-        magnitude,
+        prob_margin,
         None,
         None,
         3,
@@ -117,8 +117,8 @@ def test_intervals_repeat_with_their_seed() -> None:
 
 def test_margins_average_over_their_own_probes() -> None:
     outcomes = [
-        outcome("1", Aspect.REWRITE, True, magnitude=0.5),
-        outcome("1", Aspect.PARAPHRASE, True, magnitude=-0.25),
+        outcome("1", Aspect.REWRITE, True, prob_margin=0.5),
+        outcome("1", Aspect.PARAPHRASE, True, prob_margin=-0.25),
     ]
     summary = summarise(outcomes)
     assert summary.esm.value is not None and math.isclose(summary.esm.value, 0.5)

@@ -14,48 +14,43 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.datasets import load, splits
+from drike.datasets import load
 from drike.edited import EditedModel
 from drike.editors.editcot import EditCoT
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError, ServerError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import Completion, LanguageModel, ModelError, Request, ScoringModel
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.protocols import LanguageModel, Request
+from drike.models.scripted import CustomModel, ScriptedModel
 from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, parse_address
 from drike.models.served.client import SHARED, families
-from drike.models.served.failures import ServerError
-from drike.models.served.openai import ServedModel, ServedWriter, connect
-from drike.prompts import CHAT_INSTRUCTION
+from drike.models.served.openai import ServedModel
+from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
 from drike.training.reinforce import Episode, train
-from servers import Handler, Respond, Served, chat_answer, echoed, serve, serving, usage
+from drike.training.rewards import edit_takes
+from servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
-ROWS = load(tinyfacts.rows_path(), name="TinyFacts")
-PARTS = splits.parts(splits.draw(ROWS, editable=tinyfacts.EDITABLE, train=4, test=3, seed=1), ROWS)
+PARTS = load("tinyfacts").split(train=4, test=3, seed=1)
 POOL = Pool(PARTS.demonstrations, HashingEncoder())
 
 
-class Writer:
+def without_scores(model: LanguageModel) -> CustomModel:
     """A model without its scores, as a chat service would show it."""
-
-    def __init__(self, inner: LanguageModel) -> None:
-        self.name, self.inner = inner.name, inner
-
-    def generate(self, prompts, max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:  # type: ignore[no-untyped-def]
-        return self.inner.generate(prompts, max_tokens, stop)
+    return CustomModel(model.info.name, model.generate)
 
 
 @contextmanager
-def connected(served: Served, **options) -> Iterator[ServedWriter | ServedModel]:  # type: ignore[no-untyped-def]
+def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: ignore[no-untyped-def]
     model = connect(served.named(), **{"deadline": 10.0, "attempts": 2, **options})
     try:
         yield model
@@ -65,12 +60,13 @@ def connected(served: Served, **options) -> Iterator[ServedWriter | ServedModel]
 
 def episodes_with(model: LanguageModel) -> list[Episode]:
     retriever = Retriever(HashingEncoder(), seed=0)
-    episodes = train(model, PARTS.train, POOL, retriever, Threshold(), epochs=2, learning_rate=1e-3, seed=0)
+    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    episodes = train(editor, edit_takes(model), PARTS.train, epochs=2, learning_rate=1e-3)
     return [replace(episode, seconds=0.0, prompt_tokens=None) for episode in episodes]
 
 
 def outcomes_with(model: LanguageModel) -> list[Outcome]:
-    editors = [IKE("IKE", POOL, Similarity(), Fraction(1.0), layout="ike"), FactPrompt(), EditCoT()]
+    editors = [IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")), FactPrompt(), EditCoT()]
     outcomes = [outcome for editor in editors for outcome in evaluate(editor, model, PARTS.test)]
     return [replace(outcome, seconds=0.0, prompt_tokens=None) for outcome in outcomes]
 
@@ -78,18 +74,20 @@ def outcomes_with(model: LanguageModel) -> list[Outcome]:
 @pytest.mark.parametrize("template", ["chat", "plain"])
 def test_training_and_evaluating_through_an_api_give_what_the_model_gives(template: str) -> None:
     with serve(serving(READER)) as served, connected(served, template=template) as model:
-        assert not isinstance(model, ScoringModel) and not hasattr(model, "score")
-        assert episodes_with(model) == episodes_with(Writer(READER))
-        assert outcomes_with(model) == outcomes_with(Writer(READER))
+        assert model.score is None
+        assert episodes_with(model) == episodes_with(without_scores(READER))
+        assert outcomes_with(model) == outcomes_with(without_scores(READER))
         assert {body.keys() >= {"messages"} for body in served.bodies} == ({True} if template == "chat" else {False})
 
 
 def test_scores_through_an_api_are_the_models_own() -> None:
     with serve(serving(READER, scores=True)) as served, connected(served, template="plain") as model:
-        assert isinstance(model, ScoringModel)
+        assert model.score is not None
         assert episodes_with(model) == episodes_with(READER)
         for got, wanted in zip(outcomes_with(model), outcomes_with(READER), strict=True):
-            close = {name: pytest.approx(getattr(wanted, name)) for name in ("magnitude", "nats", "margin")}
+            close = {
+                name: pytest.approx(getattr(wanted, name)) for name in ("prob_margin", "logprob_margin", "logit_gap")
+            }
             assert got == replace(wanted, **close)
 
 
@@ -98,7 +96,7 @@ def test_editing_through_an_api() -> None:
     editor = IKE("IKE", POOL, Similarity(), Fraction(1.0))
     queries = [probe.query for probe in case.probes]
     with serve(serving(READER)) as served, connected(served) as model:
-        edited, direct = EditedModel(model, editor, case.edit), EditedModel(Writer(READER), editor, case.edit)
+        edited, direct = EditedModel(model, editor, case.edit), EditedModel(without_scores(READER), editor, case.edit)
         assert [edited.ask(query) for query in queries] == [direct.ask(query) for query in queries]
 
 
@@ -116,7 +114,7 @@ def test_answers_keep_the_order_of_their_prompts_whatever_they_hold(prompts: lis
 
 def test_answers_are_cut_like_everywhere() -> None:
     with (
-        serve(serving(ScriptedWriter(lambda prompt: "\n Oslo\nPrompt: more"))) as served,
+        serve(serving(ScriptedModel(lambda prompt: "\n Oslo\nPrompt: more", scores=False))) as served,
         connected(served) as model,
     ):
         assert model.generate(["x"])[0].text.strip() == "Oslo"
@@ -204,8 +202,8 @@ def test_parameters_a_model_refuses_are_said_otherwise_and_then_left_so() -> Non
 
 def test_thinking_models_get_more_room_and_their_effort() -> None:
     with (
-        serve(serving(ScriptedWriter(lambda prompt: "x"))) as served,
-        connected(served, thinking_tokens=100, effort="low") as model,
+        serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served,
+        connected(served, thinking_tokens=100, reasoning_effort="low") as model,
     ):
         model.generate(["a"])
         assert (served.bodies[0]["max_tokens"], served.bodies[0]["reasoning_effort"]) == (116, "low")
@@ -259,7 +257,7 @@ def test_no_other_services_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-openai")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv(KEY, raising=False)
-    with serve(serving(ScriptedWriter(lambda prompt: "x"))) as served:
+    with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served:
         with connected(served) as model:
             model.generate(["a"])
         monkeypatch.setenv(KEY, "sk-mine")
@@ -326,8 +324,8 @@ def answering(reply) -> Respond:  # type: ignore[no-untyped-def]
 def test_a_server_that_only_seems_to_rate_texts_has_no_score(pretends, service: str) -> None:  # type: ignore[no-untyped-def]
     with serve(answering(pretends)) as served:
         model = connect(served.named(service), template="plain", deadline=5.0)
-        assert not hasattr(model, "score")
-        assert "completions with echo" in model.scoring
+        assert model.score is None
+        assert "completions with echo" in model.info.scoring
         model.close()
 
 
@@ -338,7 +336,7 @@ def test_a_server_that_refuses_to_rate_is_asked_for_text() -> None:
         return handler.reply_json({"choices": [{"text": " x"}]})
 
     with serve(refuse) as served, connected(served, template="plain") as model:
-        assert not hasattr(model, "score") and model.generate(["a"])[0].text == " x"
+        assert model.score is None and model.generate(["a"])[0].text == " x"
 
 
 def test_a_probe_that_fails_is_not_taken_for_a_no() -> None:
@@ -400,10 +398,10 @@ REQUESTS = [Request("Edit this", " Oslo"), Request("Edit this", " Rome"), Reques
 def test_every_form_in_which_servers_rate_texts_is_read_alike(respond: Respond, service: str, way: str) -> None:
     with serve(respond) as served:
         model = connect(served.named(service), template="plain", deadline=5.0)
-        assert model.scoring == way and isinstance(model, ScoringModel)
+        assert model.info.scoring == way and model.score is not None
         for got, wanted in zip(model.score(REQUESTS), SCRIPT.score(REQUESTS), strict=True):
             assert (got.greedy, got.following) == (wanted.greedy, wanted.following or "")
-            assert got.logprobs == pytest.approx(wanted.logprobs) and got.margin == pytest.approx(wanted.margin)
+            assert got.logprobs == pytest.approx(wanted.logprobs) and got.logit_gap == pytest.approx(wanted.logit_gap)
         with pytest.raises(ModelError, match="empty"):
             model.score([Request("a", " ")])
         model.close()
@@ -426,7 +424,7 @@ def test_a_continuation_is_found_however_its_text_is_cut_into_tokens(
     own = pieces(continuation)
     texts = [*(["<s>"] if begins else []), *pieces(prompt), *own, *([" the"] if writes else [])]
     rated = [given.Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
-    score = given.score_of(given.Reading(tuple(rated), None), Request(prompt, continuation))
+    score = given.score_of(given.RatedText(tuple(rated), None), Request(prompt, continuation))
     end = len(texts) - writes
     assert score.logprobs == tuple(-float(i + 1) for i in range(end - len(own), end))
     assert score.following == ("" if not writes else HIDES[hides](" the"))
@@ -441,7 +439,7 @@ def test_a_token_over_the_joint_is_never_scored(over: int) -> None:
         text[len(prompt) + over :],
         ".",
     ]
-    reading = given.Reading(tuple(given.Token(token, -1.0, (-2.0,)) for token in tokens), None)
+    reading = given.RatedText(tuple(given.Token(token, -1.0, (-2.0,)) for token in tokens), None)
     with pytest.raises(ValueError, match="do not spell"):
         given.score_of(reading, Request(prompt, " Oslo"))
 
@@ -450,7 +448,7 @@ def test_the_library_needs_no_key_and_no_event_loop_of_the_caller() -> None:
     import asyncio
 
     async def in_a_notebook() -> str:
-        with serve(serving(ScriptedWriter(lambda prompt: "x"))) as served, connected(served) as model:
+        with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served, connected(served) as model:
             return model.generate(["a"])[0].text
 
     assert asyncio.run(in_a_notebook()).strip() == "x"

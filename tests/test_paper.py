@@ -9,7 +9,7 @@ from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.metrics import harmonic_mean
-from drike.prompts import in_context
+from drike.prompts import PromptStyle
 from drike.report import PAPER_TABLE1
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
@@ -52,7 +52,7 @@ def test_our_ike_prompt_is_the_published_layout_character_for_character() -> Non
         published.append((kind, fact, new, asked, true))
         ours.append(Demonstration(list(Role)[kind], f"{fact} {new}", asked, true if kind == 2 else new, str(i)))
     edit = Edit("The mother tongue of Ana is", "Finnish", "French", "Ana")
-    prompt = in_context(ours, edit, "Ana grew up speaking")
+    [prompt] = PromptStyle().write(edit, ours, ["Ana grew up speaking"])
     expected = published_layout(published, (edit.query, edit.target_new), "Ana grew up speaking")
     assert prompt.text == expected
     assert prompt.shots == 16
@@ -60,7 +60,7 @@ def test_our_ike_prompt_is_the_published_layout_character_for_character() -> Non
 
 def test_the_ike_editor_writes_the_published_layout_from_its_own_deal() -> None:
     case = CAPITALS[5]
-    editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), layout="ike")
+    editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), PromptStyle("ike"))
     dealt = editor.select(case.edit).candidates.demonstrations
     rows = [
         (list(Role).index(d.role), *d.fact.rsplit(" ", 1), d.query, d.answer)  # a retain's answer is its true object

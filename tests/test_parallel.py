@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -21,18 +21,21 @@ from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import ModelError, Request, Score, calls_at_once
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.protocols import Request, Score
+from drike.models.scripted import CustomModel, ScriptedModel
 from drike.parallel import GRACE, StoppedError, current_group, in_order
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.training.reinforce import Episode, Switches, rollout, train
-from drike.training.schedules import Feedback
-from worlds import CAPITALS, follows_the_fact
+from drike.training.choices import Choice, sampled, top
+from drike.training.reinforce import Episode, loss_of, train
+from drike.training.rewards import Attempt, Earned, edit_takes
+from drike.training.schedules import disturbed, in_blocks
+from worlds import CAPITALS, follows_the_fact, rollout
 
 CASES = CAPITALS[:11]
 ENCODER = HashingEncoder()
@@ -136,7 +139,7 @@ def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
         time.sleep(0.01)
         return item
 
-    model = ScriptedModel(follows_the_fact, parallel=3)
+    model = ScriptedModel(follows_the_fact, calls_at_once=3)
     with pytest.raises(KeyboardInterrupt):
         list(in_order(work, range(1000), 3))
     assert len(begun) < 30 and not ours()
@@ -190,11 +193,11 @@ def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
     return [replace(outcome, seconds=0.0) for outcome in outcomes]
 
 
-@pytest.mark.parametrize("kind", [ScriptedModel, ScriptedWriter])
+@pytest.mark.parametrize("scores", [True, False])
 @pytest.mark.parametrize("at_once", [2, 5])
-def test_outcomes_are_the_same_whatever_goes_on_at_once(kind: type[ScriptedModel], at_once: int) -> None:
-    slow = kind(jitter(follows_the_fact), parallel=at_once)
-    one = kind(follows_the_fact)
+def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, at_once: int) -> None:
+    slow = ScriptedModel(jitter(follows_the_fact), scores=scores, calls_at_once=at_once)
+    one = ScriptedModel(follows_the_fact, scores=scores)
     for make in (
         lambda model: FactPrompt(),
         lambda model: IKE("IKE", POOL, Similarity(), Threshold()),
@@ -209,22 +212,18 @@ def test_outcomes_are_the_same_whatever_goes_on_at_once(kind: type[ScriptedModel
 def test_a_model_that_does_not_say_so_is_asked_by_one_thread() -> None:
     threads = set()
 
-    class Local:
-        name = "local"
+    inner = ScriptedModel(follows_the_fact)
 
-        def __init__(self) -> None:
-            self.model = ScriptedModel(follows_the_fact)
-            self.generate = self.model.generate
+    def score(requests: Sequence[Request]) -> list[Score]:
+        threads.add(threading.get_ident())
+        return inner.score(requests)
 
-        def score(self, requests: list[Request]) -> list[Score]:
-            threads.add(threading.get_ident())
-            return self.model.score(requests)
-
-    assert calls_at_once(Local()) == 1
-    list(evaluate(FactPrompt(), Local(), CASES))
+    local = CustomModel("local", inner.generate, score)
+    assert local.info.calls_at_once == 1
+    list(evaluate(FactPrompt(), local, CASES))
     assert threads == {threading.get_ident()}
     with pytest.raises(ValueError, match="1 to 1 edits at once, not 2"):
-        next(evaluate(FactPrompt(), Local(), CASES, parallel=2))
+        next(evaluate(FactPrompt(), local, CASES, parallel=2))
 
 
 def test_outcomes_before_a_failing_case_are_given() -> None:
@@ -235,7 +234,7 @@ def test_outcomes_before_a_failing_case_are_given() -> None:
 
     got = []
     with pytest.raises(ModelError, match="sixth"):
-        for outcome in evaluate(FactPrompt(), ScriptedModel(jitter(rule), parallel=4), CASES):
+        for outcome in evaluate(FactPrompt(), ScriptedModel(jitter(rule), calls_at_once=4), CASES):
             got.append(outcome)
     assert timeless(iter(got)) == timeless(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:6]))
 
@@ -250,21 +249,26 @@ def moody(prompt: str) -> str:
 
 
 def learned(
-    model: ScriptedModel, edits_at_once: int, switches: Switches, seed: int = 3
+    model: ScriptedModel, edits_at_once: int, selection: str = "top", seed: int = 3
 ) -> tuple[torch.Tensor, list[Episode]]:
     retriever = Retriever(ENCODER, seed=1)
-    episodes = train(
-        model, CASES, POOL, retriever, epochs=3, learning_rate=1e-2,
-        switches=switches, parallel_edits=edits_at_once, seed=seed,
-    )  # fmt: skip
+    choose = sampled(random.Random(seed), apart=edits_at_once > 1) if selection == "sample" else top
+    episodes = trained_in_blocks(model, retriever, edits_at_once, epochs=3, learning_rate=1e-2, choose=choose)
     return weights([replace(episode, seconds=0.0) for episode in episodes], retriever)
+
+
+def trained_in_blocks(  # type: ignore[no-untyped-def]
+    model: ScriptedModel, retriever: Retriever, size: int, budget: Budget | None = None, **options
+) -> Generator[Episode, None, None]:
+    editor, pace = IKE("DR-IKE", POOL, retriever, budget or Threshold()), in_blocks(size, model.info.calls_at_once)
+    return train(editor, edit_takes(model), CASES, pace=pace, **options)
 
 
 def weights(episodes: list[Episode], retriever: Retriever) -> tuple[torch.Tensor, list[Episode]]:
     return torch.cat([tensor.detach().flatten() for tensor in retriever.head.parameters()]), episodes
 
 
-def block_by_block(edits_at_once: int, switches: Switches, seed: int = 3) -> tuple[torch.Tensor, list[Episode]]:
+def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[torch.Tensor, list[Episode]]:
     """The definition, said twice over: all gradients of a block first, then Adam's steps and sigma's updates."""
     retriever, budget = Retriever(ENCODER, seed=1), Threshold()
     parameters = list(retriever.head.parameters())
@@ -276,34 +280,39 @@ def block_by_block(edits_at_once: int, switches: Switches, seed: int = 3) -> tup
             seen = []
             for case, candidates in block:
                 draws = rng if edits_at_once == 1 else random.Random(rng.getrandbits(64))
-                seen.append((case, *seen_by(retriever, candidates, budget, switches, draws)))
-            for case, episode, gradients in seen:
+                choose = sampled(draws) if selection == "sample" else top
+                seen.append((case, *seen_by(retriever, candidates, budget, choose)))
+            for case, tried, earned, gradients in seen:
                 for parameter, gradient in zip(parameters, gradients, strict=True):
                     parameter.grad = gradient
                 optimizer.step()
-                budget = budget.after(episode.probs, episode.rewards)
-                left = {"budget": budget, "sigma": budget.sigma}
-                episodes.append(replace(episode, epoch=epoch, case_id=case.case_id, seconds=0.0, **left))
+                budget = budget.after(tried.probs, earned.rewards)
+                episodes.append(
+                    Episode(
+                        epoch, case.case_id, tried.order, tried.probs, earned.rewards, earned.correct,
+                        loss_of(earned.rewards, tried.log_p).item(), budget, earned.prompt_tokens, 0.0, tried.kept,
+                        budget.sigma,
+                    )
+                )  # fmt: skip
     return weights(episodes, retriever)
 
 
 def seen_by(
-    retriever: Retriever, candidates: DemonstrationSet, budget: Budget, switches: Switches, draws: random.Random
-) -> tuple[Episode, tuple[torch.Tensor, ...]]:
+    retriever: Retriever, candidates: DemonstrationSet, budget: Budget, choose: Choice
+) -> tuple[Attempt, Earned, tuple[torch.Tensor, ...]]:
     log_p = retriever.log_probs(retriever.features(candidates))
-    episode, _ = rollout(ScriptedModel(moody), candidates, log_p, budget, switches=switches, rng=draws)
-    tried = log_p[list(episode.order[: episode.k])]
-    loss = -(torch.tensor(episode.rewards, dtype=log_p.dtype) * tried).sum()
-    return episode, torch.autograd.grad(loss, list(retriever.head.parameters()))
+    attempt, earned = rollout(ScriptedModel(moody), candidates, log_p, budget, choose)
+    tried = log_p[list(attempt.order[: len(earned.rewards)])]
+    loss = -(torch.tensor(earned.rewards, dtype=log_p.dtype) * tried).sum()
+    return attempt, earned, torch.autograd.grad(loss, list(retriever.head.parameters()))
 
 
 @pytest.mark.parametrize("selection", ["top", "sample"])
 @pytest.mark.parametrize("edits_at_once", [1, 3, 4, 20])
 def test_training_is_its_definition_bit_for_bit(edits_at_once: int, selection: str) -> None:
     """With 1, this is Algorithm 1 as `test_reinforce` has it; 3 and 4 leave a shorter last block, 20 is an epoch."""
-    switches = Switches(selection=selection)  # type: ignore[arg-type]
-    head, episodes = learned(ScriptedModel(moody), edits_at_once, switches)
-    expected_head, expected = block_by_block(edits_at_once, switches)
+    head, episodes = learned(ScriptedModel(moody), edits_at_once, selection)
+    expected_head, expected = block_by_block(edits_at_once, selection)
     assert episodes == expected
     assert torch.equal(head, expected_head)
     assert len({episode.k for episode in episodes}) > 2, "sigma never cut: this proves little"
@@ -311,19 +320,18 @@ def test_training_is_its_definition_bit_for_bit(edits_at_once: int, selection: s
 
 @pytest.mark.parametrize("selection", ["top", "sample"])
 def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: str) -> None:
-    switches = Switches(selection=selection)  # type: ignore[arg-type]
-    head, episodes = learned(ScriptedModel(moody), 4, switches)
+    head, episodes = learned(ScriptedModel(moody), 4, selection)
     for threads in (1, 2, 4, 16):
-        again, other = learned(ScriptedModel(jitter(moody), parallel=threads), 4, switches)
+        again, other = learned(ScriptedModel(jitter(moody), calls_at_once=threads), 4, selection)
         assert other == episodes and torch.equal(again, head)
-    assert not torch.equal(learned(ScriptedModel(moody), 1, switches)[0], head)
+    assert not torch.equal(learned(ScriptedModel(moody), 1, selection)[0], head)
 
 
 @pytest.mark.parametrize("kind", ["scores", "query-context"])
 def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> None:
     def weights_with(threads: int) -> torch.Tensor:
-        model, start = ScriptedModel(jitter(moody), parallel=threads), untrained(kind, ENCODER)
-        *_, last = train(model, CASES, POOL, Retriever(ENCODER), start, epochs=2, parallel_edits=4)
+        model, start = ScriptedModel(jitter(moody), calls_at_once=threads), untrained(kind, ENCODER)
+        *_, last = trained_in_blocks(model, Retriever(ENCODER), 4, start, epochs=2)
         assert isinstance(last.budget, Controller) and not torch.equal(last.budget.weights, start.weights)
         return last.budget.weights
 
@@ -332,15 +340,16 @@ def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> Non
 
 def test_late_and_false_rewards_come_the_same_whatever_the_threads() -> None:
     def after(threads: int) -> list[torch.Tensor]:
-        model, retriever = ScriptedModel(jitter(moody), parallel=threads), Retriever(ENCODER, seed=1)
-        list(train(model, CASES, POOL, retriever, epochs=2, feedback=Feedback(5, 0.2), parallel_edits=4))
+        model, retriever = ScriptedModel(jitter(moody), calls_at_once=threads), Retriever(ENCODER, seed=1)
+        channel = disturbed(5, 0.2, episodes=2 * len(CASES), seed=0)
+        list(trained_in_blocks(model, retriever, 4, epochs=2, channel=channel))
         return list(retriever.head.parameters())
 
     assert all(torch.equal(one, other) for one, other in zip(after(1), after(4), strict=True))
 
 
 def test_a_block_sees_the_budget_it_began_with() -> None:
-    _, episodes = learned(ScriptedModel(moody), len(CASES), Switches())
+    _, episodes = learned(ScriptedModel(moody), len(CASES))
     assert [episode.k for episode in episodes[: len(CASES)]] == [16] * len(CASES)
     assert min(episode.k for episode in episodes[len(CASES) :]) < 16
     sigmas = [episode.budget.sigma for episode in episodes if isinstance(episode.budget, Threshold)]
@@ -348,7 +357,7 @@ def test_a_block_sees_the_budget_it_began_with() -> None:
 
 
 def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
-    episodes = train(ScriptedModel(jitter(moody), parallel=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4)
+    episodes = trained_in_blocks(ScriptedModel(jitter(moody), calls_at_once=4), Retriever(ENCODER), 4)
     assert next(episodes).case_id == CASES[0].case_id
     episodes.close()
     assert not ours()
@@ -362,9 +371,9 @@ def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
         return moody(prompt)
 
     with pytest.raises(KeyboardInterrupt):
-        list(train(ScriptedModel(stops, parallel=4), CASES, POOL, Retriever(ENCODER), parallel_edits=4))
+        list(trained_in_blocks(ScriptedModel(stops, calls_at_once=4), Retriever(ENCODER), 4))
 
 
 def test_a_block_has_at_least_one_edit() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        next(train(ScriptedModel(moody), CASES, POOL, Retriever(ENCODER), parallel_edits=0))
+        in_blocks(0)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from drike.demonstrations import Role
 from drike.edits import Edit, EditCase
 from drike.encoders import HashingEncoder
-from drike.retrieval.pool import Pool, PoolError
+from drike.errors import PoolError
+from drike.retrieval.pool import Pool
 from worlds import CAPITALS as RECORDS
 from worlds import capital as case
 

@@ -7,8 +7,8 @@ import pytest
 
 import drike
 from drike import tinyfacts
+from drike.errors import ModelError
 from drike.judging import Question, judge
-from drike.models.protocols import ModelError
 from drike.prompts import bare
 
 ROOT = Path(__file__).parents[1]
@@ -35,8 +35,8 @@ def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str
     replaced = {
         '"path/or/name"': repr(str(tinyfacts.model_path())),
         '"counterfact.json"': repr(str(tinyfacts.rows_path())),
-        "draw_split(data)": "draw_split(data, editable=459, train=3, test=2)",
-        "parts.train, pool, retriever": "parts.train, pool, retriever, epochs=1",
+        "data.split(seed=0)": "data.split(seed=0, train=3, test=2)",
+        "edit_takes(model), parts.train)": "edit_takes(model), parts.train, epochs=1)",
     }
     for old, new in replaced.items():
         assert program.count(old) == 1
@@ -46,23 +46,17 @@ def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str
     assert "esr=Estimate" in capsys.readouterr().out
     exec(compile(own, "README.md", "exec"), names)
     assert names["edited"].ask("Which city governs Peru? It is")
-    mine = drike.EditedModel(names["Mine"](), drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo"))
+    mine = drike.EditedModel(names["mine"], drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo"))
     assert mine.ask("The capital of Peru is") == "Oslo"
 
 
 @pytest.mark.parametrize(
     ("answers", "expected"),
-    [(["Oslo"], "mine.generate returned a str: return drike.Completions"), ([], "returned 0 answers to 1 prompts")],
+    [([7], "mine.generate returned a int: return drike.Completions"), ([], "returned 0 answers to 1 prompts")],
 )
 def test_a_model_that_returns_something_else_is_told_what_to_return(answers: list[Any], expected: str) -> None:
-    class Mine:
-        name = "mine"
-
-        def generate(self, prompts: Any, max_tokens: int = 16, stop: str | None = None) -> list[Any]:
-            return answers
-
     with pytest.raises(ModelError, match=expected):
-        judge(Mine(), [Question(bare("The capital of Peru is"), "Oslo")])
+        judge(drike.CustomModel("mine", lambda *asked: answers), [Question(bare("The capital of Peru is"), "Oslo")])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from commands import run
 from drike import datasets, tinyfacts
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.models.local.huggingface import load as load_here
-from drike.models.protocols import ModelError, Request
+from drike.models.protocols import Request
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
@@ -45,10 +47,10 @@ def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
     expected = list(evaluate(editor, load_here(WHERE, device="cpu"), cases[:6]))
     for replicas in (1, 2):
         model = load(WHERE, replicas=replicas, name="embedded")
-        assert (model.name, len(model.models)) == ("embedded", replicas)
+        assert (model.info.name, len(model.models)) == ("embedded", replicas)
         for mine, theirs in zip(evaluate(editor, model, cases[:6]), expected, strict=True):
             assert (mine.case_id, mine.query, mine.correct) == (theirs.case_id, theirs.query, theirs.correct)
-            assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
+            assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
         assert model.usage.calls == 6 and model.usage.tokens_computed > 0
         del model
 
@@ -57,16 +59,16 @@ def test_a_replica_is_the_model_it_was_made_from() -> None:
     from drike.models.ray import load
 
     model, here = load(WHERE, replicas=1, name="embedded"), load_here(WHERE, device="cpu", name="embedded")
-    assert model.describe() == here.describe()
+    assert model.info == replace(here.info, calls_at_once=2)
     assert model.generate(["The capital of France is"]) == here.generate(["The capital of France is"])
     assert model.count_tokens(["The capital"]) == here.count_tokens(["The capital"])
     for mine, theirs in zip(model.score(ASKED), here.score(ASKED), strict=True):
         assert mine.logprobs == pytest.approx(theirs.logprobs, abs=1e-4) and mine.greedy == theirs.greedy
     model.score(ASKED)
-    assert model.usage.remembered == 2
+    assert model.usage.cached == 2
     model.forget()
     model.score(ASKED)
-    assert model.usage.remembered == 2
+    assert model.usage.cached == 2
 
 
 def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
-from drike.models.protocols import Request, ScoringModel
-from drike.prompts import editcot
+from drike.models.protocols import Request
 from drike.tinyfacts import facts
 from drike.tinyfacts.reader import BayesianReader, Observer, firmness_of
 from drike.tinyfacts.templates import TEMPLATES
@@ -54,7 +54,7 @@ def p(*blocks: str, query: str = "copy") -> float:
 
 
 def test_it_is_a_scoring_model() -> None:
-    assert isinstance(READER, ScoringModel)
+    assert READER.score is not None
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -103,12 +103,12 @@ def test_scores_of_the_two_objects_add_up_and_the_greedy_one_is_written(frame: s
         assert math.isclose(math.exp(new.logprob) + math.exp(true.logprob), 1)
         assert new.greedy != true.greedy
         assert not odd.greedy
-        assert math.isclose(new.margin, -true.margin)
+        assert math.isclose(new.logit_gap, -true.logit_gap)
         assert READER.generate([prompt])[0].text == (" Paris" if new.greedy else " London")
 
 
 def test_a_thought_ends_in_the_cue_and_the_same_answer_as_behind_the_cue() -> None:
-    prompt = editcot(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
+    prompt = reasoning_prompt(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
     answer = READER.generate([f"{prompt}\nAnswer:"])[0].text
     assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
 

@@ -11,14 +11,18 @@ import pytest
 import torch
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.editors.ike import IKE
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
-from drike.models.scripted import ScriptedModel, ScriptedWriter
+from drike.models.scripted import ScriptedModel
 from drike.prompts import demonstration_block
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.training.reinforce import Episode, Switches, loss_of, rollout, train
+from drike.training.choices import Choice, renormalised, sampled, top
+from drike.training.reinforce import Episode, loss_of, train
+from drike.training.rewards import edit_takes
+from worlds import rollout
 
 EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
 
@@ -76,16 +80,16 @@ def test_rollout_agrees_with_the_literal_algorithm_over_thousands_of_episodes(fl
         def rule(prompt: str, answers: list[bool] = answers) -> str:
             return " Oslo" if answers[prompt.count("Prompt: Neighbour") - 1] else " Lima"
 
-        model = (ScriptedWriter if write_only else ScriptedModel)(rule)
+        model = ScriptedModel(rule, scores=not write_only)
         budget = Threshold(sigma, most, flip)
-        episode, tried = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
-        loss, after = loss_of(episode.rewards, tried), budget.after(episode.probs, episode.rewards)
+        tried, earned = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
+        loss, after = loss_of(earned.rewards, tried.log_p), budget.after(tried.probs, earned.rewards)
         [gradient] = torch.autograd.grad(loss, z)
-        assert episode.k == expected_k
-        assert list(episode.rewards) == expected_rewards
+        assert len(earned.rewards) == tried.k == expected_k
+        assert list(earned.rewards) == expected_rewards
+        assert earned.correct == tuple(reward > 0 for reward in earned.rewards)
         assert after.sigma == pytest.approx(expected_sigma, abs=1e-12)
         assert loss.item() == pytest.approx(expected_loss.item(), abs=1e-9)
-        assert episode.loss == loss.item()
         assert torch.allclose(gradient, expected_gradient, atol=1e-9)
 
 
@@ -97,7 +101,8 @@ def test_train_is_the_literal_loop_with_adam_episode_by_episode() -> None:
         return new_object_of(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
 
     pool, ours = Pool(cases[40:], encoder), Retriever(encoder, seed=2)
-    episodes = list(train(ScriptedModel(rule), cases[:40], pool, ours, epochs=5, learning_rate=rate))
+    editor, reward = IKE("DR-IKE", pool, ours, Threshold()), edit_takes(ScriptedModel(rule))
+    episodes = list(train(editor, reward, cases[:40], epochs=5, learning_rate=rate))
     theirs, sigma, at = Retriever(encoder, seed=2), 0.0, 0
     optimizer = torch.optim.Adam(theirs.head.parameters(), lr=rate)
     for _ in range(5):
@@ -117,6 +122,7 @@ def test_train_is_the_literal_loop_with_adam_episode_by_episode() -> None:
             optimizer.step()
             episode = episodes[at]
             assert (episode.k, list(episode.rewards)) == (k, rewards)
+            assert episode.loss == pytest.approx(loss.item(), abs=1e-5)
             assert isinstance(episode.budget, Threshold)
             assert episode.budget.sigma == pytest.approx(sigma, abs=1e-6)
             sigma, at = episode.budget.sigma, at + 1
@@ -132,7 +138,7 @@ def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
         return " Oslo"
 
     candidates = candidates_of(5)
-    rollout(ScriptedWriter(rule), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
+    rollout(ScriptedModel(rule, scores=False), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
     tail = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is Oslo\n\n"
     tail += "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
     heads = [prompt.removesuffix(tail) for prompt in seen]
@@ -147,46 +153,34 @@ def test_stopping_on_a_flip_asks_nothing_behind_it() -> None:
         return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
 
     log_p = torch.log_softmax(torch.arange(8.0), dim=0)
-    went_on, _ = rollout(ScriptedWriter(rule), candidates_of(8), log_p, Threshold())
-    stopped, _ = rollout(
-        ScriptedWriter(rule), candidates_of(8), log_p, Threshold(), switches=Switches(stop_on_flip=True)
-    )
+    tried, went_on = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
+    _, stopped = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), stop_on_flip=True)
     assert stopped.rewards == (1, 1, -1)
     assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
-    assert all(
-        Threshold().after(episode.probs, episode.rewards).sigma == episode.probs[2] for episode in (stopped, went_on)
-    )
+    assert all(Threshold().after(tried.probs, earned.rewards).sigma == tried.probs[2] for earned in (stopped, went_on))
 
 
 def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
-    model = ScriptedWriter(lambda prompt: " Oslo")
+    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
     log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
     firsts = [0] * 5
     for seed in range(400):
-        episode, _ = rollout(
-            model,
-            candidates_of(5),
-            log_p,
-            Threshold(0.08),
-            switches=Switches(selection="sample"),
-            rng=random.Random(seed),
-        )
-        assert sorted(episode.order) == list(range(5))
-        firsts[episode.order[0]] += 1
-        assert all(p > 0.08 for p in episode.probs[: episode.k]) or episode.k == 1
+        tried, earned = rollout(model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed)))
+        assert sorted(tried.order) == list(range(5))
+        firsts[tried.order[0]] += 1
+        assert len(earned.rewards) == tried.k
+        assert all(p > 0.08 for p in tried.probs[: tried.k]) or tried.k == 1
     expected = log_p.exp() * 400
     assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
-    with pytest.raises(ValueError, match="random"):
-        rollout(model, candidates_of(5), log_p, Threshold(), switches=Switches(selection="sample"))
 
 
 def test_renormalised_log_probabilities_are_those_of_the_draws() -> None:
     log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
-    model = ScriptedWriter(lambda prompt: " Oslo")
-    episode, _ = rollout(model, candidates_of(3), log_p, Threshold(), switches=Switches(renormalise=True))
+    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
+    tried, earned = rollout(model, candidates_of(3), log_p, Threshold(), renormalised(top))
     p = log_p.exp()
     expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)
-    assert episode.loss == pytest.approx(expected.item(), abs=1e-9)
+    assert loss_of(earned.rewards, tried.log_p).item() == pytest.approx(expected.item(), abs=1e-9)
 
 
 # -- laws of training ------------------------------------------------------------------------------------------------
@@ -218,17 +212,15 @@ def trained(
     form: str,
     epochs: int = 5,
     learning_rate: float = 1e-2,
-    switches: Switches | None = None,
+    choose: Choice = top,
 ) -> tuple[list[Episode], Retriever, Pool, list[EditCase]]:
     cases = world()
     encoder = HashingEncoder()
     pool = Pool(cases[20:], encoder)
     retriever = Retriever(encoder, form=form, seed=1)  # type: ignore[arg-type]
-    model, readings = ScriptedModel(rule), switches or Switches()
-    episodes = list(
-        train(model, cases[:20], pool, retriever, epochs=epochs, learning_rate=learning_rate, switches=readings)
-    )
-    return episodes, retriever, pool, cases
+    editor, reward = IKE("DR-IKE", pool, retriever, Threshold()), edit_takes(ScriptedModel(rule))
+    episodes = train(editor, reward, cases[:20], epochs=epochs, learning_rate=learning_rate, choose=choose)
+    return list(episodes), retriever, pool, cases
 
 
 def new_object_of(prompt: str) -> str:
@@ -271,8 +263,8 @@ def test_with_draws_it_learns_that_only_one_kind_may_stand_in_the_prompt() -> No
     def only_rivers(prompt: str) -> str:
         return new_object_of(prompt) if set(shown_kinds(prompt)) == {"river"} else " nothing"
 
-    draws = Switches(selection="sample")
-    episodes, retriever, pool, cases = trained(only_rivers, form="cross", epochs=15, learning_rate=1e-3, switches=draws)
+    draws = sampled(random.Random(0))
+    episodes, retriever, pool, cases = trained(only_rivers, form="cross", epochs=15, learning_rate=1e-3, choose=draws)
     kept = kept_kinds(retriever, episodes[-1].budget, pool, cases)
     assert {kind for kinds in kept for kind in kinds} == {"river"}
     assert sum(map(len, kept)) / len(kept) < 8
@@ -320,7 +312,7 @@ def test_a_fixed_fraction_is_trained_under_but_never_changes() -> None:
     cases = world()
     encoder = HashingEncoder()
     retriever = Retriever(encoder)
-    model = ScriptedModel(new_object_of)
-    episodes = list(train(model, cases[:3], Pool(cases[20:], encoder), retriever, Fraction(0.5), epochs=1))
+    editor = IKE("Rank-50%", Pool(cases[20:], encoder), retriever, Fraction(0.5))
+    episodes = list(train(editor, edit_takes(ScriptedModel(new_object_of)), cases[:3], epochs=1))
     assert [episode.k for episode in episodes] == [8, 8, 8]
     assert {episode.budget for episode in episodes} == {Fraction(0.5)}

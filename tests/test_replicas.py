@@ -18,24 +18,12 @@ from drike.cli import main
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.models.local.huggingface import load
-from drike.models.protocols import (
-    Completion,
-    Concurrent,
-    Counting,
-    Forgetful,
-    LanguageModel,
-    Measured,
-    ModelError,
-    Request,
-    Score,
-    ScoringModel,
-    Usage,
-    calls_at_once,
-)
+from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.replicas import Replicas, route
-from drike.models.scripted import ScriptedModel
+from drike.models.scripted import CustomModel, ScriptedModel
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
@@ -48,22 +36,16 @@ CASES = CAPITALS[:12]
 class Copy:
     """A scripted replica that counts as a local model does, and notes how many threads are in it at once."""
 
-    name = "scripted"
-
     def __init__(self, room: int | None = None, seconds: float = 0.0) -> None:
         self.model = ScriptedModel(follows_the_fact)
+        self.info = ModelInfo("scripted", room or 1, 512, "by rule", {"weights_sha256": "ab"})
         self.usage = Usage()
         self.forgot = 0
         self.inside = self.most = 0
         self.seconds = seconds
-        if room is not None:
-            self.parallel = room
 
     def forget(self) -> None:
         self.forgot += 1
-
-    def describe(self) -> str:
-        return self.name
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         return [len(prompt.split()) for prompt in prompts]
@@ -97,14 +79,15 @@ def test_a_call_goes_where_there_is_room_and_home_unless_that_costs_time(data: s
         assert chosen == home
 
 
-def test_replicas_are_a_model_that_many_may_ask() -> None:
-    model = Replicas([Copy(), Copy(2)])
-    assert isinstance(model, LanguageModel) and isinstance(model, ScoringModel)
-    assert all(isinstance(model, kind) for kind in (Forgetful, Measured, Counting, Concurrent))
-    assert (model.name, model.parallel, calls_at_once(model), model.describe()) == ("scripted", 3, 3, "scripted")
-    assert not isinstance(load(str(tinyfacts.model_path())), Concurrent)
+def test_replicas_keep_the_models_info_and_take_the_calls_of_all() -> None:
+    model: LanguageModel = Replicas([Copy(), Copy(2)])
+    assert model.info == ModelInfo("scripted", 3, 512, "by rule", {"weights_sha256": "ab"})
+    assert model.score is not None and model.count_tokens is not None
+    assert load(str(tinyfacts.model_path())).info.calls_at_once == 1
     with pytest.raises(ValueError, match="at least one"):
         Replicas([])
+    only_write = Replicas([CustomModel("mine", lambda prompts, max_tokens, stop: [])])
+    assert only_write.score is None and only_write.count_tokens is None
 
 
 @pytest.mark.parametrize("rooms", [(None,), (None, None), (2, 2), (None, 3, 2)])
@@ -167,7 +150,7 @@ def test_local_models_side_by_side_give_the_outcomes_of_one() -> None:
     cases = datasets.load(tinyfacts.rows_path()).cases[:8]
     both = list(evaluate(Unedited(), Replicas([load(where), load(where)]), cases))
     for mine, theirs in zip(both, evaluate(Unedited(), load(where), cases), strict=True):
-        assert mine.nats == pytest.approx(theirs.nats, abs=1e-3)
+        assert mine.logprob_margin == pytest.approx(theirs.logprob_margin, abs=1e-3)
         assert (mine.query, mine.correct, mine.exact) == (theirs.query, theirs.correct, theirs.exact)
 
 
@@ -184,5 +167,5 @@ def test_the_command_line_refuses_replicas_that_would_idle_and_records_blocks(
         main(["train", *small, "--parallel-edits", "4", "--out", str(folder)])
     record = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
     assert (record["parallel_edits"], record["replicas"]) == (4, 1)
-    trained = checkpoint.load(folder / "checkpoint", encoder=HashingEncoder()).trained_on
+    trained = checkpoint.load(folder, encoder=HashingEncoder()).training
     assert (trained["parallel_edits"], trained["episodes"]) == (4, 5)

@@ -1,4 +1,4 @@
-"""Reports: published values, which runs stand together, and pages, Markdown and LaTeX that nothing breaks out of."""
+"""Reports: published values, which runs can share a table, and pages, Markdown and LaTeX that escape all text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from commands import run as cli
+from drike.edits import Aspect
 from drike.encoders import HashingEncoder
+from drike.errors import ReportError, RunError
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
 from drike.report.cases import as_script, packed
-from drike.report.document import counterparts, document, latex, markdown
+from drike.report.comparison import by_model, counterparts
+from drike.report.document import document, latex, markdown
+from drike.report.figures import intervals
 from drike.report.findings import findings
+from drike.report.groups import grouped
 from drike.report.latex import as_latex, escaped
-from drike.report.measured import ReportError, grouped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
@@ -30,19 +34,18 @@ from drike.report.tables import Table, as_markdown, shown, starred
 from drike.report.variants import distribution_of, distribution_table
 from drike.retrieval.learned_budget import Controller
 from drike.runs import checkpoint
-from drike.runs.folder import RunError
 from reports import QUALITY, Page, run_of
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper" / "dr-ike.tex"
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`| %$&_{}\\ #~^ *a* [b](http://c) ]]> \u2028 \ud800"
 
 
-# -- what was published --
+# -- published values --
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.label)
-def test_every_published_number_stands_as_the_paper_prints_it(table) -> None:  # type: ignore[no-untyped-def]
+def test_published_numbers_are_those_printed_in_the_paper(table) -> None:  # type: ignore[no-untyped-def]
     source = PAPER.read_text("utf-8")
     [body] = [b for b in re.findall(r"\\begin\{tabular\}.*?\\label\{[^}]*\}", source, re.DOTALL) if table.label in b]
     body = re.sub(r"\\makecell(\[l\])?\{([^}]*)\}", lambda m: m[2].replace(r"\\", " "), body.split("\\caption")[0])
@@ -60,16 +63,16 @@ def test_every_published_number_stands_as_the_paper_prints_it(table) -> None:  #
         assert numbers == [row.value(column) for column in table.columns]
         assert extra == row.extra_parameters
         assert heading in ("", row.model, row.data)
-        told = row.variant or (row.model if table.number == 3 else row.editor)
-        assert re.sub(r"\W|sigma", "", told) == re.sub(r"\W|sigma", "", name.replace(r"$\sigma$", ""))
+        label = row.variant or (row.model if table.number == 3 else row.editor)
+        assert re.sub(r"\W|sigma", "", label) == re.sub(r"\W|sigma", "", name.replace(r"$\sigma$", ""))
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
-def test_no_table_of_the_paper_is_missing() -> None:
+def test_all_tables_of_the_paper_are_included() -> None:
     assert re.findall(r"\\label\{(tab:[^}]*)\}", PAPER.read_text("utf-8")) == [table.label for table in TABLES]
 
 
-# -- which runs stand in one table --
+# -- which runs can share a table --
 
 
 def test_seeds_are_pooled_and_models_are_rows() -> None:
@@ -84,7 +87,7 @@ def test_seeds_are_pooled_and_models_are_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ["data", "template", "epochs", "budget"])
-def test_another_setting_is_refused_by_name_and_allowed_by_name(name: str) -> None:
+def test_runs_that_differ_in_a_setting_share_a_table_only_if_it_is_named_in_across(name: str) -> None:
     one, two = run_of(0, budget="threshold"), run_of(1, **{"budget": "threshold", name: "another"})
     with pytest.raises(ReportError, match=f"differ in {name} .*--across {name}"):
         grouped([one, two])
@@ -93,19 +96,19 @@ def test_another_setting_is_refused_by_name_and_allowed_by_name(name: str) -> No
         grouped([one, two], ["maze"])
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_runs_that_cannot_be_compared_are_refused() -> None:
     one = run_of(0)
     refused = {
-        "not their test edits": replace(one, folder="b", test=("77",)),
+        "different test edits": replace(one, folder="b", test=("77",)),
         "differ in the dtype": replace(run_of(1), identity={"dtype": "bfloat16"}),
         "both measured": replace(one, folder="b"),
     }
-    for told, other in refused.items():
-        with pytest.raises(ReportError, match=told):
+    for message, other in refused.items():
+        with pytest.raises(ReportError, match=message):
             grouped([one, other])
 
 
-def test_editors_of_one_seed_may_come_from_several_runs() -> None:
+def test_editors_of_one_seed_can_come_from_several_runs() -> None:
     [group] = grouped([run_of(0, editors=["IKE", "Unedited"]), run_of(0, editors=["DR-IKE"])])
     assert list(group.outcomes) == ["Unedited", "IKE", "DR-IKE"] and group.comparable("DR-IKE", "IKE")
     [group] = grouped([run_of(0), run_of(1, editors=["DR-IKE"])])
@@ -113,7 +116,7 @@ def test_editors_of_one_seed_may_come_from_several_runs() -> None:
     assert not any("minus" in sentence for sentence in findings(group))
 
 
-def test_tables_appear_where_the_runs_have_their_counterpart() -> None:
+def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:
     def numbers(*runs, across=()):  # type: ignore[no-untyped-def]
         return [int(table.title.split()[1]) for table in counterparts(grouped(runs, across), across)]
 
@@ -127,7 +130,59 @@ def test_tables_appear_where_the_runs_have_their_counterpart() -> None:
     assert numbers(*varied, across=["budget"]) == [1, 6]
 
 
-def test_several_metrics_are_those_taken_one_by_one() -> None:
+def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
+    groups = grouped([run_of(0), run_of(0, model="another"), run_of(1, model="another")])
+    table = by_model(groups)
+    assert table is not None and table.header == ("Model", "ESR", "PC", "RR", "S")
+    headings = [row[0] for row in table.rows if len(row) == 1]
+    assert headings == ["Measured: DR-IKE, Lands", "Measured: IKE, Lands", "Published: DR-IKE, CounterFact"]
+    for at, editor in ((1, "DR-IKE"), (4, "IKE")):
+        for row, group in zip(table.rows[at : at + 2], groups, strict=True):
+            one = group.summaries[editor]
+            assert row == (group.model, *(shown(estimate) for estimate in (one.esr, one.pc, one.rr, one.s)))
+    assert table.rows[7] == ("Llama 3.1 (8B)", "0.89", "0.81", "0.66", "0.775"), "S as in the paper's Table 1"
+    assert len(table.rows) == 13 and by_model(groups[:1]) is None
+
+
+def test_models_that_differ_in_another_setting_keep_their_full_labels_in_table_3() -> None:
+    runs = [run_of(0, model=name, budget=budget) for name in ("a", "b") for budget in ("x", "y")]
+    table = by_model(grouped(runs, ["budget"]))
+    assert table is not None
+    assert [row[0] for row in table.rows[1:5]] == [f"{m}, Lands, budget {b}" for m in ("a", "b") for b in ("x", "y")]
+
+
+def test_scores_that_nothing_measured_have_no_chart_and_are_named() -> None:
+    whole = run_of(0, editors=["IKE", "DR-IKE"])
+    rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
+    summary = document(grouped([replace(whole, outcomes=rewrites)])).sections[0]
+    assert [figure.caption for figure in summary.figures] == ["Share of edits that take effect"]
+    assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in summary.text)
+    assert len(document(grouped([whole])).sections[0].figures) == 4
+
+
+def test_every_model_has_an_entry_in_the_legend_though_its_first_editor_lacks_a_score() -> None:
+    one, other = run_of(0), run_of(0, model="another")
+    partial = {name: tuple(o for o in of if name != "Unedited" or o.aspect is Aspect.REWRITE)
+               for name, of in one.outcomes.items()}  # fmt: skip
+    figure = intervals(grouped([replace(one, outcomes=partial), other]), "PC")
+    assert figure is not None and "some-model, Lands" in figure.svg and "another, Lands" in figure.svg
+
+
+def test_means_over_prompts_and_over_edits_have_different_labels() -> None:
+    run = run_of(0, editors=["IKE", "DR-IKE"])
+    outcomes = {name: tuple(o for o in of if o.shots < 3 or o.aspect is Aspect.REWRITE)
+                for name, of in run.outcomes.items()}  # fmt: skip
+    [group] = grouped([replace(run, outcomes=outcomes)])
+    per_prompt, per_edit = group.summaries["DR-IKE"].shots, distribution_of(group.outcomes["DR-IKE"]).mean
+    assert f"{per_prompt:.2f}" != f"{per_edit:.2f}"
+    sections = {section.id: section for section in document([group]).sections}
+    overview, budget = sections["summary"].tables[0], sections["budget"].tables[0]
+    assert dict(zip(overview.header, overview.rows[-1], strict=True))["retains/prompt"] == f"{per_prompt:.2f}"
+    assert dict(zip(budget.header, budget.rows[1], strict=True))["mean retains/edit"] == f"{per_edit:.2f}"
+    assert not [table for section in sections.values() for table in section.tables if "retains" in table.header]
+
+
+def test_paired_differences_of_all_metrics_equal_those_of_each_alone() -> None:
     run = run_of(0)
     ours, theirs = run.outcomes["DR-IKE"], run.outcomes["IKE"]
     assert paired_differences(ours, theirs, METRICS) == {
@@ -137,35 +192,37 @@ def test_several_metrics_are_those_taken_one_by_one() -> None:
 
 def test_findings_claim_a_difference_only_where_the_interval_excludes_0() -> None:
     [group] = grouped([run_of(0)])
-    [told] = [sentence for sentence in findings(group) if sentence.startswith("DR-IKE minus")]
+    [finding] = [sentence for sentence in findings(group) if sentence.startswith("DR-IKE minus")]
     for name in ("S", "ESR", "PC", "RR"):
         one = paired_difference(group.outcomes["DR-IKE"], group.outcomes["IKE"], METRICS[name])
         assert one.low is not None and one.high is not None
-        word = "higher" if one.low > 0 else "lower" if one.high < 0 else "not told apart"
-        assert re.search(rf"\b{name} [^a-z]*\({word}\)", told)
+        word = "higher" if one.low > 0 else "lower" if one.high < 0 else "not significant"
+        assert re.search(rf"\b{name} [^a-z]*\({word}\)", finding)
 
 
-def test_the_best_is_before_the_next_only_where_they_are_told_apart() -> None:
+def test_the_best_editor_is_significantly_above_the_next_only_if_the_interval_excludes_0() -> None:
     one = run_of(0, editors=["IKE", "DR-IKE"], cases=40)
     ike = one.outcomes["IKE"]
 
     def best(**outcomes: object) -> str:
-        told = {name.replace("_", "-"): of for name, of in outcomes.items()}
-        [group] = grouped([replace(one, outcomes=told)])  # type: ignore[arg-type]
+        named = {name.replace("_", "-"): of for name, of in outcomes.items()}
+        [group] = grouped([replace(one, outcomes=named)])  # type: ignore[arg-type]
         return next(line for line in findings(group) if line.startswith("Best S"))
 
     def renamed(correct: dict[int, bool]):  # type: ignore[no-untyped-def]
         return tuple(replace(o, editor="DR-IKE", correct=correct.get(i, o.correct)) for i, o in enumerate(ike))
 
-    assert ", level with DR-IKE's" in best(IKE=ike, DR_IKE=renamed({}))
+    assert ", equal to DR-IKE with" in best(IKE=ike, DR_IKE=renamed({}))
     wrong = next(i for i, o in enumerate(ike) if not o.correct)
-    assert "Best S: DR-IKE's" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
-    assert ", not told apart from IKE's" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
-    assert ", before IKE's" in best(IKE=ike, DR_IKE=renamed(dict.fromkeys(range(len(ike)), True)))
+    assert "Best S: DR-IKE with" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
+    assert ", not significantly above IKE with" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
+    assert ", significantly above IKE with" in best(IKE=ike, DR_IKE=renamed(dict.fromkeys(range(len(ike)), True)))
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
-def test_a_star_says_that_0_is_outside_the_whole_interval(value: float, below: float, above: float) -> None:
+def test_a_difference_has_a_star_exactly_if_its_unrounded_interval_excludes_0(
+    value: float, below: float, above: float
+) -> None:
     one = Estimate(value, value - below, value + above)
     assert ("*" in starred(one)) == (not value - below <= 0 <= value + above)
     assert starred(one).replace("*", "") == shown(one, signed=True)
@@ -173,7 +230,7 @@ def test_a_star_says_that_0_is_outside_the_whole_interval(value: float, below: f
     assert starred(Estimate(None)) == "n/a"
 
 
-def test_epochs_add_up_their_episodes() -> None:
+def test_epochs_sum_their_episodes() -> None:
     run = run_of(0)
     assert [epoch.calls for epoch in run.epochs] == [12, 12]
     assert sum(e.seconds for e in run.epochs) == sum(step.seconds for step in run.steps)
@@ -183,26 +240,26 @@ def test_epochs_add_up_their_episodes() -> None:
     )
 
 
-# -- nothing breaks out --
+# -- escaping --
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 SPACES = re.compile(r"\s+")
 
 
-def told(text: str) -> str:
+def squeezed(text: str) -> str:
     return SPACES.sub("", text)
 
 
 @given(TEXT, TEXT)
-def test_markdown_shows_what_a_cell_holds(title: str, cell: str) -> None:
+def test_markdown_shows_the_text_of_a_cell_unchanged(title: str, cell: str) -> None:
     visible = [text for text in (title, cell) if not re.search(r"[\x00-\x1f\x7f-\x9f]", text)]
     if len(visible) < 2:
         return
     table = Table(f"T{title}T", ("a", "b"), ((f"x{cell}x", f"y{cell}"), (f"h{cell}",)), wide=True)
     page = Page(MarkdownIt("commonmark").enable("table").render(as_markdown(table)))
     assert {name for name, _ in page.elements} <= {"p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
-    cells = told(page.text("td"))
-    assert told(f"x{cell}x") in cells and told(f"y{cell}") in cells and len(page.all("tr")) == 3
+    cells = squeezed(page.text("td"))
+    assert squeezed(f"x{cell}x") in cells and squeezed(f"y{cell}") in cells and len(page.all("tr")) == 3
 
 
 LATEX = {
@@ -214,7 +271,7 @@ TOKEN = re.compile("|".join(map(re.escape, sorted(LATEX, key=len, reverse=True))
 
 
 @given(st.text(max_size=40))
-def test_latex_prints_what_a_cell_holds(text: str) -> None:
+def test_latex_prints_the_text_of_a_cell_unchanged(text: str) -> None:
     shown = escaped(text)
     left = TOKEN.sub("", shown)
     assert not set(left) & set('\\{}$&#%_^~<>|[*`"'), "every special character is one of the known commands"
@@ -229,10 +286,10 @@ def test_hostile_tables_keep_their_shape_in_latex() -> None:
     assert len(rows) == 3 and all(row.endswith(r" \\") for row in rows)
     assert all(len(re.findall(r"(?<!\\)&", row)) == 1 for row in rows[1:])
     assert "\\scriptsize {[}.40,.60]" in rows[1]
-    assert not re.search(r"\\\\\s*[\[*]", text), "nothing reads as an argument of a line break"
+    assert not re.search(r"\\\\\s*[\[*]", text), "no bracket or star follows a line break"
 
 
-def test_numbers_have_a_minus_and_names_a_hyphen() -> None:
+def test_latex_has_minus_signs_in_numbers_and_hyphens_in_names() -> None:
     row = as_latex(Table("x", ("a", "b"), (("DR-IKE-2", "-0.119 [-.25,-.01]"), ("x", "2026-11-20"))), "tab:x")
     assert r"DR-IKE-2 & $-$0.119 {\scriptsize {[}$-$.25,$-$.01]} \\" in row
     assert "x & 2026-11-20" in row
@@ -253,7 +310,7 @@ def test_latex_compiles(demo: Path, tmp_path: Path) -> None:
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=8))
-def test_data_survives_its_script_element(data: object) -> None:
+def test_data_in_a_script_element_reads_back_unchanged(data: object) -> None:
     text = as_script(data)
     assert not set(text) & set("<>&\u2028\u2029")
     assert json.loads(text) == data
@@ -265,7 +322,7 @@ def hostile_page() -> str:
     return html(document(groups))
 
 
-def test_a_hostile_page_has_the_elements_of_a_harmless_one(hostile_page: str) -> None:
+def test_hostile_texts_add_no_element_to_a_page(hostile_page: str) -> None:
     harmless = html(document(grouped([run_of(0, cases=4), run_of(0, model="b", cases=4)])))
 
     def shape(text: str) -> list[str]:  # drawings have as many paths as their labels need, so they are left out
@@ -275,11 +332,11 @@ def test_a_hostile_page_has_the_elements_of_a_harmless_one(hostile_page: str) ->
     page = Page(hostile_page)
     assert not page.all("img")
     assert not [a for _, attributes in page.elements for a in attributes if a.startswith("on")]
-    assert "onerror=alert(1)" in page.text("h1"), "it is shown as the text it is"
+    assert "onerror=alert(1)" in page.text("h1"), "it is shown as text"
     hostile_page.encode("utf-8")
 
 
-def test_a_page_loads_nothing_and_runs_only_its_viewer(hostile_page: str) -> None:
+def test_a_page_loads_nothing_and_runs_no_script_but_its_viewer(hostile_page: str) -> None:
     page = Page(hostile_page)
     [policy] = [m["content"] for m in page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None and policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
@@ -288,7 +345,7 @@ def test_a_page_loads_nothing_and_runs_only_its_viewer(hostile_page: str) -> Non
     assert len(page.all("script")) == 2 and not page.all("link")
 
 
-def test_a_page_can_be_read_without_seeing_it(hostile_page: str) -> None:
+def test_a_page_is_accessible_to_screen_readers(hostile_page: str) -> None:
     page = Page(hostile_page)
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -304,7 +361,7 @@ def test_a_page_can_be_read_without_seeing_it(hostile_page: str) -> None:
     assert next(h for h, _ in page.elements if re.fullmatch("h[1-6]", h)) == "h1"
 
 
-# -- from a run's folder --
+# -- reports of a run's folder --
 
 
 @pytest.fixture(scope="module")
@@ -320,7 +377,7 @@ def copy(demo: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(demo, tmp_path / "copy"))
 
 
-def test_a_report_is_the_same_bytes_twice(demo: Path, tmp_path: Path) -> None:
+def test_a_report_written_twice_has_the_same_bytes(demo: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert cli("report", str(demo), "--out", str(tmp_path / name / "r.html"), "--case", "62") == 0
     for suffix in ("html", "md", "tex"):
@@ -328,7 +385,7 @@ def test_a_report_is_the_same_bytes_twice(demo: Path, tmp_path: Path) -> None:
         assert one == two and len(one) > 2000
 
 
-def test_a_report_has_all_its_parts(copy: Path) -> None:
+def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
     assert cli("report", str(copy)) == 0
     page = Page((copy / "report.html").read_text("utf-8"))
     sections = [section["id"] for section in page.all("section")]
@@ -339,7 +396,7 @@ def test_a_report_has_all_its_parts(copy: Path) -> None:
     assert (copy / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table"))
 
 
-def test_the_page_holds_every_outcome(demo: Path) -> None:
+def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
     groups = grouped(read_runs([demo]))
     data = json.loads(as_script(packed(groups)))
     run = groups[0].runs[0]
@@ -353,7 +410,7 @@ def test_the_page_holds_every_outcome(demo: Path) -> None:
     assert seen == {(o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of}
 
 
-def test_an_evaluation_brings_its_training_along(demo: Path, tmp_path: Path) -> None:
+def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-all", "--out", str(again)) == 0
     [run] = read_runs([again])
@@ -394,7 +451,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_run_is_one_sentence(kind: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_run_is_refused_in_one_sentence(kind: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage, expected = DAMAGED[kind]
     damage(copy)
     capsys.readouterr()
@@ -404,7 +461,7 @@ def test_a_damaged_run_is_one_sentence(kind: str, copy: Path, capsys: pytest.Cap
     assert not (copy / "report.html").exists()
 
 
-def test_a_torn_last_episode_costs_itself_only(copy: Path) -> None:
+def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
     path = copy / "episodes.jsonl"
     path.write_text(path.read_text("utf-8")[:-40], "utf-8")
     [run] = read_runs([copy])
@@ -412,20 +469,34 @@ def test_a_torn_last_episode_costs_itself_only(copy: Path) -> None:
     assert "Epoch 2 was stopped after 14 of 15 edits" in markdown(document(grouped([run])))
 
 
-def test_a_stopped_evaluation_is_reported_with_what_it_lacks(demo: Path, tmp_path: Path) -> None:
+def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(demo: Path, tmp_path: Path) -> None:
     asked = ("--editors", "ike,rank-50,dr-ike", "--order", "reversed", "--sigmas", ".06")
     assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
     [whole] = read_runs([tmp_path / "e"])
-    assert whole.missing == () and not any("asked for" in line for line in document(grouped([whole])).sections[0].text)
+    assert whole.missing == () and not any("Incomplete" in line for line in document(grouped([whole])).sections[0].text)
     for name in ("dr-ike-reversed", "rank-50", "dr-ike-sigma-06"):
         (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
     [torn] = read_runs([tmp_path / "e"])
     assert torn.missing == ("Rank-50%", "DR-IKE (reversed)", "DR-IKE (sigma .06)")
     text = markdown(document(grouped([torn])))
-    assert "Not evaluated, though asked for: Rank-50%, DR-IKE (reversed)" in text and "evaluate --resume" in text
+    assert "has no outcomes of Rank-50%, DR-IKE (reversed), DR-IKE (sigma .06)" in text and "evaluate --resume" in text
 
 
-def test_a_half_done_evaluation_is_to_be_gone_on_with(
+def test_a_report_says_whose_outcomes_are_missing_from_a_finished_run(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ike", "rank-50"):
+        (copy / "outcomes" / f"{name}.jsonl").unlink()
+    capsys.readouterr()
+    assert cli("report", str(copy)) == 0
+    expected = f"{copy} has no outcomes of IKE, Rank-50%"
+    assert expected in " ".join(capsys.readouterr().out.split())
+    for suffix in ("html", "md"):
+        text = (copy / f"report.{suffix}").read_text("utf-8")
+        assert "has no outcomes of IKE, Rank-50%" in text and "drike evaluate --run" in text
+
+
+def test_reporting_an_unfinished_evaluation_names_the_command_that_resumes_it(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "e"
@@ -439,42 +510,42 @@ def test_a_half_done_evaluation_is_to_be_gone_on_with(
     assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
 
 
-def test_a_stopped_training_is_told_where_its_numbers_are(copy: Path) -> None:
+def test_a_report_says_that_training_was_stopped(copy: Path) -> None:
     cut(copy / "episodes.jsonl", 6)
-    assert "Training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
+    assert "training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))
 
 
-def test_trained_parameters_stand_beside_the_papers(demo: Path, tmp_path: Path) -> None:
-    trained = checkpoint.load(demo / "checkpoint", encoder=HashingEncoder())
+def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path, tmp_path: Path) -> None:
+    trained = checkpoint.load(demo, encoder=HashingEncoder())
     [group] = grouped(read_runs([demo]))
     assert group.parameters("DR-IKE") == group.parameters("Rank-50%") == trained.retriever.parameters > 0
     assert group.parameters("IKE") == group.parameters("Unedited") == 0
     table = next(iter(counterparts([group])))
-    told = {row[0]: row[-1] for row in reversed(table.rows) if len(row) > 1}
-    assert table.header[-1] == "Extra Params" and told["DR-IKE"] == f"{trained.retriever.parameters:,}"
+    extra = {row[0]: row[-1] for row in reversed(table.rows) if len(row) > 1}
+    assert table.header[-1] == "Extra Params" and extra["DR-IKE"] == f"{trained.retriever.parameters:,}"
     assert {row[-1] for row in table.rows[-8:]} >= {"0", "20M", "49M"} and any(
         "s/query" in note for note in table.notes
     )
     moved = Path(shutil.copytree(demo, tmp_path / "moved"))
-    (moved / "checkpoint" / "head.safetensors").write_bytes(b"no tensors")
+    (moved / "checkpoint.safetensors").write_bytes(b"no tensors")
     [group] = grouped(read_runs([moved]))
     assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
 
 
-def test_a_learned_budget_counts_where_it_is_used(tmp_path: Path) -> None:
+def test_parameters_of_a_learned_budget_count_for_dr_ike_only(tmp_path: Path) -> None:
     small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
     run = tmp_path / "run"
     assert cli("train", *small, "--budget", "scores", "--out", str(run)) == 0
     asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
     assert cli("evaluate", "--run", str(run), *asked) == 0
     [group] = grouped(read_runs([tmp_path / "e"]))
-    trained = checkpoint.load(run / "checkpoint", encoder=HashingEncoder())
+    trained = checkpoint.load(run, encoder=HashingEncoder())
     assert isinstance(trained.budget, Controller)
     assert group.parameters("Rank-All") == trained.retriever.parameters
     assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()
 
 
-def test_wrong_options_are_told(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     wrong = {
         ("report", str(demo), "--out", str(tmp_path / "r.pdf")): ("end in .html", 2),
         ("report", str(demo), "--across", "maze"): ("no run has a setting 'maze'", 1),
@@ -487,28 +558,28 @@ def test_wrong_options_are_told(demo: Path, capsys: pytest.CaptureFixture[str], 
         assert expected in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_reported_run_says_which_editors_it_has(demo: Path) -> None:
+def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     [group] = grouped(read_runs([demo]))
     assert list(group.summaries) == ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE"]
     assert set(QUALITY) <= set(group.summaries)
     assert latex(document([group])).count("\\begin{table}") == latex(document([group])).count("\\end{table}")
 
 
-def test_other_commands_do_without_matplotlib() -> None:
+def test_importing_the_command_line_does_not_load_matplotlib() -> None:
     code = (
         "import sys, drike.cli, drike.report; sys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2.loaders')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# -- what variants are measured for --
+# -- variants of editors --
 
 
-def test_a_report_has_the_tables_of_reordered_and_swept_editors() -> None:
+def test_a_report_has_tables_of_reordered_editors_and_of_a_sigma_sweep() -> None:
     editors = ["IKE", "DR-IKE", "DR-IKE (reversed)", "DR-IKE (sigma .06)"]
     made = document(grouped([run_of(0, editors=editors), run_of(1, editors=editors)]))
     for text in (html(made), markdown(made), latex(made)):
-        assert "What the order changes, paired" in text and "S against prompt length" in text
+        assert "Effect of the order of retains, paired" in text and "S against prompt length" in text
     [section] = [one for one in made.sections if one.id == "variants"]
     order, lengths = section.tables
     assert [row[0] for row in order.rows] == ["DR-IKE (reversed)"] and len(lengths.rows) == len(editors)
@@ -516,12 +587,12 @@ def test_a_report_has_the_tables_of_reordered_and_swept_editors() -> None:
     assert "variants" not in [one.id for one in plain.sections]
 
 
-def test_an_order_that_not_every_seed_measured_is_not_compared() -> None:
+def test_an_order_that_some_seeds_did_not_measure_is_not_compared() -> None:
     made = document(grouped([run_of(0, editors=["DR-IKE", "DR-IKE (reversed)"]), run_of(1, editors=["DR-IKE"])]))
     assert "variants" not in [one.id for one in made.sections]
 
 
-def test_a_report_and_an_evaluation_print_the_same_spread_of_retains() -> None:
+def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> None:
     groups = grouped([run_of(0)])
     found = distribution_of(groups[0].outcomes["DR-IKE"])
     [section] = [one for one in document(groups).sections if one.id == "budget"]

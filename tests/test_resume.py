@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,26 +12,30 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ReplayError, RunError
 from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.runs.folder import RunError, answered, append, episode_record, keep_lines, whole_lines
-from drike.training.reinforce import Episode, RecordedRollout, ReplayError, Switches, train
-from drike.training.schedules import Feedback
+from drike.runs.folder import answered, append, episode_record, keep_lines, whole_lines
+from drike.training.choices import sampled, top
+from drike.training.reinforce import Episode, train
+from drike.training.rewards import Earned, RecordedRollout, edit_takes, replayed
+from drike.training.schedules import disturbed, in_blocks
 from worlds import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[6:], ENCODER)
 CASES = CAPITALS[:6]
 SETTINGS = {
-    "as in the paper": (Threshold(), Switches(), Feedback(), 1),
-    "drawn": (Threshold(), Switches(selection="sample"), Feedback(), 1),
-    "late and false rewards": (Threshold(), Switches(), Feedback(3, 0.3), 1),
-    "a learned budget": (untrained("query", ENCODER), Switches(), Feedback(), 1),
-    "blocks of edits, drawn": (Threshold(), Switches(selection="sample"), Feedback(2, 0.2), 4),
+    "as in the paper": (Threshold(), "top", (0, 0.0), 1),
+    "drawn": (Threshold(), "sample", (0, 0.0), 1),
+    "late and false rewards": (Threshold(), "top", (3, 0.3), 1),
+    "a learned budget": (untrained("query", ENCODER), "top", (0, 0.0), 1),
+    "blocks of edits, drawn": (Threshold(), "sample", (2, 0.2), 4),
 }
 
 
@@ -41,12 +46,14 @@ def moody(prompt: str) -> str:
 
 def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
     """Episodes but for their seconds, head, budget, and how many prompts the model was asked."""
-    budget, switches, feedback, at_once = SETTINGS[name]
+    budget, selection, (delay, noise), block = SETTINGS[name]
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
     episodes = list(
         train(
-            model, CASES, POOL, retriever, budget, epochs=3, learning_rate=1e-2, switches=switches, feedback=feedback,
-            parallel_edits=at_once, seed=5, past=past,
+            IKE("DR-IKE", POOL, retriever, budget), replayed(past, edit_takes(model)), CASES,
+            epochs=3, learning_rate=1e-2,
+            choose=sampled(random.Random(5), apart=block > 1) if selection == "sample" else top,
+            pace=in_blocks(block), channel=disturbed(delay, noise, episodes=3 * len(CASES), seed=5),
         )
     )  # fmt: skip
     head = [weight.detach().clone() for weight in retriever.head.parameters()]
@@ -54,7 +61,8 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
 
 
 def told(episode: Episode) -> RecordedRollout:
-    return RecordedRollout(episode.case_id, episode.order, episode.rewards, episode.prompt_tokens, episode.seconds)
+    earned = Earned(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
+    return RecordedRollout(episode.case_id, episode.order, earned)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -108,6 +116,6 @@ def test_a_broken_line_in_the_middle_is_one_sentence(tmp_path: Path, line: str) 
 
 
 def test_an_answer_holds_only_what_cannot_be_computed_again() -> None:
-    assert set(asdict(told(run("as in the paper", [])[0][0]))) == {
-        "case_id", "order", "rewards", "prompt_tokens", "seconds",
-    }  # fmt: skip
+    recorded = asdict(told(run("as in the paper", [])[0][0]))
+    assert set(recorded) == {"case_id", "order", "earned"}
+    assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds"}

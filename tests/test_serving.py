@@ -18,16 +18,14 @@ import pytest
 
 from drike import tinyfacts
 from drike.datasets import load as load_rows
-from drike.datasets import splits
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.evaluation import evaluate
 from drike.models.local.huggingface import load
-from drike.models.protocols import ScoringModel
-from drike.models.served.openai import connect
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
+from servers import connect
 
 pytestmark = pytest.mark.server
 SECONDS = 120.0
@@ -69,14 +67,14 @@ def _is_up(url: str) -> bool:
 
 
 def test_a_server_of_others_gives_what_the_local_model_writes(address: str) -> None:
-    rows = load_rows(tinyfacts.rows_path(), name="TinyFacts")
-    parts = splits.parts(splits.draw(rows, editable=tinyfacts.EDITABLE, train=0, test=4, seed=0), rows)
+    rows = load_rows("tinyfacts")
+    parts = rows.split(train=0, test=4, seed=0)
     editor = IKE("IKE", Pool(parts.demonstrations, HashingEncoder()), Similarity(), Fraction(1.0))
     local = load(str(tinyfacts.model_path()), device="cpu")
-    with closing(connect(address, template="plain", concurrency=2)) as served:  # type: ignore[type-var]
-        assert not isinstance(served, ScoringModel), "it takes echo and logprobs, and ignores them"
+    with closing(connect(address, template="plain", concurrency=2)) as served:
+        assert served.score is None, "it takes echo and logprobs, and ignores them"
         through = list(evaluate(editor, served, parts.test))
-        assert served.spending.estimated == 0
+        assert served.usage.estimated == 0
     direct = list(evaluate(editor, local, parts.test, write=True))
     assert [(o.query, o.answer, o.matched) for o in through] == [(o.query, o.answer, o.matched) for o in direct]
     assert [o.prompt_tokens for o in through] == [o.prompt_tokens for o in direct]

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,17 +16,18 @@ from hypothesis import strategies as st
 
 from commands import run
 from drike import tinyfacts
-from drike.cli.api_options import live, sentence
+from drike.cli.api_options import live, sentence, used_in
 from drike.cli.dry_run import token_counter
-from drike.models.protocols import ModelError
-from drike.models.scripted import ScriptedWriter
-from drike.models.served.cache import cached
-from drike.models.served.openai import connect
-from drike.models.served.spending import Meter, Price, Spending, SpentError, estimated_tokens
+from drike.errors import ModelError, SpendingLimitError
+from drike.models.protocols import Usage
+from drike.models.scripted import ScriptedModel
+from drike.models.served.cache import CachedModel
+from drike.models.served.spending import Meter, Price, estimated_tokens
+from drike.models.served.store import Answers
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
-from servers import Handler, Served, chat_answer, serve, serving, status
+from servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
@@ -60,16 +62,15 @@ def test_money_never_passes_its_limit_where_the_estimate_holds(calls: list[tuple
         try:
             with meter.reserved(text, written):
                 meter.answered(text, read, written, 0, written)
-        except SpentError:
+        except SpendingLimitError:
             refused = True
-    spent = meter.price.of(meter.spending.prompt_tokens, meter.spending.completion_tokens) or 0.0
-    assert spent <= most + 1e-12
-    assert refused == (meter.spending.calls < len(calls))
+    assert (meter.usage.money or 0.0) <= most + 1e-12
+    assert refused == (meter.usage.calls < len(calls))
 
 
 def test_what_is_on_its_way_counts_against_the_limit() -> None:
     meter = Meter(Price(1.0, 1.0), max_cost=150 / 1e6)
-    with meter.reserved("x" * 300, 0), pytest.raises(SpentError), meter.reserved("x" * 300, 0):
+    with meter.reserved("x" * 300, 0), pytest.raises(SpendingLimitError), meter.reserved("x" * 300, 0):
         pass
     with meter.reserved("x" * 300, 0):  # it was given back
         pass
@@ -82,20 +83,20 @@ def test_a_limit_on_money_needs_a_price() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_no_request_is_sent_beyond_the_limit_and_tries_count(concurrency: int) -> None:
-    with serve(serving(ScriptedWriter(lambda prompt: "x"))) as server:
+    with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as server:
         with (
-            closing(connect(server.named(), max_calls=5, concurrency=concurrency)) as model,  # type: ignore[type-var]
-            pytest.raises(SpentError, match="5 requests that"),
+            closing(connect(server.named(), max_calls=5, concurrency=concurrency)) as model,
+            pytest.raises(SpendingLimitError, match="5 requests that"),
         ):
             model.generate([str(i) for i in range(12)])
-        assert server.requests == model.spending.requests == 5
+        assert server.requests == model.usage.requests == 5
     with serve(status(500)) as server:
         with (
-            closing(connect(server.named(), max_calls=2, attempts=4)) as model,  # type: ignore[type-var]
-            pytest.raises(SpentError),
+            closing(connect(server.named(), max_calls=2, attempts=4)) as model,
+            pytest.raises(SpendingLimitError),
         ):
             model.generate(["a"])
-        assert server.requests == 2 and model.spending.calls == 0
+        assert server.requests == 2 and model.usage.calls == 0
 
 
 def test_tokens_are_the_servers_and_estimated_where_it_tells_none() -> None:
@@ -108,28 +109,39 @@ def test_tokens_are_the_servers_and_estimated_where_it_tells_none() -> None:
 
     with (
         serve(sometimes) as server,
-        closing(connect(server.named(), price=Price(1.0, 2.0))) as model,  # type: ignore[type-var]
+        closing(connect(server.named(), price=Price(1.0, 2.0))) as model,
     ):
         model.generate(["a", "b"])
-        assert model.spending == Spending(2, 0, 2, 2000, 14, 1800, 0)
+        two = Usage(calls=2, prompts=2, requests=2, prompt_tokens=2000, completion_tokens=14, tokens_computed=214)
+        assert model.usage == replace(two, money=pytest.approx(2028e-6))
         model.generate(["silent"])
         text = server.bodies[-1]["messages"][0]["content"]
-        assert model.spending == Spending(3, 0, 3, 2000 + estimated_tokens(text), 14 + 16, 1800, 1)
+        read = estimated_tokens(text)
+        one = Usage(
+            calls=1,
+            prompts=1,
+            requests=1,
+            prompt_tokens=read,
+            completion_tokens=16,
+            tokens_computed=read + 16,
+            estimated=1,
+        )
+        assert replace(model.usage, money=None) == two + one
 
 
 def test_the_meter_is_told_live_and_at_the_end(tmp_path: Path) -> None:
-    assert live(ScriptedWriter(str)) is None
+    assert live(ScriptedModel(str, scores=False)) is None
     with (
-        serve(serving(ScriptedWriter(lambda prompt: "two words"))) as server,
-        closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,  # type: ignore[type-var]
+        serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
+        closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,
     ):
-        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
+        model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
         watched = live(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
         assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four written
-        assert sentence(model.spending, model.price) == (
-            "2 calls in 2 requests, 1 answers from the cache; 3 tokens read, 4 written; 7.0000 in money"
+        assert sentence(model.usage) == (
+            "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )
 
 
@@ -151,9 +163,10 @@ def test_a_dry_run_sends_nothing_and_is_never_passed(
     assert run("train", *options, "--no-cache", "--out", str(trained)) == 0
     probes = 4 if template == "plain" else 0
     assert 0 < served.requests - probes <= bound(shown, "calls") == 4 * 16 * 2
-    spent = json.loads((trained / "spending.json").read_text("utf-8"))["training"]
-    assert spent["prompt_tokens"] <= bound(shown, "tokens read") + 50 * probes
-    assert spent["completion_tokens"] <= bound(shown, "tokens written")
+    spent = used_in(trained)
+    assert spent.prompt_tokens <= bound(shown, "prompt tokens") + 50 * probes
+    assert spent.requests == served.requests
+    assert spent.completion_tokens <= bound(shown, "generated tokens")
     before = served.requests
     editors = ("--editors", "unedited,editcot,editcot-full,ike,dr-ike")
     assert run("evaluate", "--run", str(trained), *editors, "--dry-run", "--out", str(tested)) == 0
@@ -161,8 +174,9 @@ def test_a_dry_run_sends_nothing_and_is_never_passed(
     assert served.requests == before and not tested.exists()
     assert run("evaluate", "--run", str(trained), *editors, "--out", str(tested)) == 0
     assert 0 < served.requests - before - probes <= bound(shown, "calls")
-    spent = json.loads((tested / "spending.json").read_text("utf-8"))["evaluation"]
-    assert spent["prompt_tokens"] <= bound(shown, "tokens read") + 50 * probes
+    spent = used_in(tested)
+    assert spent.requests == served.requests - before and spent.cached > 0
+    assert spent.prompt_tokens <= bound(shown, "prompt tokens") + 50 * probes
     assert "calls in" in capsys.readouterr().out
 
 
@@ -185,7 +199,7 @@ def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
     assert run("train", *options, *counted, "--out", str(tmp_path / "t")) == 0
     sent = tokens_sent(served, 0)
     assert max(sent) <= 600 and 4 < len(sent) <= bound(shown, "calls") < 4 * 16
-    assert sum(sent) <= bound(shown, "tokens read")
+    assert sum(sent) <= bound(shown, "prompt tokens")
     before = served.requests
     evaluation = ("evaluate", "--run", str(tmp_path / "t"), "--editors", "ike,dr-ike")  # limit and tokenizer of the run
     capsys.readouterr()
@@ -193,7 +207,7 @@ def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
     shown = capsys.readouterr().out
     assert run(*evaluation, "--out", str(tmp_path / "e")) == 0
     sent = tokens_sent(served, before)
-    assert max(sent) <= 600 and len(sent) == bound(shown, "calls") and sum(sent) == bound(shown, "tokens read")
+    assert max(sent) <= 600 and len(sent) == bound(shown, "calls") and sum(sent) == bound(shown, "prompt tokens")
     outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "ike.jsonl")
     assert {outcome.pruned > 0 for outcome in outcomes} == {True} and {outcome.shots for outcome in outcomes} != {1}
 
@@ -223,26 +237,6 @@ def test_what_an_edit_costs_is_foretold(served: Served, capsys: pytest.CaptureFi
     assert served.requests == 4
 
 
-def test_several_models_share_terms_and_limits(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [served.named(model=name) for name in ("one", "two")]
-    options = ("models", "--model", names[0], "--model", names[1], *SMALL, "--epochs", "1", "--concurrency", "4")
-    assert run(*options, "--dry-run", "--out", str(tmp_path / "no")) == 0
-    shown = capsys.readouterr().out
-    assert served.requests == 0 and not (tmp_path / "no").exists()
-    at_most = sum(int(calls.replace(",", "")) for calls in re.findall(r"calls +([\d,]+)", shown))
-    assert run(*options, "--out", str(tmp_path / "all")) == 0
-    needed = served.requests
-    assert 0 < needed <= at_most
-    assert run("cache", "clear") == 0
-    # The first model is paid for, the second begun: then the limit on both ends it.
-    assert run(*options, "--max-calls", str(needed - 5), "--out", str(tmp_path / "some")) == 3
-    assert served.requests == needed + needed - 5
-    assert "one" in (tmp_path / "some" / "table.md").read_text("utf-8")
-    assert "two" not in (tmp_path / "some" / "table.md").read_text("utf-8")
-
-
 def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_again(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,7 +261,7 @@ def test_training_stopped_by_a_limit_keeps_its_episodes_and_head(served: Served,
     options = ("--model", served.named(), *SMALL, "--epochs", "2", "--max-calls", "20")
     assert run("train", *options, "--out", str(tmp_path / "a")) == 3
     episodes = (tmp_path / "a" / "episodes.jsonl").read_text("utf-8").splitlines()
-    assert 1 <= len(episodes) < 8 and (tmp_path / "a" / "checkpoint" / "budget.json").is_file()
+    assert 1 <= len(episodes) < 8 and (tmp_path / "a" / "checkpoint.safetensors").is_file()
 
 
 def test_no_cache_pays_again_and_keeps_nothing(served: Served, tmp_path: Path) -> None:
@@ -340,10 +334,10 @@ def test_limits_bound_a_run_with_all_its_parts(
     assert run("evaluate", "--resume", str(folder), "--max-calls", "20") == 3
     assert served.requests == 20
     capsys.readouterr()
-    (folder / "spending.json").write_text('{"evaluation": {"calls": 1}}', "utf-8")
+    (folder / "usage.json").write_text('{"evaluation": {"calls": 1}}', "utf-8")
     assert run("evaluate", "--resume", str(folder), "--max-calls", "1000") == 1
-    assert "spending.json is damaged" in " ".join(capsys.readouterr().err.split())
-    (folder / "spending.json").unlink()
+    assert "usage.json is damaged" in " ".join(capsys.readouterr().err.split())
+    (folder / "usage.json").unlink()
     assert run("evaluate", "--resume", str(folder), "--max-calls", "1000") == 0
     assert (folder / "table.md").exists()
 

@@ -1,4 +1,4 @@
-"""Laws of splits: disjoint, exact, the same for a seed whatever the file's order; saved and read as they were."""
+"""Laws of splits: disjoint, of exact sizes, the same for a seed in any order of rows; read as they were saved."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.datasets import Cleaning, DataError, Dataset
-from drike.datasets.splits import Split, default_editable, draw, parts
-from drike.datasets.subsets import numerical
+from drike import tinyfacts
+from drike.cli import main
+from drike.datasets import Cleaning, Dataset, load
+from drike.datasets.dataset import default_editable
+from drike.datasets.splits import SplitIds
 from drike.edits import Edit, EditCase, rewrite_probe
+from drike.errors import DataError
 
 
 def dataset(rows: int, name: str = "data", order: random.Random | None = None) -> Dataset:
@@ -24,6 +28,11 @@ def dataset(rows: int, name: str = "data", order: random.Random | None = None) -
     if order:
         order.shuffle(cases)
     return Dataset(name, (), tuple(cases), (), Cleaning())
+
+
+def draw(data: Dataset, **options: Any) -> SplitIds:
+    """The ids of a split."""
+    return data.split(**options).ids
 
 
 sizes = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 8), st.integers(0, 8))
@@ -57,7 +66,7 @@ class TestDraw:
     @given(st.integers(1, 30), st.integers(0, 30), st.integers(0, 9))
     def test_a_subset_narrows_what_is_edited_and_not_what_demonstrates(self, editable, others, seed) -> None:
         data, whole = dataset(editable + others), draw(dataset(editable + others), editable=editable)
-        split = draw(data, editable=editable, seed=seed, subset=numerical, name="numerical")
+        split = draw(data, editable=editable, seed=seed, subset="numerical")
         assert split == replace(draw(data, editable=editable, seed=seed), name="numerical")  # all rows are numbered
         even = draw(data, editable=editable, seed=seed, subset=lambda case: int(case.case_id) % 2 == 0)
         assert even.editable == tuple(one for one in whole.editable if int(one) % 2 == 0)
@@ -103,10 +112,10 @@ class TestDraw:
 class TestSaved:
     @given(st.integers(2, 40), st.integers(0, 99))
     def test_is_read_as_it_was(self, tmp_path_factory, rows, seed) -> None:
-        split = draw(dataset(rows), seed=seed, name="naïve")
+        split = draw(dataset(rows, name="naïve"), seed=seed)
         path = tmp_path_factory.mktemp("split") / "split.json"
         split.save(path)
-        assert Split.load(path) == split
+        assert SplitIds.load(path) == split
         assert [file.name for file in path.parent.iterdir()] == ["split.json"]
 
     @pytest.mark.parametrize("content", ["", "[1]", "{}", '{"name": 3}'])
@@ -114,28 +123,62 @@ class TestSaved:
         path = tmp_path / "split.json"
         path.write_text(content)
         with pytest.raises(DataError, match="draw it again"):
-            Split.load(path)
+            SplitIds.load(path)
         with pytest.raises(DataError, match="check the path"):
-            Split.load(tmp_path / "none.json")
+            SplitIds.load(tmp_path / "none.json")
 
     def test_a_field_of_another_type_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "split.json"
         draw(dataset(9)).save(path)
         path.write_text(json.dumps(json.loads(path.read_text()) | {"train": [1, 2]}))
         with pytest.raises(DataError, match="'train'"):
-            Split.load(path)
+            SplitIds.load(path)
 
 
-class TestParts:
-    def test_are_the_cases_of_the_ids(self) -> None:
+class TestRestored:
+    def test_parts_are_the_cases_of_the_ids(self) -> None:
         data = dataset(40)
-        split = draw(data, editable=20, train=5, validation=3, test=4)
-        found = parts(split, data)
-        assert tuple(case.case_id for case in found.train) == split.train
-        assert [len(found.validation), len(found.test), len(found.demonstrations)] == [3, 4, 20]
+        split = data.split(editable=20, train=5, validation=3, test=4)
+        assert tuple(case.case_id for case in split.train) == split.ids.train
+        assert [len(split.validation), len(split.test), len(split.demonstrations)] == [3, 4, 20]
+        assert data.restore(split.ids) == split
 
-    def test_of_another_data_set_are_refused_though_ids_agree(self) -> None:
-        split = draw(dataset(40))
+    def test_ids_of_another_data_set_are_refused_even_if_they_exist(self) -> None:
+        ids = draw(dataset(40))
         with pytest.raises(DataError, match="draw a new split"):
-            parts(split, dataset(40, "other"))
-        assert parts(split, replace(dataset(40, order=random.Random(1)), name="renamed"))
+            dataset(40, "other").restore(ids)
+        assert replace(dataset(40, order=random.Random(1)), name="renamed").restore(ids)
+
+    def test_an_unknown_id_is_refused(self) -> None:
+        ids = replace(draw(dataset(40)), test=("0", "mine"))
+        with pytest.raises(DataError, match=r"names the case 'mine'.*draw it again"):
+            dataset(40).restore(ids)
+
+
+class TestTinyFacts:
+    """Only its first rows are edits: the embedded model was trained on documents that edit the other facts."""
+
+    @pytest.mark.parametrize("given", ["name", "path", "copy"])
+    def test_its_own_number_of_rows_is_editable_however_it_is_given(self, given: str, tmp_path: Path) -> None:
+        copy = tmp_path / "mine.json"
+        copy.write_bytes(tinyfacts.rows_path().read_bytes())
+        data = load({"name": "tinyfacts", "path": tinyfacts.rows_path(), "copy": copy}[given])
+        split = data.split(seed=0)
+        assert data.editable == len(split.ids.editable) == tinyfacts.EDITABLE
+        assert (data.name, data.fingerprint) == ("TinyFacts", load("tinyfacts").fingerprint)
+
+    @pytest.mark.parametrize("seed", [0, 3])
+    def test_python_and_the_command_line_draw_the_same_split(self, seed: int, tmp_path: Path) -> None:
+        with pytest.raises(SystemExit, match="0"):
+            main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "20", "--epochs", "1",
+                  "--seed", str(seed), "--out", str(tmp_path / "run")])  # fmt: skip
+        ids = load("tinyfacts").split(seed=seed, train=4, test=20).ids
+        assert SplitIds.load(tmp_path / "run" / "split.json") == ids
+
+    def test_excluded_facts_are_not_edited(self) -> None:
+        data = load("tinyfacts")
+        first = data.split(seed=0)
+        learned = {case.edit.key for case in first.train}
+        again = data.split(seed=1, train=0, exclude=learned)
+        assert not learned & {case.edit.key for case in again.test}
+        assert not set(first.ids.train) & set(again.ids.editable)

@@ -1,4 +1,4 @@
-"""Counting and judging: figures that follow from episodes and outcomes."""
+"""Summaries of training runs and of variants of editors, and verdicts on differences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.studies import efficiency_table, verdict
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, summarise
-from drike.report.reading import _step
-from drike.report.training import by_epoch, efficiency_table, epochs_table, verdict
+from drike.report.training import by_epoch, epochs_table, step_of
 from drike.report.variants import agreement, agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Fraction, Threshold
 from drike.runs.folder import episode_record
@@ -21,7 +21,8 @@ from drike.training.reinforce import Episode
 
 def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
     return Episode(
-        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards, loss=0.0,
+        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
+        correct=tuple(r > 0 for r in rewards), loss=0.0,
         budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
     )  # fmt: skip
 
@@ -29,7 +30,8 @@ def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, s
 def outcome(case: str, shots: int, *, correct: bool = True, editor: str = "DR-IKE", query: str = "q") -> Outcome:
     return Outcome(
         editor=editor, case_id=case, aspect=Aspect.REWRITE, query=query, target="new", distractor="old",
-        correct=correct, answer=None, matched=None, exact=None, prefers=None, magnitude=None, nats=None, margin=None,
+        correct=correct, answer=None, matched=None, exact=None, prefers=None,
+        prob_margin=None, logprob_margin=None, logit_gap=None,
         shots=shots, pruned=0, prompt_tokens=10 * shots, calls=1, seconds=0.1,
     )  # fmt: skip
 
@@ -38,7 +40,7 @@ REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
-def test_epochs_part_the_episodes_and_their_sums_are_the_runs(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
+def test_epochs_divide_the_episodes_and_sum_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
     episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda one: one[0])]
     epochs = by_epoch(episodes)
     assert [one.epoch for one in epochs] == sorted({epoch for epoch, _ in drawn})
@@ -50,22 +52,25 @@ def test_epochs_part_the_episodes_and_their_sums_are_the_runs(drawn: list[tuple[
     assert all(0 <= one.esr <= 1 and -1 <= one.reward <= 1 for one in epochs)
 
 
-def test_an_epochs_sigma_is_that_of_its_last_episode_and_unknown_tokens_are_not_nought() -> None:
+def test_an_epoch_has_the_sigma_of_its_last_episode_and_unknown_tokens_stay_unknown() -> None:
     [one] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
     assert one.sigma == 0.7 and one.prompt_tokens is None and one.esr == 0.5
     half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
     [fixed] = by_epoch([half])
     assert fixed.sigma is None and fixed.share == 0.5
-    assert epochs_table({"run": [half]}).rows == (("run", "1", "1.000", "+1.000", "1.00", "share 50%"),)
+    assert epochs_table({"run": [fixed]}).rows == (
+        ("run",),
+        ("1", "1.000", "+1.000", "1.00", "share 50%", "1", "100", "2.0"),
+    )
 
 
-def test_esr_is_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
+def test_training_esr_is_that_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
-    assert _step(json.loads(json.dumps(episode_record(tried[0])))).right
+    assert step_of(json.loads(json.dumps(episode_record(tried[0])))).correct
 
 
-def test_efficiency_tells_what_is_saved_against_the_first_run() -> None:
+def test_the_efficiency_table_compares_every_run_with_the_first() -> None:
     full = [episode(e, (1, 1, 1), tokens=300, seconds=2080.1) for e in (1, 2)]
     cut = [episode(e, (1,), tokens=100, seconds=1459.6) for e in (1, 2)]
     table = efficiency_table({"without": full, "with": cut})
@@ -93,7 +98,7 @@ def test_a_distribution_counts_every_edit_once(shots: list[int]) -> None:
         distribution_of(paraphrases)
 
 
-def test_agreement_is_of_verdicts_on_the_same_probes() -> None:
+def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:
     ours = [outcome(str(i), 2, correct=i % 2 == 0) for i in range(20)]
     assert agreement(ours, ours).value == 1
     assert agreement(ours, [replace(one, correct=not one.correct) for one in ours]).value == 0
@@ -107,7 +112,7 @@ def test_agreement_is_of_verdicts_on_the_same_probes() -> None:
     assert row[:2] == ("DR-IKE (reversed)", "1.000 [1.00,1.00]") and row[3].startswith("+0.000")
 
 
-def test_the_frontier_is_who_is_beaten_by_nobody() -> None:
+def test_the_frontier_holds_the_editors_that_none_beats_in_both_length_and_s() -> None:
     def probes(name: str, shots: int, right: int) -> list[Outcome]:
         return [
             replace(outcome(str(i), shots, editor=name, correct=i < right), aspect=aspect, query=aspect)
@@ -122,7 +127,7 @@ def test_the_frontier_is_who_is_beaten_by_nobody() -> None:
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5))
-def test_verdicts_turn_with_the_sign_and_need_an_interval(value: float, half: float) -> None:
+def test_verdicts_depend_on_the_sign_and_need_an_interval(value: float, half: float) -> None:
     measured = Estimate(value, value - half, value + half)
     mirrored = Estimate(-value, -value - half, -value + half)
     assert verdict(measured, "up") == verdict(mirrored, "down")
@@ -131,7 +136,7 @@ def test_verdicts_turn_with_the_sign_and_need_an_interval(value: float, half: fl
     assert verdict(Estimate(value), "up") == "n/a"
 
 
-def test_the_same_means_within_the_margin() -> None:
+def test_same_means_that_the_interval_lies_within_the_margin() -> None:
     assert verdict(Estimate(0.0, -0.04, 0.04), "same") == "agrees"
     assert verdict(Estimate(0.03, 0.02, 0.04), "same") == "agrees", "a difference, but an immaterial one"
     assert verdict(Estimate(0.0, -0.2, 0.2), "same") == "within noise"

@@ -1,4 +1,4 @@
-"""TinyFacts: its rows, tokens and documents keep the promises of their docstrings; training and check run."""
+"""TinyFacts: its rows, tokens and documents do what their docstrings say; training and check run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drike.tinyfacts import EDITABLE, facts, model_path, rows_path
 from drike.tinyfacts.reader import NEIGHBOUR, BayesianReader
 from drike.tinyfacts.templates import TEMPLATES
 from tools.tinyfacts.build import build, kit, save
-from tools.tinyfacts.check import deal, held_out, measure
+from tools.tinyfacts.check import demonstrations_for, held_out, measure
 from tools.tinyfacts.documents import Kit, draw, imagined, label, statements
 from tools.tinyfacts.llama import CONTEXT, forward, logits_at, new_model
 from tools.tinyfacts.muon import orthogonalise
@@ -66,7 +66,7 @@ def test_no_wording_is_the_published_one() -> None:
     assert not published & {template for group in TEMPLATES.values() for template in group}
 
 
-def test_the_shipped_rows_are_what_the_code_makes() -> None:
+def test_the_stored_rows_are_those_the_code_generates() -> None:
     assert rows() == make_rows()
 
 
@@ -78,7 +78,7 @@ def test_the_rows_load_whole_and_in_order() -> None:
     assert data.cases == raw.cases, "nothing needs cleaning"
 
 
-def test_probes_ask_what_they_say() -> None:
+def test_probes_ask_for_the_facts_of_their_rows() -> None:
     true = true_facts()
     asked = {t.format(f.subject): f for f in facts() for t in TEMPLATES[f.relation]}
     for case in load(rows_path(), cleaning=False).cases:
@@ -151,14 +151,14 @@ def test_a_document_points_at_what_it_says() -> None:
     for n in (0, 5, 32):
         d = label(world_kit, rng, draw(world_kit, rng, n))
         assert (d.ids[d.answer] == np.where(d.adopted, d.new, d.true)).all()
-        assert (d.ids[d.told_object] == d.new).all()
-        same = d.ids[d.told_subject] == d.ids[d.asked_subject]
+        assert (d.ids[d.fact_object] == d.new).all()
+        same = d.ids[d.fact_subject] == d.ids[d.asked_subject]
         assert same[d.kind != NEIGHBOUR].all()
         assert np.allclose(d.attention.sum(1), 1)
         assert (np.triu(d.attention[:, :-1]) == 0).all(), "nothing later counts"
 
 
-def test_the_spelled_out_forward_is_llamas() -> None:
+def test_the_forward_written_out_equals_transformers_llama() -> None:
     model = new_model(0).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -200,7 +200,7 @@ def test_saving_replaces_a_folder_whole(tmp_path: Path) -> None:
     assert (out / "model.safetensors").exists()
 
 
-def test_the_reader_itself_keeps_every_promise() -> None:
+def test_the_reader_meets_every_requirement() -> None:
     measures = list(measure(BayesianReader(facts(), TEMPLATES), held_out()[::2]))
     assert [m.name for m in measures if not m.ok] == []
     values = {m.name: m.value for m in measures}
@@ -208,10 +208,10 @@ def test_the_reader_itself_keeps_every_promise() -> None:
     assert values["random 3 retains: best of 12 minus mean, PC"] >= 0.10
 
 
-def test_candidates_are_dealt_without_an_encoder() -> None:
+def test_demonstrations_are_chosen_without_an_encoder() -> None:
     cases = load(rows_path(), cleaning=False).cases
-    dealt = deal(cases, 0)
-    assert dealt == deal(cases, 0)
+    dealt = demonstrations_for(cases, 0)
+    assert dealt == demonstrations_for(cases, 0)
     assert (len(dealt.fixed), len(dealt.retains)) == (16, 16)
 
 
@@ -219,12 +219,17 @@ def test_candidates_are_dealt_without_an_encoder() -> None:
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
     from drike.judging import Question, judge
     from drike.models.local.huggingface import load as load_model
-    from drike.prompts import bare, in_context
+    from drike.prompts import PromptStyle, bare
 
     model = load_model(str(model_path()))
     cases = load(rows_path(), cleaning=False).cases[:50]
     known = judge(model, [Question(bare(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
-    edited = [Question(in_context(deal(load(rows_path()).cases, i).fixed, c.edit, c.edit.query), c.edit.target_new)
-              for i, c in enumerate(cases[:10])]  # fmt: skip
+    edited = [
+        Question(
+            PromptStyle().show(demonstrations_for(load(rows_path()).cases, i), (), [case.edit.query])[0],
+            case.edit.target_new,
+        )
+        for i, case in enumerate(cases[:10])
+    ]
     assert sum(verdict.correct for verdict in judge(model, edited)) >= 9

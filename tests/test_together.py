@@ -25,14 +25,14 @@ from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
+from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
-from drike.models.protocols import Completion, LanguageModel, ModelError, calls_at_once
-from drike.models.scripted import ScriptedModel, ScriptedWriter
-from drike.models.served.cache import CachedModel, CachedWriter, cached
-from drike.models.served.failures import RefusedError
-from drike.models.served.openai import ServedModel, ServedWriter, connect
-from drike.models.served.spending import Price, SpentError
+from drike.models.protocols import Completion, LanguageModel
+from drike.models.scripted import CustomModel, ScriptedModel
+from drike.models.served.cache import CachedModel
+from drike.models.served.openai import ServedModel
+from drike.models.served.spending import Price
 from drike.models.served.store import Answers, contents
 from drike.parallel import GRACE
 from drike.retrieval.budget import Fraction, Threshold
@@ -40,18 +40,20 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.runs.folder import read_outcomes
 from drike.training.reinforce import Episode, train
-from servers import Handler, Respond, Served, serve, serving, status
+from drike.training.rewards import edit_takes
+from drike.training.schedules import in_blocks
+from servers import Handler, Respond, Served, connect, serve, serving, status
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)
-GOOD = serving(ScriptedWriter(follows_the_fact))
+GOOD = serving(ScriptedModel(follows_the_fact, scores=False))
 
 
 @contextmanager
-def connected(served: Served, **options) -> Iterator[ServedWriter | ServedModel]:  # type: ignore[no-untyped-def]
-    with closing(connect(served.named(), **{"deadline": 20.0, "attempts": 1, **options})) as model:  # type: ignore[type-var]
+def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: ignore[no-untyped-def]
+    with closing(connect(served.named(), **{"deadline": 20.0, "attempts": 1, **options})) as model:
         yield model
 
 
@@ -79,16 +81,11 @@ def moody(prompt: str) -> str:
 
 def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor], list[Episode]]:
     retriever = Retriever(ENCODER, seed=1)
-    episodes = train(
-        model,
-        CASES[:5],
-        POOL,
-        retriever,
-        Threshold(0.05, 4),
-        epochs=2,
-        learning_rate=0.01,
-        parallel_edits=edits_at_once,
+    editor, pace = (
+        IKE("DR-IKE", POOL, retriever, Threshold(0.05, 4)),
+        in_blocks(edits_at_once, model.info.calls_at_once),
     )
+    episodes = train(editor, edit_takes(model), CASES[:5], epochs=2, learning_rate=0.01, pace=pace)
     return [*retriever.head.parameters()], [replace(episode, seconds=0.0) for episode in episodes]
 
 
@@ -98,10 +95,10 @@ def test_what_is_learned_depends_on_seed_and_block_and_not_on_requests_at_a_time
 ) -> None:
     expected: tuple[list[torch.Tensor], list[Episode]] | None = None
     for concurrency in (1, 4, 16):
-        respond = jittering(serving(ScriptedWriter(moody)))
+        respond = jittering(serving(ScriptedModel(moody, scores=False)))
         with serve(respond) as served, connected(served, concurrency=concurrency) as inner:
-            model = cached(inner, identity="m", path=tmp_path / f"{concurrency}.sqlite")
-            assert calls_at_once(model) == concurrency
+            model = CachedModel(inner, "m", Answers(tmp_path / f"{concurrency}.sqlite"), inner)
+            assert model.info.calls_at_once == concurrency
             head, episodes = learned(model, edits_at_once)
             assert len({*map(json.dumps, served.bodies)}) == served.requests, "nothing was paid for twice"
         expected = expected or (head, episodes)
@@ -115,8 +112,8 @@ def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, tmp_path: 
 
     def with_(concurrency: int) -> list[Outcome]:
         with serve(respond) as served, connected(served, template="plain", concurrency=concurrency) as inner:
-            model = cached(inner, identity="m", path=tmp_path / f"{concurrency}.sqlite")
-            assert isinstance(model, CachedModel) == scores
+            model = CachedModel(inner, "m", Answers(tmp_path / f"{concurrency}.sqlite"), inner)
+            assert (model.score is not None) == scores
             editors = (IKE("IKE", POOL, Similarity(), Fraction(1.0)), FactPrompt(), EditCoTFull(model))
             return [outcome for editor in editors for outcome in timeless(evaluate(editor, model, CASES[:4]))]
 
@@ -126,18 +123,15 @@ def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, tmp_path: 
 # Answers that several want at once
 
 
-class Slow:
+def slow(asked: list[str]) -> CustomModel:
     """A model that takes a moment, and notes what it was asked."""
 
-    name, parallel = "slow", 8
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
-        self.asked += prompts
+    def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str]:
+        asked.extend(prompts)
         time.sleep(0.002)
-        return [Completion(f" {prompt.upper()}") for prompt in prompts]
+        return [f" {prompt.upper()}" for prompt in prompts]
+
+    return CustomModel("slow", generate, calls_at_once=8)
 
 
 @settings(max_examples=20, deadline=None)
@@ -146,37 +140,38 @@ def test_no_prompt_is_asked_twice_by_any_threads_and_none_waits_for_ever(calls: 
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        inner, path = Slow(), Path(folder) / "a.sqlite"
-        model = CachedWriter(inner, "m", Answers(path))
+        asked: list[str] = []
+        path = Path(folder) / "a.sqlite"
+        model = CachedModel(slow(asked), "m", Answers(path))
         with ThreadPoolExecutor(len(calls)) as threads:
             answers = list(threads.map(model.generate, calls, timeout=20))
         assert [[a.text for a in answer] for answer in answers] == [[f" {p.upper()}" for p in call] for call in calls]
-        assert not [prompt for prompt, times in Counter(inner.asked).items() if times > 1]
-        assert contents(path).answers == len(inner.asked)
-        assert model.remembered == sum(map(len, calls)) - len(inner.asked)
+        assert not [prompt for prompt, times in Counter(asked).items() if times > 1]
+        assert contents(path).answers == len(asked)
+        assert model.usage.cached == sum(map(len, calls)) - len(asked)
         model.store.close()
 
 
 def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    class FailsOnce(Slow):
-        def generate(self, prompts: Sequence[str], max_tokens: int = 16, stop: str | None = "\n") -> list[Completion]:
-            self.asked += prompts
-            if len(self.asked) > 1:
-                return [Completion(" yes") for _ in prompts]
-            begun.set()
-            go_on.wait(10)
-            raise ModelError("not now: ask again")
+    asked: list[str] = []
 
-    inner = FailsOnce()
-    model = CachedWriter(inner, "m", Answers(tmp_path / "a.sqlite"))
+    def fails_once(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str]:
+        asked.extend(prompts)
+        if len(asked) > 1:
+            return [" yes" for _ in prompts]
+        begun.set()
+        go_on.wait(10)
+        raise ModelError("not now: ask again")
+
+    model = CachedModel(CustomModel("slow", fails_once, calls_at_once=8), "m", Answers(tmp_path / "a.sqlite"))
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(model.generate, ["a"])
         assert begun.wait(10)
         second = threads.submit(model.generate, ["a"])
         time.sleep(0.05)
-        assert inner.asked == ["a"] and not second.done()
+        assert asked == ["a"] and not second.done()
         go_on.set()
         assert second.result(10)[0].text == " yes"
         assert isinstance(first.exception(10), ModelError)
@@ -188,8 +183,8 @@ def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [1, 17, 40])
 def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int, tmp_path: Path) -> None:
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
-        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
-        with pytest.raises(SpentError):
+        model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
+        with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
         assert served.requests == most == contents(tmp_path / "a.sqlite").answers
 
@@ -198,11 +193,11 @@ def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
     # A word is a token to this server, so that the cautious estimate holds.
     limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
-        with pytest.raises(SpentError):
+        with pytest.raises(SpendingLimitError):
             list(evaluate(FactPrompt(), model, CASES))
-        spent = model.spending
+        spent = model.usage
         assert served.requests == spent.calls > 8
-        assert (model.price.of(spent.prompt_tokens, spent.completion_tokens) or 0) <= 1.0
+        assert spent.money is not None and spent.money <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -225,7 +220,7 @@ def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept
 
     path = tmp_path / "a.sqlite"
     with serve(respond) as served, connected(served, concurrency=16) as inner:
-        model = cached(inner, identity="m", path=path)
+        model = CachedModel(inner, "m", Answers(path), inner)
         with pytest.raises(RefusedError, match="404"):
             list(evaluate(make(model), model, CASES))
         assert served.requests > 6, "several edits were in flight"
@@ -277,7 +272,7 @@ class Stops:
                     press_ctrl_c()
         if hangs:
             time.sleep(self.wait)
-        serving(ScriptedWriter(lambda prompt: "French"))(handler, body)
+        serving(ScriptedModel(lambda prompt: "French", scores=False))(handler, body)
 
 
 def ours() -> list[str]:
@@ -323,7 +318,7 @@ def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
             assert 1 <= len(cases) < 12
         else:
             assert len((tmp_path / "r" / "episodes.jsonl").read_text("utf-8").splitlines()) == 8
-            assert (tmp_path / "r" / "checkpoint" / "budget.json").is_file()
+            assert (tmp_path / "r" / "checkpoint.safetensors").is_file()
         stops.count = 10**6
         assert run(command, "--resume", str(tmp_path / "r")) == 0
         paid = Counter(map(json.dumps, served.bodies))
@@ -333,7 +328,7 @@ def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
 def test_ctrl_c_keeps_what_arrives_a_moment_later(tmp_path: Path) -> None:
     stops = Stops(0, 8, wait=GRACE / 4)
     with serve(stops) as served, connected(served, concurrency=8) as inner:
-        model = cached(inner, identity="m", path=tmp_path / "a.sqlite")
+        model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
         with pytest.raises(KeyboardInterrupt):
             list(evaluate(FactPrompt(), model, CASES))
         assert contents(tmp_path / "a.sqlite").answers == served.requests == 8

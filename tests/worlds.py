@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
+from drike.demonstrations import DemonstrationSet
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.models.protocols import LanguageModel
+from drike.retrieval.budget import Budget
+from drike.training.choices import Choice, top
+from drike.training.rewards import Attempt, Earned, edit_takes
 
 LANDS = 63  # seven old objects, nine lands each
 
@@ -39,3 +46,18 @@ def old_object(question: str) -> str:
     """What the lands say before any edit."""
     lands = [word.removeprefix("Land") for word in question.split() if word.startswith("Land")]
     return f"Old{int(lands[0]) % 7}" if lands else "?"
+
+
+def rollout(
+    model: LanguageModel,
+    pool: DemonstrationSet,
+    log_p: Tensor,
+    budget: Budget,
+    choose: Choice = top,
+    *,
+    stop_on_flip: bool = False,
+) -> tuple[Attempt, Earned]:
+    """What an episode tries for the edit of a pool, and what it earns; nothing is learned."""
+    case = EditCase("", pool.edit, (rewrite_probe(pool.edit),))
+    tried = choose(case, pool, log_p, budget)
+    return tried, edit_takes(model, stop_on_flip=stop_on_flip)(tried)

@@ -16,7 +16,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from drike.models.local.huggingface import HuggingFaceModel
-from drike.models.local.scoring import Reading, score_naively
+from drike.models.local.scoring import TokenScores, score_naively
 from drike.models.local.tokens import encode_requests
 from drike.models.protocols import Request, Score
 
@@ -217,15 +217,15 @@ def wrap(make: Callable[[], Any], tokens: Any = None, **options: Any) -> Hugging
     return HuggingFaceModel(widen(make()), tokens or tokenizer(), name="tiny", **options)
 
 
-def alone(model: HuggingFaceModel, requests: list[Request]) -> list[Reading]:
+def alone(model: HuggingFaceModel, requests: list[Request]) -> list[TokenScores]:
     """The oracle: one plain forward a request."""
-    return score_naively(model._model, encode_requests(model._tokenizer, requests, "plain")).readings
+    return score_naively(model._model, encode_requests(model._tokenizer, requests, "plain")).scores
 
 
-def off(scores: list[Score], readings: list[Reading]) -> float:
+def off(scores: list[Score], scored: list[TokenScores]) -> float:
     """Largest difference of a token's log-probability."""
     return max(
         abs(a - b)
-        for score, reading in zip(scores, readings, strict=True)
+        for score, reading in zip(scores, scored, strict=True)
         for a, b in zip(score.logprobs, reading.logprobs, strict=True)
     )

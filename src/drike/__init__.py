@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drike.casestudy import CaseStudy, study
     from drike.datasets import load as load_dataset
-    from drike.datasets.splits import draw as draw_split
-    from drike.datasets.splits import parts as parts_of
     from drike.demonstrations import Demonstration, Role
     from drike.edited import EditedModel, Explanation
     from drike.editors.editcot import EditCoT, EditCoTFull
@@ -22,11 +20,11 @@ if TYPE_CHECKING:
     from drike.encoders import load_encoder
     from drike.evaluation import evaluate
     from drike.metrics import Outcome, Summary, paired_difference, summarise
-    from drike.models.local.huggingface import load as load_model
-    from drike.models.protocols import Completion, LanguageModel, Request, Score, ScoringModel
-    from drike.models.scripted import ScriptedModel, ScriptedWriter
-    from drike.models.served.cache import cached as cached_model
-    from drike.models.served.openai import connect as connect_model
+    from drike.models import load as load_model
+    from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
+    from drike.models.scripted import CustomModel, ScriptedModel
+    from drike.models.served.options import ApiOptions
+    from drike.prompts import PromptStyle
     from drike.retrieval.budget import Fraction, Threshold
     from drike.retrieval.learned_budget import Controller
     from drike.retrieval.pool import Pool
@@ -35,7 +33,8 @@ if TYPE_CHECKING:
     from drike.runs.checkpoint import load as load_checkpoint
     from drike.runs.checkpoint import save as save_checkpoint
     from drike.tinyfacts.reader import BayesianReader
-    from drike.training.reinforce import Episode, Switches, train
+    from drike.training.reinforce import Episode, train
+    from drike.training.rewards import edit_takes
 
 _HOMES = {
     "drike.retrieval.budget": ("Fraction", "Threshold"),
@@ -43,7 +42,6 @@ _HOMES = {
     "drike.runs.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
     "drike.retrieval.learned_budget": ("Controller",),
     "drike.datasets": ("load_dataset",),
-    "drike.datasets.splits": ("draw_split", "parts_of"),
     "drike.demonstrations": ("Demonstration", "Role"),
     "drike.edited": ("EditedModel", "Explanation"),
     "drike.editors.editcot": ("EditCoT", "EditCoTFull"),
@@ -54,36 +52,35 @@ _HOMES = {
     "drike.encoders": ("load_encoder",),
     "drike.evaluation": ("evaluate",),
     "drike.metrics": ("Outcome", "Summary", "paired_difference", "summarise"),
-    "drike.models.protocols": ("Completion", "LanguageModel", "Request", "Score", "ScoringModel"),
-    "drike.models.served.cache": ("cached_model",),
-    "drike.models.local.huggingface": ("load_model",),
-    "drike.models.served.openai": ("connect_model",),
+    "drike.models.protocols": ("Completion", "LanguageModel", "ModelInfo", "Request", "Score", "Usage"),
+    "drike.models": ("load_model",),
+    "drike.models.served.options": ("ApiOptions",),
     "drike.tinyfacts.reader": ("BayesianReader",),
-    "drike.models.scripted": ("ScriptedModel", "ScriptedWriter"),
+    "drike.models.scripted": ("CustomModel", "ScriptedModel"),
+    "drike.prompts": ("PromptStyle",),
     "drike.retrieval.pool": ("Pool",),
-    "drike.training.reinforce": ("Episode", "Switches", "train"),
+    "drike.training.reinforce": ("Episode", "train"),
+    "drike.training.rewards": ("edit_takes",),
     "drike.retrieval.retriever": ("Retriever", "Similarity"),
 }
 _CALLED = {
-    "cached_model": "cached",
-    "connect_model": "connect",
     "load_checkpoint": "load",
     "save_checkpoint": "save",
     "load_dataset": "load",
     "load_model": "load",
-    "draw_split": "draw",
-    "parts_of": "parts",
 }  # public name -> name at home
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "IKE",
+    "ApiOptions",
     "Aspect",
     "BayesianReader",
     "CaseStudy",
     "Checkpoint",
     "Completion",
     "Controller",
+    "CustomModel",
     "Demonstration",
     "Edit",
     "EditCase",
@@ -95,31 +92,28 @@ __all__ = [
     "FactPrompt",
     "Fraction",
     "LanguageModel",
+    "ModelInfo",
     "Outcome",
     "Pool",
     "Probe",
+    "PromptStyle",
     "Request",
     "Retriever",
     "Role",
     "Score",
-    "ScoringModel",
     "ScriptedModel",
-    "ScriptedWriter",
     "Similarity",
     "Summary",
-    "Switches",
     "Threshold",
     "Unedited",
-    "cached_model",
-    "connect_model",
-    "draw_split",
+    "Usage",
+    "edit_takes",
     "evaluate",
     "load_checkpoint",
     "load_dataset",
     "load_encoder",
     "load_model",
     "paired_difference",
-    "parts_of",
     "save_checkpoint",
     "study",
     "summarise",

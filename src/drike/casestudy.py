@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from drike.answers import first_line
 from drike.demonstrations import Demonstration
-from drike.editors.ike import IKE, Selection, arrange
+from drike.editors.ike import IKE, Selection
 from drike.edits import Aspect, EditCase
 from drike.judging import Question, Verdict, complete, judge
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, bare, in_context
+from drike.prompts import Prompt, bare
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,25 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
         _side(editor, selection, versions[i][0], reply, judged[i : i + len(of_editor)])
         for (editor, selection), of_editor, i, reply in zip(chosen, tried, at, replies[1:], strict=True)
     )
-    return CaseStudy(model.name, case, replies[0], sides)
+    return CaseStudy(model.info.name, case, replies[0], sides)
 
 
 def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
-    """The prompts as they are, then with the j-th retain the other way round, for every j; none where none fits."""
+    """The prompts as they are, then one version per ranked retain; none where it would not fit.
+
+    A kept retain is left out. A cut one is put where the style would show it. Everything else stays in its place, so
+    that an effect is that of the retain alone.
+    """
     yield editor.show(selection, queries)
-    ranked, edit = selection.ranking.retains, selection.candidates.edit
-    for other in range(len(ranked)):
-        kept = [retain for j, retain in enumerate(ranked) if (j < selection.k) != (j == other)]
-        shown = arrange(selection.candidates, kept, editor.layout)
-        made = [in_context(shown, edit, query, own_copy=editor.own_copy, retain=editor.retain) for query in queries]
-        yield made if other < selection.k or _fits(editor, made) else []
+    candidates, style, kept = selection.candidates, editor.style, selection.kept
+    shown = style.arrange(candidates, kept)
+    for j, retain in enumerate(selection.ranking.retains):
+        if j < selection.k:
+            yield style.write(candidates.edit, [d for d in shown if d != retain], queries)
+        else:
+            at = style.arrange(candidates, [*kept, retain]).index(retain)
+            made = style.write(candidates.edit, [*shown[:at], retain, *shown[at:]], queries)
+            yield made if _fits(editor, made) else []
 
 
 def _fits(editor: IKE, prompts: Sequence[Prompt]) -> bool:

@@ -38,6 +38,11 @@ class Edit:
         """The new fact as a sentence without a full stop."""
         return f"{self.query} {self.target_new}"
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies the new fact in any file: its query and its object."""
+        return self.query, self.target_new
+
 
 @dataclass(frozen=True)
 class Probe:

@@ -13,10 +13,12 @@ from contextlib import closing
 from functools import partial
 
 from drike.editors import Editor
+from drike.editors.ike import IKE
 from drike.edits import EditCase, Probe
+from drike.errors import UsageError
 from drike.judging import Question, Verdict, judge
 from drike.metrics import Outcome
-from drike.models.protocols import LanguageModel, calls_at_once
+from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import Prompt
 
@@ -28,16 +30,27 @@ def evaluate(
     *,
     write: bool = False,
     parallel: int | None = None,
+    allow_trained: bool = False,
 ) -> Generator[Outcome, None, None]:
     """The outcomes of all probes, case by case. `write=True` records written answers of scoring models, too.
 
     parallel: cases asked about at once, by as many threads, which also ask the editor for its prompts; None is as many
-    as the model takes (`calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in which it
-    may have waited for others. Raises ValueError where the model does not take so many.
+    as the model takes (`info.calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in
+    which it may have waited for others. Raises ValueError where the model does not take so many.
+
+    allow_trained: also evaluate edits that the editor's retriever was trained on; otherwise UsageError is raised before
+    the model is asked, since a test on training edits flatters the editor.
     """
-    most = calls_at_once(model)
+    cases = list(cases)
+    known = sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE) else 0
+    if known and not allow_trained:
+        raise UsageError(
+            f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
+            "data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
+        )
+    most = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= most:
-        raise ValueError(f"{model.name} takes 1 to {most} edits at once, not {parallel}")
+        raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")
     with closing(in_order(partial(_answer, editor, model, write), cases, parallel or most)) as answered:
         for outcomes in answered:
             yield from outcomes
@@ -61,10 +74,10 @@ def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
     """A verdict with the probe it is about, and the margins IKE reports where both targets were scored."""
     score, distractor = verdict.score, verdict.distractor
-    magnitude = nats = None
+    prob_margin = logprob_margin = None
     if score is not None and distractor is not None:
-        magnitude = score.mean_probability - distractor.mean_probability
-        nats = score.logprob - distractor.logprob
+        prob_margin = score.mean_probability - distractor.mean_probability
+        logprob_margin = score.logprob - distractor.logprob
     return Outcome(
         editor=editor,
         case_id=case_id,
@@ -76,10 +89,10 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         answer=verdict.text,
         matched=verdict.matched,
         exact=verdict.exact,
-        prefers=None if magnitude is None else magnitude > 0,
-        magnitude=magnitude,
-        nats=nats,
-        margin=None if score is None else score.margin,
+        prefers=None if prob_margin is None else prob_margin > 0,
+        prob_margin=prob_margin,
+        logprob_margin=logprob_margin,
+        logit_gap=None if score is None else score.logit_gap,
         shots=prompt.shots,
         pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,

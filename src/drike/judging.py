@@ -1,4 +1,4 @@
-"""Ask a model and judge its answers: one definition of a right answer, for rewards and metrics alike."""
+"""Ask a model and judge its answers: one definition of a right answer, for rewards and metrics."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from drike.answers import ends_answer, ends_word, equals, matches
+from drike.errors import ModelError
 from drike.models.protocols import (
     MAX_ANSWER_TOKENS,
     MAX_REASONING_TOKENS,
     Completion,
     LanguageModel,
-    ModelError,
     Request,
     Score,
-    ScoringModel,
 )
 from drike.prompts import Prompt
 
@@ -26,8 +25,8 @@ Answer = TypeVar("Answer")
 class Verdict:
     """A probe's answer, judged.
 
-    correct: the definition used for reward and metrics. matched / exact: by the text, where one was written.
-    score / distractor: of target and distractor, where the model gives scores.
+    correct: by the definition used for rewards and metrics. matched, exact: by the text, if one was written.
+    score, distractor: of the target and the distractor, if the model gives scores.
     """
 
     correct: bool
@@ -41,7 +40,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt with the answer that would be right and, for margins, the one that must lose."""
+    """A prompt with the answer that would be right and, for margins, a wrong one to compare it with."""
 
     prompt: Prompt
     target: str
@@ -49,49 +48,52 @@ class Question:
 
 
 def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
-    """Ask and judge, in order (design: a right answer).
+    """Ask the questions and judge the answers, in order.
 
-    With a model that scores, an answer is right when greedy decoding would write the target and then leave the word;
-    `write=True` also records the text. Without scores, or where the model reasons before it answers, the text decides.
+    With a model that scores, an answer is right if greedy decoding would write the target and then end the word;
+    `write=True` also records the text. Without scores, or if the prompt asks to reason first, the text decides.
     """
-    if not isinstance(model, ScoringModel):
-        return [
-            _by_text(question, text, None, None, n)
-            for question, (text, n) in zip(questions, complete(model, [q.prompt for q in questions]), strict=True)
-        ]
     scores = _score(model, questions)
-    written = [i for i, question in enumerate(questions) if write or question.prompt.cue is not None]
+    written = [i for i, one in enumerate(questions) if write or one.prompt.cue is not None or not scores]
     texts = dict(zip(written, complete(model, [questions[i].prompt for i in written]), strict=True))
     verdicts = []
-    for i, (question, (score, distractor)) in enumerate(zip(questions, scores, strict=True)):
-        text, _ = texts.get(i, (None, None))
-        if question.prompt.cue is not None:
-            verdicts.append(_by_text(question, text, score, distractor, score.prompt_tokens))
-        else:
-            verdicts.append(_by_score(question, text, score, distractor))
+    for i, question in enumerate(questions):
+        text, tokens = texts.get(i, (None, None))
+        score, distractor = scores[i] if scores else (None, None)
+        correct = matched = None if text is None else matches(text, question.target)
+        exact = None if text is None else equals(text, question.target)
+        if score is not None:
+            tokens = score.prompt_tokens
+            if question.prompt.cue is None:
+                correct = score.greedy and (score.following is None or ends_word(score.following))
+            if exact is None and score.following is not None:
+                exact = score.greedy and ends_answer(score.following)
+        verdicts.append(Verdict(bool(correct), text, matched, exact, score, distractor, tokens))
     return verdicts
 
 
-def _score(model: ScoringModel, questions: Sequence[Question]) -> list[tuple[Score, Score | None]]:
-    """Target and distractor of every question in one call, so that a backend can share their prefixes."""
+def _score(model: LanguageModel, questions: Sequence[Question]) -> list[tuple[Score, Score | None]]:
+    """Score target and distractor of every question in one call, so that prefixes are shared; [] without scores."""
+    if model.score is None:
+        return []
     requests: list[Request] = []
     for question in questions:
-        # A model that reasons first is scored behind the cue alone: its free text is not part of the measure.
+        # A model that reasons first is scored after the cue alone: its free text is not part of the measure.
         text = question.prompt.text if question.prompt.cue is None else f"{question.prompt.text}\n{question.prompt.cue}"
         requests.append(Request(text, f" {question.target}"))
         if question.distractor is not None:
             requests.append(Request(text, f" {question.distractor}"))
-    scores = iter(_given(model, "score", model.score(requests), Score, len(requests)))
+    scores = iter(_checked(model, "score", model.score(requests), Score, len(requests)))
     return [(next(scores), next(scores) if question.distractor is not None else None) for question in questions]
 
 
 def complete(
     model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS
 ) -> list[tuple[str, int | None]]:
-    """The answers a model writes, with the prompt tokens it read.
+    """Let the model answer; return each answer with its number of prompt tokens.
 
-    An answer ends with its line. Where a prompt asks to reason first, the reply may run on (MAX_REASONING_TOKENS) and
-    the answer is what follows its last cue.
+    An answer ends with its line. If a prompt asks to reason first, the reply may be longer (MAX_REASONING_TOKENS) and
+    the answer is what follows its last cue; "" if the model never wrote the cue.
     """
     texts: dict[int, tuple[str, int | None]] = {}
     for reasons in (False, True):
@@ -100,42 +102,19 @@ def complete(
             continue
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
         written = model.generate([prompts[i].text for i in which], limit, stop)
-        for i, completion in zip(which, _given(model, "generate", written, Completion, len(which)), strict=True):
-            texts[i] = (_after_cue(completion.text, prompts[i].cue), completion.prompt_tokens)
+        for i, completion in zip(which, _checked(model, "generate", written, Completion, len(which)), strict=True):
+            _, cue, answer = completion.text.rpartition(prompts[i].cue or "\n")
+            texts[i] = (completion.text if not reasons else answer if cue else "", completion.prompt_tokens)
     return [texts[i] for i in range(len(prompts))]
 
 
-def _given(model: LanguageModel, method: str, answers: list[Answer], kind: type[Answer], count: int) -> list[Answer]:
-    """What a model returned, if it is what it should be. Raises ModelError."""
+def _checked(model: LanguageModel, method: str, answers: list[Answer], kind: type[Answer], count: int) -> list[Answer]:
+    """Return a model's answers if they are of the right kind and number. Raises ModelError."""
     wrong = next((answer for answer in answers if not isinstance(answer, kind)), None)
     if wrong is not None:
-        raise ModelError(f"{model.name}.{method} returned a {type(wrong).__name__}: return drike.{kind.__name__}s")
+        raise ModelError(f"{model.info.name}.{method} returned a {type(wrong).__name__}: return drike.{kind.__name__}s")
     if len(answers) != count:
         raise ModelError(
-            f"{model.name}.{method} returned {len(answers)} answers to {count} prompts: return one for each"
+            f"{model.info.name}.{method} returned {len(answers)} answers to {count} prompts: return one for each"
         )
     return answers
-
-
-def _after_cue(text: str, cue: str | None) -> str:
-    """What follows the last cue; "" if the model never wrote it: no answer was given."""
-    if cue is None:
-        return text
-    _, found, answer = text.rpartition(cue)
-    return answer if found else ""
-
-
-def _by_text(
-    question: Question, text: str | None, score: Score | None, distractor: Score | None, tokens: int | None
-) -> Verdict:
-    matched = matches(text or "", question.target)
-    return Verdict(matched, text, matched, equals(text or "", question.target), score, distractor, tokens)
-
-
-def _by_score(question: Question, text: str | None, score: Score, distractor: Score | None) -> Verdict:
-    correct = score.greedy and (score.following is None or ends_word(score.following))
-    matched = None if text is None else matches(text, question.target)
-    exact = equals(text, question.target) if text is not None else None
-    if exact is None and score.following is not None:
-        exact = score.greedy and ends_answer(score.following)
-    return Verdict(correct, text, matched, exact, score, distractor, score.prompt_tokens)

@@ -22,10 +22,10 @@ class Outcome:
     """One probe answered by one editor.
 
     correct: the definition used for rewards too. matched, exact: by the written text (prefix at a word boundary; whole
-    line). prefers: P(target) > P(distractor). magnitude: difference of their geometric-mean token probabilities.
-    nats: difference of their log-probabilities. margin: smallest logit lead of a target token; near 0 means a near tie.
-    shots: retains in the prompt; pruned: more that were wanted and did not fit. calls: prompts sent. seconds: wall
-    time, this probe's share of its case.
+    line). prefers: P(target) > P(distractor). prob_margin: difference of their geometric-mean token probabilities.
+    logprob_margin: difference of their log-probabilities, in nats. logit_gap: smallest logit lead of a target token;
+    near 0 means a near tie. shots: retains in the prompt. pruned: retains that were kept but did not fit. calls: model
+    calls. seconds: wall time, this probe's share of its case.
     """
 
     editor: str
@@ -39,9 +39,9 @@ class Outcome:
     matched: bool | None
     exact: bool | None
     prefers: bool | None
-    magnitude: float | None
-    nats: float | None
-    margin: float | None
+    prob_margin: float | None
+    logprob_margin: float | None
+    logit_gap: float | None
     shots: int
     pruned: int
     prompt_tokens: int | None
@@ -91,7 +91,7 @@ class Tally:
 _FIELDS = 12  # hits and totals of ESR, PC, RR, RR of known neighbours; sums and totals of ESM, GSM
 _OFFSET = {Aspect.REWRITE: 0, Aspect.PARAPHRASE: 2, Aspect.NEIGHBORHOOD: 4}
 _KNOWN = 6
-_MAGNITUDE = {Aspect.REWRITE: 8, Aspect.PARAPHRASE: 10}
+_MARGIN = {Aspect.REWRITE: 8, Aspect.PARAPHRASE: 10}
 
 Metric = Callable[[Sequence[float]], float | None]
 
@@ -133,8 +133,8 @@ def tallies(outcomes: Iterable[Outcome], unedited: Iterable[Outcome] = ()) -> di
         _count(row, _OFFSET[outcome.aspect], float(outcome.correct))
         if outcome.aspect is Aspect.NEIGHBORHOOD and (outcome.case_id, outcome.query) in known:
             _count(row, _KNOWN, float(outcome.correct))
-        if outcome.aspect in _MAGNITUDE and outcome.magnitude is not None:
-            _count(row, _MAGNITUDE[outcome.aspect], outcome.magnitude)
+        if outcome.aspect in _MARGIN and outcome.prob_margin is not None:
+            _count(row, _MARGIN[outcome.aspect], outcome.prob_margin)
     return {case_id: Tally(tuple(row)) for case_id, row in counts.items()}
 
 

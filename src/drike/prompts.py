@@ -1,42 +1,49 @@
-"""Prompt wording; no other module spells a prompt.
+"""Prompt wording and the style in which demonstrations become a prompt.
 
 The in-context layout is IKE's: a demonstration is two lines and a blank one,
 
     New Fact: {its fact} {its new object}
     Prompt: {query} {answer}
 
-and a prompt ends in the edit itself as a last copy demonstration and `New Fact: {edit}` / `Prompt: {query}`, without a
-space behind it. Also here: FactPrompt's prefix, EditCoT's instructions and the chat form for models that only chat.
-Every text ends where the model has to go on; a target is scored as " " + target behind it.
+and a prompt ends with the edit itself as a last copy demonstration and `New Fact: {edit}` / `Prompt: {query}`, without
+a trailing space. `PromptStyle` is the only place where demonstrations are turned into prompts. The chat form for models
+that only chat is here too; FactPrompt and EditCoT keep their wording in their own files under `editors`. Every text
+ends where the model has to continue; a target is scored as " " + target after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from drike.demonstrations import Demonstration, Role
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.edits import Edit
 
+Layout = Literal["append", "ike"]
 RetainForm = Literal["headed", "bare"]
+OrderName = Literal["policy", "similarity", "reversed", "shuffled"]
 
-ANSWER_CUE = "Answer:"
-# Prompts that begin so say themselves what to do; a chat model is told nothing else.
-_CHANGED, _SENTENCE, _TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
-_TRUST = "The world has changed: "
-_INSTRUCTIONS = (_CHANGED, _SENTENCE, _TO_COMPLETE, _TRUST)
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+RETAIN_FORMS: tuple[RetainForm, ...] = get_args(RetainForm)
+ORDERS: tuple[OrderName, ...] = get_args(OrderName)
+
+# Prompts with these openings are instructions already: a chat model gets them without CHAT_INSTRUCTION.
+FACT_CHANGED, SENTENCE, TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
+WORLD_CHANGED = "The world has changed: "
+_INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED)
 
 CHAT_INSTRUCTION = "Continue the text below. Reply with the completion of its last line only, in a few words."
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Everything a model is given for one query, and what an explanation needs to know about it.
+    """Everything a model is given for one query.
 
-    `cue`: None where the answer follows the text at once; else the model reasons first and the answer is what follows
-    the last `cue` in its reply. `calls`: model calls it stands for, this one included. `pruned`: retains that were
-    wanted and did not fit.
+    `cue`: None where the answer follows the text directly; otherwise the model reasons first and the answer follows the
+    last `cue` in its reply. `calls`: model calls this prompt stands for, its own included. `pruned`: retains the budget
+    kept that did not fit into the token limit.
     """
 
     text: str
@@ -51,95 +58,91 @@ class Prompt:
         return sum(demonstration.role is Role.RETAIN for demonstration in self.demonstrations)
 
 
+@dataclass(frozen=True)
+class PromptStyle:
+    """How the demonstrations of an edit are laid out in a prompt; training, evaluation and explanations share one.
+
+    layout: "append" puts copies and updates first and then the kept retains, best first, so that nested prompts share
+    their beginning; "ike" is the published one: all roles shuffled, farthest record first, nearest last.
+    own_copy: repeat the edit as a copy demonstration right before the question.
+    retain: "headed" shows a retain with its New Fact line, "bare" without.
+    order: of the kept retains, within the places that the layout has for them (paper, appendix "Sensitivity of Reward
+    Function"); None is the layout's own. "policy" is best first, "reversed" best last, "similarity" nearest record
+    first, "shuffled" random, the same for the same `order_seed`, edit and retains.
+    """
+
+    layout: Layout = "append"
+    own_copy: bool = True
+    retain: RetainForm = "headed"
+    order: OrderName | None = None
+    order_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse unknown values. Raises ValueError."""
+        for name, allowed in (("layout", LAYOUTS), ("retain", RETAIN_FORMS), ("order", (None, *ORDERS))):
+            if (value := getattr(self, name)) not in allowed:
+                names = " or ".join(str(one) for one in allowed if one is not None)
+                raise ValueError(f"{name} must be {names}, not {value!r}")
+        for name, kind in (("own_copy", bool), ("order_seed", int)):
+            if type(value := getattr(self, name)) is not kind:
+                raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
+
+    def show(
+        self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration], queries: Iterable[str]
+    ) -> list[Prompt]:
+        """One prompt per query about the edit, under its copies, updates and the kept retains (best first)."""
+        return self.write(demonstrations.edit, self.arrange(demonstrations, kept), queries)
+
+    def arrange(self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration]) -> tuple[Demonstration, ...]:
+        """Copies, updates and the kept retains in the order in which they are shown."""
+        if self.layout == "append":
+            return (*demonstrations.fixed, *self._ordered(demonstrations, kept))
+        retains = iter(self._ordered(demonstrations, kept))
+        shown = [d for d in reversed(demonstrations.demonstrations) if d.role is not Role.RETAIN or d in kept]
+        return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
+
+    def _ordered(self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration]) -> list[Demonstration]:
+        """The kept retains, first shown first."""
+        order = self.order or ("policy" if self.layout == "append" else "nearest last")
+        if order in ("policy", "reversed"):
+            return list(kept) if order == "policy" else list(reversed(kept))
+        nearest_first = [retain for retain in demonstrations.retains if retain in kept]
+        if order == "shuffled":
+            random.Random(f"{self.order_seed}|{demonstrations.edit.fact}").shuffle(nearest_first)
+        return nearest_first[::-1] if order == "nearest last" else nearest_first
+
+    def write(self, edit: Edit, shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
+        """Demonstrations in the given order, the edit as its own copy, then each question (IKE's layout)."""
+        text = "".join(demonstration_block(demonstration, self.retain) for demonstration in shown)
+        if self.own_copy:
+            text += f"{query_block(edit, edit.query)} {edit.target_new}\n\n"
+        return [Prompt(text + query_block(edit, query), tuple(shown)) for query in queries]
+
+
 def fact_line(edit: Edit) -> str:
     """The header that states an edit."""
     return f"New Fact: {edit.fact}"
 
 
 def query_block(edit: Edit, query: str) -> str:
-    """The edit and a question about it, as the last two lines of a prompt; also what the retriever reads as x."""
+    """The edit and a question about it, as the last two lines of a prompt; also the retriever's text of x."""
     return f"{fact_line(edit)}\nPrompt: {query}"
 
 
 def demonstration_block(demonstration: Demonstration, retain: RetainForm = "headed") -> str:
-    """A demonstration's lines with the blank line behind; `retain="bare"` shows a retain without its header."""
+    """A demonstration's lines and the blank line after them; `retain="bare"` drops the header of a retain."""
     shown = f"Prompt: {demonstration.query} {demonstration.answer}\n\n"
     if retain == "bare" and demonstration.role is Role.RETAIN:
         return shown
     return f"New Fact: {demonstration.fact}\n{shown}"
 
 
-def in_context(
-    demonstrations: Sequence[Demonstration],
-    edit: Edit,
-    query: str,
-    *,
-    own_copy: bool = True,
-    retain: RetainForm = "headed",
-) -> Prompt:
-    """Demonstrations in the given order, the edit as its own copy demonstration, then the question (IKE's layout)."""
-    shown = "".join(demonstration_block(demonstration, retain) for demonstration in demonstrations)
-    copy = f"{query_block(edit, edit.query)} {edit.target_new}\n\n" if own_copy else ""
-    return Prompt(shown + copy + query_block(edit, query), tuple(demonstrations))
-
-
 def bare(query: str) -> Prompt:
-    """The query alone: what the unedited model is asked."""
+    """The query alone: the unedited model's prompt."""
     return Prompt(query)
 
 
-def factprompt(edit: Edit, query: str) -> Prompt:
-    """FactPrompt, the in-context baseline of RippleEdits: one imagined fact before the query."""
-    return Prompt(f"Imagine that {edit.fact}.\n{query}")
-
-
-def editcot(edit: Edit, query: str) -> Prompt:
-    """EditCoT as a single call: state the fact, reason whether the query depends on it, then answer behind a cue."""
-    return Prompt(
-        f"{_CHANGED}{edit.fact}.\n"
-        "Everything that does not depend on this fact is as it was.\n"
-        f"Complete this sentence: {query}\n"
-        "First think step by step: does the sentence depend on the changed fact? If so, what follows from the change?\n"
-        f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\n'
-        "Reasoning:",
-        cue=ANSWER_CUE,
-    )
-
-
-def chain_of_thought(query: str, answer: str) -> str:
-    """EditCoT in full, second call: why the model gave its own answer."""
-    return (
-        f"{_SENTENCE}{query} {answer}\n"
-        "Give the facts behind this sentence, one short statement a line, ending with the sentence itself.\nThoughts:\n"
-    )
-
-
-def conflict_question(edit: Edit, query: str, thoughts: str) -> str:
-    """EditCoT in full, third call: one word on how the new fact stands to the chain of thought."""
-    return (
-        f"{_TO_COMPLETE}{query}\nThoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
-        "Does the new knowledge contradict the thoughts, support them, or is it unrelated? Answer with one word: "
-        "Contradict, Support or Unrelated.\nRelation of the new knowledge to the thoughts:"
-    )
-
-
-def edit_thoughts(edit: Edit, query: str, thoughts: str) -> str:
-    """EditCoT in full, fourth call: the chain of thought rewritten so that it follows the new fact."""
-    return (
-        f"{_TO_COMPLETE}{query}\nOld thoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
-        "Rewrite the thoughts so that they agree with the new knowledge, one short statement a line.\nNew thoughts:\n"
-    )
-
-
-def answer_from_thoughts(query: str, thoughts: str) -> Prompt:
-    """EditCoT in full, last call: complete the query from the chain of thought alone."""
-    return Prompt(
-        f"{_TRUST}trust the thoughts below rather than what you remember.\nThoughts:\n{thoughts}\n"
-        f"Complete the sentence with as few words as possible.\nSentence: {query}"
-    )
-
-
 def chat_messages(text: str) -> list[dict[str, str]]:
-    """A prompt as one user turn, for models behind a chat template: a text to be continued is introduced as one."""
+    """A prompt as one user turn for models with a chat template; a text to be continued gets an instruction."""
     content = text if text.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{text}"
     return [{"role": "user", "content": content}]

@@ -1,49 +1,44 @@
-"""`python -m tools.tinyfacts`: make the embedded model again, or check that it behaves as promised."""
+"""`python -m tools.tinyfacts`: build the embedded model, or check that it meets its requirements."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from drike import tinyfacts
-from drike.cli.console import console, draw, progress
-from drike.cli.setup import EMBEDDED, UsageError, open_model
-from drike.cli.train import LARGEST_SEED
-from drike.models.protocols import ScoringModel
+from drike.cli.console import console, draw, errors, progress
+from drike.cli.options import LARGEST_SEED
+from drike.errors import DrikeError, UsageError
+from drike.models import EMBEDDED, load
 from drike.report import Table
-from tools.tinyfacts.check import measure
+from tools.tinyfacts.check import Measure, held_out, measure
 
-app = typer.Typer(help="The embedded benchmark and model: build and check them.", no_args_is_help=True)
-
-
-@app.callback()
-def embedded() -> None:
-    """Build and check the embedded model."""
+app = typer.Typer(help="Build and check the embedded model of TinyFacts.", no_args_is_help=True)
 
 
 @app.command("build")
 def build(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the model; a model that stands there is replaced")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the model; an existing model there is replaced")],
     seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Another seed gives another model")] = 0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default torch's choice")] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default: torch's")] = None,
 ) -> None:
-    """Train the embedded model from scratch on the CPU, then check it; exit code 1 if a promise is not kept."""
-    from tools.tinyfacts import build as maker
+    """Train the embedded model from scratch on the CPU and check it; exits with code 1 if the check fails."""
+    from tools.tinyfacts import build as builder
 
     if out.exists() and not (out / "config.json").exists():
-        raise UsageError(f"{out} exists and holds no model: name a new folder or a model's")
+        raise UsageError(f"{out} exists and holds no model: name a new folder, or a model's folder")
     if shutil.disk_usage(out.absolute().parent if out.absolute().parent.exists() else ".").free < 100_000_000:
-        raise UsageError(f"less than 100 MB are free where {out} is to stand: make room or choose another --out")
+        raise UsageError(f"less than 100 MB are free for {out}: make room or choose another --out")
     with progress("training the embedded model") as (bar, task):
-        for step in maker.build(out, seed=seed, threads=threads):
+        for step in builder.build(out, seed=seed, threads=threads):
             losses = "  ".join(f"{name} {value:.3f}" for name, value in (step.parts or step.plain).items())
             bar.update(task, total=step.steps, completed=step.step, status=losses)
             if step.step % 100 == 0 or step.step == step.steps:
                 console.print(f"step {step.step} of {step.steps}: {losses}", markup=False, soft_wrap=True)
-    console.print(f"Written to {out}")
+    console.print(f"Written to {out}", markup=False)
     check(str(out))
 
 
@@ -51,32 +46,39 @@ def build(
 def check(
     model: Annotated[str, typer.Option("--model", help="embedded, reader, or a folder that build wrote")] = EMBEDDED,
 ) -> None:
-    """Measure every promise on held-out edits; exit code 1 if one is not kept."""
-    asked = open_model(model)
-    if not isinstance(asked, ScoringModel):
+    """Measure every requirement on held-out edits; exits with code 1 if one is not met."""
+    asked = load(model)
+    if asked.score is None:
         raise UsageError(f"{model} gives no scores: the check needs a local model")
     with progress("checking"):
         found = tuple(measure(asked))
-    rows = tuple((m.name, f"{m.value:.3f}", _band(m.low, m.high), _verdict(m.low, m.high, m.ok)) for m in found)
-    draw(Table(f"Promises of {asked.name}, {tinyfacts.EDITABLE - tinyfacts.EDITABLE // 2} held-out edits",
-               ("what", "value", "band", ""), rows))  # fmt: skip
-    if not all(m.ok for m in found):
+    rows = tuple((one.name, f"{one.value:.3f}", _range(one), _verdict(one)) for one in found)
+    title = f"Requirements on {asked.info.name}, {len(held_out())} held-out edits"
+    draw(Table(title, ("what", "value", "required", ""), rows))
+    if not all(one.ok for one in found):
         raise typer.Exit(1)
 
 
-def _band(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
-        return "for reading"
-    if low is None or high is None:
-        return f"at most {high:.2f}" if low is None else f"at least {low:.2f}"
-    return f"{low:.2f} to {high:.2f}"
+def _range(one: Measure) -> str:
+    if one.low is not None and one.high is not None:
+        return f"{one.low:.2f} to {one.high:.2f}"
+    if one.low is not None:
+        return f"at least {one.low:.2f}"
+    return "" if one.high is None else f"at most {one.high:.2f}"
 
 
-def _verdict(low: float | None, high: float | None, ok: bool) -> str:
-    if low is None and high is None:
-        return ""
-    return "kept" if ok else "NOT KEPT"
+def _verdict(one: Measure) -> str:
+    return "" if one.low is None and one.high is None else "met" if one.ok else "NOT MET"
+
+
+def main() -> None:
+    """Run the command; an error is one sentence, as with `drike`."""
+    try:
+        app(prog_name="python -m tools.tinyfacts")
+    except DrikeError as problem:
+        errors.print(f"Error: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2 if isinstance(problem, UsageError) else 1)
 
 
 if __name__ == "__main__":
-    app()
+    main()

@@ -1,7 +1,7 @@
-"""From nothing to the embedded model, in one run: rows, tokenizer, training, a folder for `from_pretrained`.
+"""Build the embedded model from scratch: tokenizer, training, and a folder for `from_pretrained`.
 
-`build` is a generator: it yields a `Progress` a step and has written the folder when it ends. The corpus is drawn on
-the way (see `documents`), nothing is downloaded. Not here: the self-check behind it (`check.measure`).
+`build` is a generator: it yields a `Progress` for every step and has written the folder when it ends. The corpus is
+drawn during training (see `documents`); nothing is downloaded. Not here: the check of the result (`check.measure`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Made by `python -m tools.tinyfacts build`; how, and with what settings, is in `t
 
 
 def kit() -> tuple[Kit, Tokenizer]:
-    """The world as the trainer reads it, facts in the order of the benchmark's rows."""
+    """The facts as training uses them, in the order of the benchmark's rows, and the tokenizer."""
     editable, demonstrations = split_facts()
     tokenizer = train_tokenizer(facts())
     return Kit(word(tokenizer, editable + demonstrations), Observer()), tokenizer
@@ -52,9 +52,9 @@ def kit() -> tuple[Kit, Tokenizer]:
 def build(
     out: Path, *, seed: int = SEED, threads: int | None = None, curriculum: Sequence[Stage] = CURRICULUM
 ) -> Iterator[Progress]:
-    """Train from scratch and write the model's folder `out`, replacing what stands there.
+    """Train from scratch and write the model to the folder `out`, replacing what is there.
 
-    threads: of the CPU; None leaves torch's choice. The same seed, threads and torch version give the same weights.
+    threads: on the CPU; None: torch's default. The same seed, threads and torch version give the same weights.
     """
     began = time.monotonic()
     if threads is not None:
@@ -62,7 +62,7 @@ def build(
     world, tokenizer = kit()
     model = new_model(seed)
     yield from train(model, world, seed, curriculum)
-    told = {
+    settings = {
         "seed": seed,
         "minutes": round((time.monotonic() - began) / 60, 1),
         "threads": torch.get_num_threads(),
@@ -71,11 +71,11 @@ def build(
         "curriculum": [asdict(stage) for stage in curriculum],
         "observer": asdict(world.observer),
     }
-    save(model, tokenizer, out, told)
+    save(model, tokenizer, out, settings)
 
 
-def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, told: dict[str, Any]) -> None:
-    """Write weights (bfloat16), tokenizer, card and how it was made, then put the folder in place. Raises OSError."""
+def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, settings: dict[str, Any]) -> None:
+    """Write weights (bfloat16), tokenizer, card and settings, then move the folder into place. Raises OSError."""
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     partial.mkdir(parents=True)
     try:
@@ -88,14 +88,14 @@ def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, told: dict[st
             model_max_length=CONTEXT,
         )
         wrapped.save_pretrained(partial)
-        write_text(partial / "training.json", json.dumps(told, indent=1) + "\n")
+        write_text(partial / "training.json", json.dumps(settings, indent=1) + "\n")
         write_text(partial / "README.md", _CARD)
         before = partial.with_suffix(".before")
         if out.exists():
             out.rename(before)
         partial.rename(out)
         shutil.rmtree(before, ignore_errors=True)
-    except SafetensorError as problem:  # what it makes of a full disk, with the system's number in its words
+    except SafetensorError as problem:  # for a full disk, among others; the message has the errno
         number = re.search(r"os error (\d+)", str(problem))
         raise OSError(int(number[1]) if number else errno.EIO, str(problem), str(partial)) from problem
     finally:

@@ -1,10 +1,10 @@
 """Training texts of the embedded model: plain statements, and in-context documents labelled by the reader.
 
-An in-context document is a row of demonstrations about demonstration facts and one pretended edit. Every
-demonstration is itself a question behind those before it, so each answer position carries the reader's P(new).
-What is shown follows one of several conventions (IKE's; what the reader itself would answer; all new; all old; a coin),
-and wordings are drawn without regard to the kind of question: no template hints at adoption. Kinds of question and
-weights are those of `drike.models.reader`.
+An in-context document is a sequence of demonstrations about demonstration facts and one invented edit. Every
+demonstration is itself a question that follows the earlier ones, so each answer position is labelled with the reader's
+P(new). The answers shown follow one of several conventions (IKE's; what the reader would answer; all new; all old; a
+coin flip), and wordings are drawn independently of the kind of question, so no template hints at adoption. Kinds of
+question and weights are those of `drike.tinyfacts.reader`.
 
 Facts of editable rows occur in plain statements only, and never in their last wording.
 """
@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
-from drike.prompts import editcot
 from drike.tinyfacts import EDITABLE
 from drike.tinyfacts.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
 from tools.tinyfacts.neighbours import load_neighbours
@@ -52,7 +52,7 @@ class Labelled:
 
     ids: token ids (T,). last, answer: positions (Q,) of each question's last token and of its answer's token.
     new, true: token ids (Q,) of the two objects. p: P(new) (Q,). attention (Q, Q + 1): the reader's normalised weights
-    of earlier answers, and of its own prior in the last column. mark, told_object, told_subject, asked_subject:
+    of earlier answers, and of its own prior in the last column. mark, fact_object, fact_subject, asked_subject:
     positions (Q,) of "Prompt:", of the new fact's object, and of the last token of its subject and of the question's.
     kind, relation, adopted, worded: (Q,), what heads and probes learn; worded: the question is worded like its fact.
     """
@@ -65,8 +65,8 @@ class Labelled:
     p: npt.NDArray[np.float64]
     attention: npt.NDArray[np.float64]
     mark: npt.NDArray[np.int64]
-    told_object: npt.NDArray[np.int64]
-    told_subject: npt.NDArray[np.int64]
+    fact_object: npt.NDArray[np.int64]
+    fact_subject: npt.NDArray[np.int64]
     asked_subject: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int64]
     relation: npt.NDArray[np.int64]
@@ -114,7 +114,7 @@ def statements(kit: Kit, rng: np.random.Generator, count: int) -> tuple[list[int
 
 
 def _candidates(kit: Kit, rng: np.random.Generator, edit: int, n: int) -> npt.NDArray[np.int64]:
-    """So many demonstration facts for a pretended edit: its real pool, a focused mix of relations, or anything."""
+    """Draw n demonstration facts for an invented edit: from its pool, a focused mix of relations, or all facts."""
     way = rng.random()
     if way < 0.5:
         pool = kit.nearest[edit]
@@ -135,7 +135,7 @@ def _candidates(kit: Kit, rng: np.random.Generator, edit: int, n: int) -> npt.ND
 
 
 def _item(kit: Kit, rng: np.random.Generator, fact: int, kind: int, state: tuple[int, int]) -> Item:
-    """A question of a kind about an edit; its answer is filled in later."""
+    """A question of the given kind about an edit; its answer is filled in later."""
     new, t_fact = state
     asked, t_asked = fact, t_fact
     if kind == PARAPHRASE:
@@ -150,7 +150,7 @@ def _item(kit: Kit, rng: np.random.Generator, fact: int, kind: int, state: tuple
 
 
 def _state(kit: Kit, rng: np.random.Generator, fact: int) -> tuple[int, int]:
-    """A new object for a fact, and the wording that states it."""
+    """Draw a new object for a fact, and the wording that states it."""
     choices = kit.wordings.choices[kit.wordings.facts[fact].relation]
     new = choices[rng.integers(len(choices))]
     while new == kit.object[fact]:
@@ -159,7 +159,7 @@ def _state(kit: Kit, rng: np.random.Generator, fact: int) -> tuple[int, int]:
 
 
 def draw(kit: Kit, rng: np.random.Generator, n: int) -> list[Item]:
-    """The items of one document: n demonstrations, then mostly the edit's own copy, and the three kinds of question."""
+    """Draw the items of one document: n demonstrations, mostly the edit's own copy, and the three kinds of question."""
     edit = int(rng.choice(kit.shown))
     share = rng.choice([0.0, 0.0, 0.25, 0.5, 0.5, 0.75])
     kinds = np.where(rng.random(n) < share, NEIGHBOUR, np.where(rng.random(n) < 0.3, COPY, PARAPHRASE))
@@ -175,7 +175,7 @@ def draw(kit: Kit, rng: np.random.Generator, n: int) -> list[Item]:
 
 
 def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled:
-    """Answer the items by a convention, label every question by the reader, and lay the tokens out."""
+    """Answer the items by a convention, label every question by the reader, and lay out the tokens."""
     convention = rng.choice(len(CONVENTIONS), p=CONVENTION_ODDS)
     kind = np.array([i.kind for i in items])
     asked = np.array([i.asked for i in items])
@@ -201,8 +201,8 @@ def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled
         if name == "reader":
             adopted[j] = luck[j] < p[j]
     ids, places = _lay_out(kit, items, np.where(adopted, new, true))
-    last, mark, told_object, told_subject, asked_subject = places.T
-    where = (mark, told_object, told_subject, asked_subject)
+    last, mark, fact_object, fact_subject, asked_subject = places.T
+    where = (mark, fact_object, fact_subject, asked_subject)
     worded = np.array([i.t_fact == i.t_asked for i in items])
     return Labelled(ids, last, last + 1, new, true, p, attention, *where, kind, relation, adopted, worded)
 
@@ -210,21 +210,21 @@ def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled
 def _lay_out(
     kit: Kit, items: Sequence[Item], answers: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Token ids, and (items, 5) positions: question's last token, "Prompt:", new object, told and asked subject."""
+    """Token ids, and (items, 5) positions: question's end, "Prompt:", new object, subjects of fact and question."""
     fact_mark, prompt_mark, blank, _ = kit.marks
     inside, subject = kit.wordings.inside, kit.wordings.subject
     ids: list[int] = []
     places = []
     for item, answer in zip(items, answers.tolist(), strict=True):
         ids += fact_mark
-        told_subject = len(ids) + subject[item.fact][item.t_fact]
+        fact_subject = len(ids) + subject[item.fact][item.t_fact]
         ids += [*inside[item.fact][item.t_fact], item.new]
-        told_object = len(ids) - 1
+        fact_object = len(ids) - 1
         mark = len(ids)
         ids += prompt_mark
         asked_subject = len(ids) + subject[item.asked][item.t_asked]
         ids += inside[item.asked][item.t_asked]
-        places.append((len(ids) - 1, mark, told_object, told_subject, asked_subject))
+        places.append((len(ids) - 1, mark, fact_object, fact_subject, asked_subject))
         ids += [answer, *blank]
     return np.array(ids), np.array(places)
 
@@ -245,7 +245,7 @@ def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[in
             w.tokenizer.decode(w.leading[fact][t]),
             w.tokenizer.decode(w.leading[item.asked][item.t_asked]),
         )
-        ids = w.ids(editcot(Edit(sentence, w.tokenizer.decode([new]).strip(), None), query).text + "\nAnswer:")
+        ids = w.ids(reasoning_prompt(Edit(sentence, w.tokenizer.decode([new]).strip(), None), query).text + "\nAnswer:")
     else:
         ids = [*w.ids("Imagine that"), *w.inside[fact][t], new, *w.ids(".\n"), *w.leading[item.asked][item.t_asked]]
     return ids, len(ids) - 1, new, int(kit.object[item.asked]), p

@@ -1,4 +1,4 @@
-"""The embedded model's shape, and Llama's forward spelled out for training on a CPU.
+"""The embedded model's shape, and Llama's forward written out for training on a CPU.
 
 The forward runs on the parameters of a `LlamaForCausalLM`, in bfloat16 with a float32 residual; attention is written as
 two matrix products, which is fastest on short rows, and hands out what probes look at. Not here: generation, caches.

@@ -1,4 +1,4 @@
-r"""Nearest demonstration rows of every TinyFacts row, kept beside the rows so that build and check need no encoder.
+r"""Nearest demonstration rows of every TinyFacts row, stored so that build and check need no encoder.
 
 Similarity is the pool's: cosine of all-MiniLM-L6-v2 embeddings of "New Fact: {fact} {new}\nPrompt: {fact}". A row
 with the same subject and relation is never a neighbour. The index is a (rows, 32) uint16 array, nearest first.
@@ -22,7 +22,7 @@ Index = npt.NDArray[np.uint16]
 
 
 def neighbours_path() -> Path:
-    """The shipped index."""
+    """The path of the stored index."""
     return Path(__file__).with_name("neighbours.npy")
 
 

@@ -1,14 +1,14 @@
-"""Training-only probes: what makes the reader's ingredients available half-way up the model.
+"""Probes used in training only: they make what the reader computes with available in the middle of the model.
 
-Heads are taught to look for the same object, subject and wording in the new fact, and at "Prompt:" where it is another:
-a fixed place to look in vain makes the match a linear feature at once. Linear read-outs follow: after layer 1, at each
-shown answer, whether it adopted its new fact; after layer 2, there, its relation, and at each question's subject
-whether it is the new fact's; after layer 3, at each question's last token, its relation, kind and own true object (in
-statements too: facts that never stand in a document must be recalled as early). In layer 4 one head's attention is
-pulled to the reader's weights K_i, its own position standing for the prior: the reader's share is then this head's
-output, and read out behind it. In layer 5 a head looks at the new object with the reader's P(new), else at "Prompt:".
+Some heads are trained to attend to the same object, subject or wording in the new fact, or to "Prompt:" if there is no
+match: a fixed fallback position makes the match a linear feature. Linear read-outs follow: after layer 1, at each
+shown answer, whether it adopted its new fact; after layer 2, its relation, and at each question's subject whether it is
+that of the new fact; after layer 3, at each question's last token, its relation, kind and true object (in statements,
+too, because facts that occur in no document must be recalled as early). In layer 4 one head's attention is trained to
+equal the reader's weights K_i, with its own position for the prior, so that its output is the reader's share, which is
+read out after it. In layer 5 a head attends to the new object with probability P(new), else to "Prompt:".
 
-All of it is thrown away after training; the shipped weights are a plain Llama's.
+All probes are discarded after training; the shipped weights are a plain Llama's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.tinyfacts.llama import WIDTH, Head, Trace
 from tools.tinyfacts.tokens import VOCABULARY
 
 # Where probes read: the residual after this layer.
-BIT_LAYER, TOLD_LAYER, QUERY_LAYER, HEAD_LAYER = 1, 2, 3, 4
+BIT_LAYER, FACT_LAYER, QUERY_LAYER, HEAD_LAYER = 1, 2, 3, 4
 # Heads whose attention is supervised, as (layer, head).
 SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE = (1, 0), (2, 1), (2, 0), (HEAD_LAYER, 0), (5, 0)
 SUPERVISED = (SAME_OBJECT, SAME_SUBJECT, SAME_WORDING, WEIGHTS, GATE)
@@ -39,7 +39,7 @@ PROBE_WEIGHTS = {
     "gate": 0.5,
     "bit": 0.3,
     "twin": 0.3,
-    "told": 0.1,
+    "stated": 0.1,
     "asked": 0.1,
     "kind": 0.3,
     "object": 0.3,
@@ -49,7 +49,7 @@ PROBE_WEIGHTS = {
 
 def new_probes(relations: int) -> nn.ModuleDict:
     """The linear read-outs used in training only."""
-    sizes = {"bit": 1, "twin": 1, "told": relations, "asked": relations, "kind": 3, "object": VOCABULARY, "share": 1}
+    sizes = {"bit": 1, "twin": 1, "stated": relations, "asked": relations, "kind": 3, "object": VOCABULARY, "share": 1}
     return nn.ModuleDict({name: nn.Linear(WIDTH, size) for name, size in sizes.items()})
 
 
@@ -62,13 +62,13 @@ def _attention(trace: Trace, head: Head, row: int, positions: Tensor) -> Tensor:
 
 
 def _match_loss(trace: Trace, documents: Sequence[Labelled], head: Head) -> Tensor:
-    """A head that looks for the same object, subject or wording in the new fact, and at "Prompt:" if it is another."""
+    """Train a head to attend to the same object, subject or wording in the new fact, else to "Prompt:"."""
     terms = []
     for i, document in enumerate(documents):
         here, there, same = {
-            SAME_OBJECT: (document.answer, document.told_object, document.adopted),
-            SAME_SUBJECT: (document.asked_subject, document.told_subject, document.kind != NEIGHBOUR),
-            SAME_WORDING: (document.last, document.told_object - 1, document.worded),
+            SAME_OBJECT: (document.answer, document.fact_object, document.adopted),
+            SAME_SUBJECT: (document.asked_subject, document.fact_subject, document.kind != NEIGHBOUR),
+            SAME_WORDING: (document.last, document.fact_object - 1, document.worded),
         }[head]
         logp = _attention(trace, head, i, torch.from_numpy(here))
         target = torch.from_numpy(np.where(same, there, document.mark))
@@ -77,7 +77,7 @@ def _match_loss(trace: Trace, documents: Sequence[Labelled], head: Head) -> Tens
 
 
 def _weights_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
-    """Divergence of the supervised head's attention from the reader's weights, mean over questions, in nats."""
+    """Divergence of the supervised head's attention from the reader's weights: mean over questions, in nats."""
     terms = []
     for i, document in enumerate(documents):
         last, answer = torch.from_numpy(document.last), torch.from_numpy(document.answer)
@@ -89,12 +89,12 @@ def _weights_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
 
 
 def _gate_loss(trace: Trace, documents: Sequence[Labelled]) -> Tensor:
-    """A last head that looks at the new object as far as it is believed, else at "Prompt:"; divergence in nats."""
+    """Train a last head to attend to the new object with probability P(new), else to "Prompt:"; divergence in nats."""
     terms = []
     for i, document in enumerate(documents):
         logp = _attention(trace, GATE, i, torch.from_numpy(document.last))
         rows, p = torch.arange(len(logp)), torch.from_numpy(document.p).float()
-        new, old = (logp[rows, torch.from_numpy(at)].clamp(min=-30) for at in (document.told_object, document.mark))
+        new, old = (logp[rows, torch.from_numpy(at)].clamp(min=-30) for at in (document.fact_object, document.mark))
         terms.append(torch.special.xlogy(p, p) + torch.special.xlogy(1 - p, 1 - p) - p * new - (1 - p) * old)
     return torch.cat(terms).mean()
 
@@ -113,7 +113,7 @@ def document_losses(
         return torch.from_numpy(np.concatenate([getattr(d, name) for d in docs]))
 
     asked, late = flat("last", QUERY_LAYER), flat("last", HEAD_LAYER)
-    twin, relation = probes["twin"](flat("asked_subject", TOLD_LAYER)), stack("relation")
+    twin, relation = probes["twin"](flat("asked_subject", FACT_LAYER)), stack("relation")
     yes_or_no = functional.binary_cross_entropy_with_logits
     return {
         "same_object": _match_loss(trace, docs, SAME_OBJECT),
@@ -123,7 +123,7 @@ def document_losses(
         "gate": _gate_loss(trace, docs),
         "bit": yes_or_no(probes["bit"](flat("answer", BIT_LAYER)).squeeze(1), stack("adopted").float()),
         "twin": yes_or_no(twin.squeeze(1), (stack("kind") != NEIGHBOUR).float()),
-        "told": functional.cross_entropy(probes["told"](flat("answer", TOLD_LAYER)), relation),
+        "stated": functional.cross_entropy(probes["stated"](flat("answer", FACT_LAYER)), relation),
         "asked": functional.cross_entropy(probes["asked"](asked), relation),
         "kind": functional.cross_entropy(probes["kind"](asked), stack("kind")),
         "object": functional.cross_entropy(probes["object"](asked), stack("true")),
@@ -132,7 +132,7 @@ def document_losses(
 
 
 def recall_loss(trace: Trace, last: Tensor, true: Tensor, weight: Tensor, probes: nn.ModuleDict) -> Tensor:
-    """The read-out of the true object where no document stands: last, true, weight (N,) as in `train.Batch`."""
+    """Loss of reading out the true object in plain rows: last, true, weight (N,) as in `train.Batch`."""
     early = trace.hidden[QUERY_LAYER].flatten(0, 1)[last]
     guess = functional.cross_entropy(probes["object"](functional.rms_norm(early, (WIDTH,))), true, reduction="none")
     return (guess * weight).sum() / weight.sum()

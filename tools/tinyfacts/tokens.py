@@ -1,8 +1,8 @@
-r"""TinyFacts' own byte-level BPE, and the world as token ids.
+r"""The byte-level BPE of TinyFacts, and its facts as token ids.
 
-The vocabulary is trained on every sentence of the world; each object is one token, written with its leading space.
+The vocabulary is trained on every sentence about the facts; each object is one token, written with its leading space.
 The marks of the prompt layout ("New Fact:", "\nPrompt:", the blank line) are split off before merging, so a text
-encodes to the same ids whole or in pieces. There is no BOS; id 0 ends a text and pads.
+encodes to the same ids as a whole or in pieces. There is no BOS; id 0 ends a text and pads.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
-from drike.prompts import editcot
 from drike.tinyfacts import Fact
 from drike.tinyfacts.templates import TEMPLATES
 
@@ -33,14 +33,14 @@ def _sentences(facts: Sequence[Fact]) -> Iterator[str]:
     for word in sorted({fact.object for fact in facts}):
         for _ in range(2000):
             yield f" {word}"
-    frame = editcot(Edit("x", "y", None), "z").text
+    frame = reasoning_prompt(Edit("x", "y", None), "z").text
     for _ in range(500):
         yield "New Fact:\nPrompt:\n\n"
         yield f"Imagine that.\n{frame}"
 
 
 def train_tokenizer(facts: Sequence[Fact]) -> Tokenizer:
-    """Learn the BPE; ValueError if some object is not one token."""
+    """Train the BPE. Raises ValueError if an object is not one token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,11 +1,11 @@
-"""How the embedded model learns: batches, losses on answers, text and probes, the curriculum, the loop.
+"""Training of the embedded model: batches, losses on answers, text and probes, the curriculum, the loop.
 
 Loss of a step, over rows of statements and rows of in-context documents:
 
     CE(soft label of the reader, first answer token) + LM_WEIGHT * CE(next token, 40 % of positions) + probes
 
-Matrices learn by Muon, embeddings, norms and probes by AdamW. Not here: what the documents are (`documents`), what the
-probes ask (`probes`), saving (`build`).
+Muon trains the matrices, AdamW the embeddings, norms and probes. Not here: the documents (`documents`), the probes'
+losses (`probes`), saving (`build`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LM_SHARE, LM_WEIGHT = 0.4, 0.5
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows with their labels. Sizes repeat from step to step: a new shape costs a CPU more than a step.
+    """Padded rows with their labels. Sizes repeat from step to step, because a new shape costs a CPU more than a step.
 
     ids (B, T); last, new, true, p, weight (N,): flat positions of questions' last tokens, their soft labels, and 0 for
     padding; text (M,): flat positions with next-token loss. documents: what the probes need (row i is document i).
@@ -134,9 +134,9 @@ def losses(
 
 @dataclass(frozen=True)
 class Stage:
-    """`steps` steps of `rows` plain rows, `imagine` of them FactPrompt or EditCoT, and `tokens` of documents.
+    """`steps` steps with `rows` plain rows each, `imagine` of them FactPrompt or EditCoT, and `tokens` of documents.
 
-    lengths: token lengths of documents, one drawn each step; none: statements only.
+    lengths: token lengths of documents, one drawn at each step; empty: statements only.
     """
 
     steps: int
@@ -156,7 +156,7 @@ CURRICULUM = (
 
 @dataclass(frozen=True)
 class Progress:
-    """One step done: its number of all, the stage, and the parts of the loss on documents (or statements)."""
+    """A finished step: its number, the total, its stage, and the parts of the losses on documents and on plain rows."""
 
     step: int
     steps: int

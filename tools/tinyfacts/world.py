@@ -2,8 +2,8 @@
 
 A row edits one fact (subject, relation, true object) to another object of the same relation. Its prompt is worded
 with one of T0 to T3, its two paraphrases with T4 and T5; its neighbourhood prompts ask for other subjects of the same
-relation and the same true object, worded T0 to T3. Editable rows come first. A demonstration row's neighbours are
-taken from demonstration facts only, so no demonstration ever shows the fact of an editable row.
+relation and the same true object, worded T0 to T3. Editable rows come first. The neighbours of a
+demonstration row are demonstration facts, so no demonstration shows the fact of an editable row.
 
 Not here: attribute and generation prompts (the fields are there, empty).
 """
@@ -90,7 +90,7 @@ def _row(case: int, fact: Fact, groups: dict[_Group, list[Fact]], rng: random.Ra
 
 
 def make_rows() -> list[dict[str, Any]]:
-    """All rows, editable ones first (the first `EDITABLE`); the same list every time."""
+    """All rows, the `EDITABLE` editable ones first; the same list every time."""
     editable, demonstrations = split_facts()
     if len(editable) != EDITABLE:
         raise ValueError(f"{len(editable)} editable facts, but EDITABLE says {EDITABLE}")

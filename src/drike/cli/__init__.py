@@ -19,44 +19,31 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
-# Before torch is loaded: its threads shall sleep while they wait. On a machine that is busy with other work, threads
-# that spin make a small model many times slower.
+# Set before torch is loaded, so that its waiting threads sleep: on a busy machine, spinning threads make a small model
+# many times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
 
-from drike.cli import cache, data, demo, doctor, models, paper
+from drike.cli import cache, data, demo, doctor, paper
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
 from drike.cli import train as training
-from drike.cli.console import errors
-from drike.cli.setup import UsageError
-from drike.datasets import DataError
-from drike.encoders import EncoderError
-from drike.models.protocols import ModelError
-from drike.models.served.spending import SpentError
-from drike.report.measured import ReportError
-from drike.retrieval.pool import PoolError
-from drike.retrieval.retriever import CheckpointError
-from drike.runs.folder import RunError
-from drike.training.reinforce import ReplayError
+from drike.cli.console import complain
+from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
+from drike.errors import DrikeError, SpendingLimitError, UsageError
 
-PROBLEMS = (CheckpointError, DataError, EncoderError, ModelError, PoolError, ReplayError, ReportError, RunError)
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"drike {version('drike')}")
         raise typer.Exit
 
@@ -64,40 +51,47 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, metavar="", help="Print the version and exit"
+        ),
     ] = False,
 ) -> None:
     """In-context knowledge editing for language models whose weights you cannot touch."""
 
 
-app.command("demo")(demo.demo)
-app.command("train")(training.train)
-app.command("evaluate")(evaluating.evaluate)
-app.command("models")(models.models)
-app.command("edit")(editing.edit)
-app.command("report")(reporting.report)
-app.command("case")(reporting.case)
-app.command("paper")(paper.paper)
-app.command("doctor")(doctor.doctor)
-app.add_typer(data.app, name="data")
-app.add_typer(cache.app, name="cache")
+TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data, caches"
+_VALUES = f"{VALUES_OF_DATA}\n\n{VALUES_OF_MODEL}"
+for panel, command, epilog in (
+    (TRY, demo.demo, ""),
+    (TRY, doctor.doctor, VALUES_OF_MODEL),
+    (RUN, training.train, _VALUES),
+    (RUN, evaluating.evaluate, f"{RUN_DECIDES}\n\n{evaluating.VALUES_OF_EDITORS}\n\n{_VALUES}"),
+    (RUN, editing.edit, f"{RUN_DECIDES}\n\n{_VALUES}"),
+    (READ, reporting.report, ""),
+    (READ, reporting.case, ""),
+    (READ, paper.paper, ""),
+):
+    app.command(cls=Command, rich_help_panel=panel, epilog=epilog)(command)
+app.add_typer(data.app, name="data", rich_help_panel=MORE)
+app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command.
 
-    Exit codes: 0 done, 1 a problem told in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
-    stopped by Ctrl-C, 143 by SIGTERM, which is heeded like Ctrl-C.
+    Exit codes: 0 done, 1 a problem reported in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
+    stopped by Ctrl-C, 143 by SIGTERM, which is handled like Ctrl-C.
     """
     warnings.showwarning = _warn
     given = sys.argv[1:] if arguments is None else list(arguments)
     for argument in given:
         if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
             _fail(f"the argument {argument!a} is not UTF-8 text: write it, or rename the file, in UTF-8", code=2)
-    asked_to_end: list[int] = []
+    signals: list[int] = []
 
     def end(number: int, frame: object) -> None:
-        asked_to_end.append(number)
+        signals.append(number)
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
@@ -106,9 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=given, prog_name="drike")
     except UsageError as problem:
         _fail(str(problem), code=2)
-    except SpentError as problem:
+    except SpendingLimitError as problem:
         _fail(f"{problem}; what was done is saved", code=SPENT)
-    except PROBLEMS as problem:
+    except DrikeError as problem:
         _fail(str(problem))
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
@@ -118,15 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("there is not enough memory for this: ask for less at once, or for a smaller model or encoder")
     except SystemExit as stop:  # typer's way to end, also after Ctrl-C
         if stop.code == STOPPED:
-            errors.print("Stopped. What was done so far is in the run's folder.", style="yellow")
-            sys.exit(TERMINATED if asked_to_end else STOPPED)
+            complain("Stopped.", "yellow")
+            sys.exit(TERMINATED if signals else STOPPED)
+        if isinstance(stop.__context__, BrokenPipeError):  # whoever read the output has seen enough, as `head` has
+            sys.exit(0)
         raise
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:
-    errors.print(f"Error: {sentence}", style="red", markup=False, highlight=False)
+    complain(f"Error: {sentence}")
     sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    errors.print(f"Note: {message}", style="yellow", markup=False, highlight=False)
+    complain(f"Note: {message}", "yellow")

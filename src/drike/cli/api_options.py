@@ -1,210 +1,58 @@
-"""Models behind an API on the command line: their options, and what a run did cost."""
+"""What models behind an API cost, on the screen and in a run's folder."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
 
-import typer
-
-from drike.cli.console import console
-from drike.models.protocols import LanguageModel
-from drike.models.served.address import is_served
-from drike.models.served.spending import Paid, Price, Spending
-from drike.prompts import chat_messages
-from drike.runs.folder import RunError, write_record
-
-_PANEL = "Models behind an API"
-
-AllowHttp = Annotated[
-    bool, typer.Option("--allow-http", help="Send prompts unencrypted to another machine", rich_help_panel=_PANEL)
-]
-Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, help="Requests, and edits, at a time", rich_help_panel=_PANEL)
-]
-Deadline = Annotated[
-    float, typer.Option("--deadline", min=0.1, help="Seconds for an answer, retries included", rich_help_panel=_PANEL)
-]
-ThinkingTokens = Annotated[
-    int, typer.Option("--thinking-tokens", min=0, help="Room for models that think first", rich_help_panel=_PANEL)
-]
-Effort = Annotated[
-    str | None, typer.Option("--reasoning-effort", help="Passed on: none, minimal, low, ...", rich_help_panel=_PANEL)
-]
-TextOnly = Annotated[bool, typer.Option("--text-only", help="Do not ask for log-probabilities", rich_help_panel=_PANEL)]
-NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Neither use nor keep answers on disk", rich_help_panel=_PANEL)
-]
-PriceIn = Annotated[
-    float | None, typer.Option("--price-in", min=0.0, help="Money per million tokens read", rich_help_panel=_PANEL)
-]
-PriceOut = Annotated[
-    float | None, typer.Option("--price-out", min=0.0, help="Money per million tokens written", rich_help_panel=_PANEL)
-]
-MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", min=0, help="Stop before more requests (exit 3)", rich_help_panel=_PANEL)
-]
-MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", min=0.0, help="Stop before more money (exit 3)", rich_help_panel=_PANEL)
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost at most", rich_help_panel=_PANEL)]
-Tokenizer = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        help="Counts tokens for --dry-run and --prompt-tokens: folder or hub name",
-        rich_help_panel=_PANEL,
-    ),
-]
-
-
-@dataclass(frozen=True)
-class ApiOptions:
-    """How a served model is asked; each field is an option of a command."""
-
-    allow_http: AllowHttp = False
-    concurrency: Concurrency = 8
-    deadline: Deadline = 120.0
-    thinking_tokens: ThinkingTokens = 0
-    reasoning_effort: Effort = None
-    text_only: TextOnly = False
-    no_cache: NoCache = False
-    price_in: PriceIn = None
-    price_out: PriceOut = None
-    max_calls: MaxCalls = None
-    max_cost: MaxCost = None
-    tokenizer: Tokenizer = None
-
-    @property
-    def price(self) -> Price:
-        """What a token costs."""
-        return Price(self.price_in, self.price_out)
-
-    def after(self, spent: Spending) -> ApiOptions:
-        """The terms on which to go on, this being spent: what is left of the limits."""
-        money = self.price.of(spent.prompt_tokens, spent.completion_tokens) or 0.0
-        return replace(
-            self,
-            max_calls=None if self.max_calls is None else max(0, self.max_calls - spent.requests),
-            max_cost=None if self.max_cost is None else max(0.0, self.max_cost - money),
-        )
-
-
-def with_api_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with an option for each of the `ApiOptions` instead of its parameter `terms`."""
-    hints = get_type_hints(ApiOptions, include_extras=True)
-    options = [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-        for field in fields(ApiOptions)
-    ]
-
-    @wraps(command)
-    def asked(**given: object) -> None:
-        terms = {option.name: given.pop(option.name, option.default) for option in options}
-        command(**given, terms=ApiOptions(**terms))  # type: ignore[arg-type]
-
-    own = [one for one in signature(command, eval_str=True).parameters.values() if one.name != "terms"]
-    asked.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]
-    return asked
-
-
-def template_for(name: str, asked: str | None) -> str:
-    """What was asked for, or the form that fits: served models chat, local ones complete (design: chat models)."""
-    return asked or ("chat" if is_served(name) else "plain")
-
-
-def open_served(name: str, template: Literal["plain", "chat"], terms: ApiOptions) -> LanguageModel:
-    """A served model, behind the cache unless that is off. Raises ModelError."""
-    from drike.models.served.cache import cached
-    from drike.models.served.openai import connect
-
-    model = connect(
-        name, template=template, allow_http=terms.allow_http, price=terms.price, max_calls=terms.max_calls,
-        max_cost=terms.max_cost, deadline=terms.deadline, concurrency=terms.concurrency,
-        thinking_tokens=terms.thinking_tokens, effort=terms.reasoning_effort, text_only=terms.text_only,
-    )  # fmt: skip
-    if terms.no_cache:
-        return model
-    told = model.describe()
-    # What decides an answer besides its prompt; the wording of a chat is a part of it.
-    decides = [told.server, told.name, told.template, told.thinking_tokens, told.effort]
-    return cached(model, identity=json.dumps([*decides, chat_messages("") if template == "chat" else None]))
+from drike.cli.console import say
+from drike.models.protocols import LanguageModel, Usage
+from drike.runs.folder import add_usage, read_usage
 
 
 @contextmanager
-def metered(model: LanguageModel, part: str, folder: Path | None = None) -> Iterator[None]:
-    """Say at the end, however it comes, what was used since the model was opened; add it up in the run's folder."""
+def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
+    """Print what a served model used since it was opened, however the block ends.
+
+    The calls that opening it took are recorded in the run's folder here, all others by the part that makes them.
+    """
+    opened = model.usage
+    if folder is not None and opened.requests:
+        add_usage(folder, "probe", opened)
     try:
         yield
     finally:
-        if isinstance(model, Paid):
-            spent = model.spending
-            console.print(f"\nUsed: {sentence(spent, model.price)}", markup=False)
-            if folder is not None:
-                add_spending(folder, part, spent, model.price)
+        if model.info.served:
+            say(f"\nUsed: {sentence(model.usage)}")
 
 
-def add_spending(folder: Path, part: str, spent: Spending, price: Price) -> None:
-    """Keep what a part of a run used, on top of what it used before it was stopped."""
-    try:
-        known = read_spending(folder)
-    except RunError:  # damaged: what this process used is told all the same
-        known = {}
-    before = known.get(part, {})
-    told = asdict(spent) | {"money": price.of(spent.prompt_tokens, spent.completion_tokens)}
-    added = {name: None if value is None else value + (before.get(name) or 0) for name, value in told.items()}
-    write_record(folder, "spending.json", known | {part: added | {"price": asdict(price)}})
+def used_in(folder: Path) -> Usage:
+    """Sum the usage of all parts of a run; nothing if its folder does not say. Raises RunError."""
+    return sum(read_usage(folder).values(), Usage())
 
 
-def read_spending(folder: Path) -> dict[str, dict[str, Any]]:
-    """spending.json, {} where there is none. Raises RunError if it is damaged."""
-    path = folder / "spending.json"
-    try:
-        known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        numbers = [used[field.name] for used in known.values() for field in fields(Spending)]
-        numbers += [used["money"] for used in known.values() if used["money"] is not None]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise RunError(f"{path} is damaged: remove it, and limits count from there") from problem
-    if not all(type(number) in (int, float) for number in numbers):
-        raise RunError(f"{path} is damaged: remove it, and limits count from there")
-    return dict(known)
-
-
-def spent_in(folder: Path) -> Spending:
-    """What was used in all parts of a run; nothing where its folder does not say. Raises RunError."""
-    used = [Spending(*(part[field.name] for field in fields(Spending))) for part in read_spending(folder).values()]
-    return sum(used, Spending())
-
-
-def sentence(spent: Spending, price: Price) -> str:
+def sentence(used: Usage) -> str:
     """Calls, tokens and money in words."""
-    money = price.of(spent.prompt_tokens, spent.completion_tokens)
+    shared = used.tokens_shared
     parts = [
-        f"{spent.calls:,} calls in {spent.requests:,} requests, {spent.remembered:,} answers from the cache",
-        f"{spent.prompt_tokens:,} tokens read, {spent.completion_tokens:,} written",
-        *([f"{spent.prefix_tokens:,} of those read from the server's own cache"] if spent.prefix_tokens else []),
-        *([f"tokens of {spent.estimated:,} calls estimated"] if spent.estimated else []),
-        *([] if money is None else [f"{money:.4f} in money"]),
+        f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
+        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
+        *([f"{shared:,} prompt tokens from the server's own cache"] if shared else []),
+        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
+        *([] if used.money is None else [f"cost {used.money:.4f}"]),
     ]
     return "; ".join(parts)
 
 
 def live(model: LanguageModel) -> Callable[[], str] | None:
-    """What stands behind a bar while a paid model works."""
-    if not isinstance(model, Paid):
+    """What the progress bar shows while a served model works."""
+    if not model.info.served:
         return None
 
-    def told() -> str:
-        spent = model.spending
-        money = model.price.of(spent.prompt_tokens, spent.completion_tokens)
-        tokens = (spent.prompt_tokens + spent.completion_tokens) / 1000
-        cost = "" if money is None else f" {money:.3f}"
-        return f"calls {spent.calls:,} cached {spent.remembered:,} tokens {tokens:,.0f}k{cost}"
+    def status() -> str:
+        used = model.usage
+        cost = "" if used.money is None else f" {used.money:.3f}"
+        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
 
-    return told
+    return status

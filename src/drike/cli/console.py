@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 
 from rich import box
 from rich.cells import cell_len
@@ -26,7 +30,7 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from drike.report import Table
-from drike.report.training import by_epoch, cut_of
+from drike.report.training import by_epoch
 from drike.training.reinforce import Episode
 
 console = Console(highlight=False)
@@ -34,15 +38,33 @@ errors = Console(stderr=True)
 _BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
 
 
+def say(what: str, style: str | None = None) -> None:
+    """Print a sentence as it is. The terminal wraps it, so that a path in it can be copied."""
+    console.print(what, style=style, markup=False, soft_wrap=True)
+
+
+def complain(what: str, style: str = "red") -> None:
+    """The same on standard error."""
+    errors.print(what, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def note(what: str) -> None:
-    """Something a user should know of a result, on a line of its own."""
-    console.print(f"Note: {what}", style="yellow", markup=False)
+    """Say what a user should know about a result, on a line of its own."""
+    say(f"Note: {what}", "yellow")
+
+
+def this_command() -> str:
+    """The `drike` to name in a command that can be copied: on PATH, as it was called, or as a module."""
+    called = Path(sys.argv[0])
+    if shutil.which("drike"):
+        return "drike"
+    return str(called) if called.name == "drike" and os.access(called, os.X_OK) else f"{sys.executable} -m drike"
 
 
 def draw(table: Table) -> None:
-    """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them.
+    """Print a table with its notes. Intervals go on a second line of their cell, so that narrow terminals show them.
 
-    Where names would be broken even so, an interval's ends stand on a line each.
+    If names would be broken even so, the two ends of an interval go on a line each.
     """
     narrow = console.width < 100
     rows = [[cell.replace(" [", "\n[") for cell in row] for row in table.rows]
@@ -62,7 +84,7 @@ def draw(table: Table) -> None:
 
 
 def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
-    """Columns of a terminal that a table needs to break no word of its names and no line of its numbers."""
+    """How wide a terminal must be to break no word of the table's names and no line of its numbers."""
     columns = zip_longest(*rows, fillvalue="")
     parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
     widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
@@ -71,7 +93,7 @@ def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
 
 @contextmanager
 def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
-    """A bar for long work, on standard error; silent where that is no terminal. `live` is asked for more figures."""
+    """A progress bar on standard error if that is a terminal. `live` returns more figures to show."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -88,7 +110,7 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
 
 
 class _Status(ProgressColumn):
-    """The figures behind a bar."""
+    """The figures after a progress bar."""
 
     def render(self, task: Task) -> Text:
         live = task.fields.get("live")
@@ -123,7 +145,7 @@ def _figures(episodes: list[Episode]) -> tuple[str, ...]:
     return (
         f"ESR {one.esr:.3f}",
         f"k {one.mean_k:.2f}",
-        cut_of(one),
+        one.cut if one.share is not None else f"sigma {one.cut}",
         "tokens n/a" if one.prompt_tokens is None else f"tokens {one.prompt_tokens:,}",
         f"calls {one.calls:,}",
     )

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import console, progress
-from drike.cli.setup import TINYFACTS, ZsreTarget, open_data, open_encoder
+from drike.cli.console import progress, say
+from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
+from drike.cli.setup import open_data, open_encoder
 from drike.datasets.inspect import inspect as look
 from drike.datasets.inspect import lines
 from drike.encoders import MINILM
-from drike.tinyfacts import EDITABLE
 
 app = typer.Typer(help="Look at data sets.", no_args_is_help=True)
 
@@ -21,22 +21,21 @@ def data() -> None:
     """Look at data sets."""
 
 
-@app.command("inspect")
+@app.command("inspect", cls=Command, epilog=VALUES_OF_DATA)
+@takes_options
 def inspect(
     sources: Annotated[
-        list[str], typer.Argument(help="tinyfacts, files, addresses or public names; several are read as one data set")
+        list[str], typer.Argument(help="Data sets; several are read as one", metavar="DATA", hidden=True)
     ],
     encoder: Annotated[
-        str, typer.Option("--encoder", help="Encoder for the similarity of neighbours; none to leave it out")
+        str, option("NAME", "Encoder for the similarity of neighbours, or none (default: MiniLM)", METHOD)
     ] = MINILM,
-    editable: Annotated[int | None, typer.Option("--editable", help="First rows that are edited")] = None,
-    k: Annotated[int, typer.Option("--k", min=1, help="Nearest records per edit")] = 32,
-    zsre_target: ZsreTarget = "alt",
+    editable: int | None = None,
+    k: Annotated[int, option("N", "Nearest records per edit", METHOD, least=1)] = 32,
+    zsre_target: str = "alt",
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, an example, and how near neighbours are."""
     dataset = open_data(sources, zsre_target)
-    if editable is None and sources == [TINYFACTS]:
-        editable = EDITABLE
     with progress("encoding") as (bar, task):
         seen = look(
             dataset,
@@ -46,4 +45,4 @@ def inspect(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     for line in lines(seen):
-        console.print(line, markup=False, soft_wrap=True)
+        say(line)

@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from itertools import chain, count
+from pathlib import Path
 
-import typer
-
-from drike.cli.console import console
+from drike.cli.console import say, this_command
 from drike.cli.edit import show_before_after
-from drike.cli.evaluate import PLAIN, TRAINED, make_editor, run_evaluation
+from drike.cli.evaluate import run_evaluation
+from drike.cli.options import MethodOptions, takes_options
+from drike.cli.resume import alone_at
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
     describe_model,
     new_run,
     open_encoder,
-    open_model,
     open_setup,
-    record_run,
 )
-from drike.cli.train import Encoder, Epochs, Out, Seed, run_training
+from drike.cli.train import run_training
 from drike.edited import EditedModel
+from drike.editors import SAME_K, UNTRAINED, make
+from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
+from drike.errors import UsageError
 from drike.metrics import Outcome
+from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
-from drike.training.reinforce import Switches
+from drike.runs.folder import has_begun
+from drike.runs.run import Run
 
 
+@takes_options
 def demo(
     *,
-    out: Out = None,
-    seed: Seed = 0,
-    edits: Annotated[int, typer.Option("--edits", min=1, help="Training edits")] = 300,
-    test: Annotated[int, typer.Option("--test", min=1, help="Test edits")] = 100,
-    epochs: Epochs = 5,
-    model: Annotated[str, typer.Option("--model", help="embedded, or reader for a dry run in seconds")] = EMBEDDED,
-    encoder: Encoder = MINILM,
+    out: Path | None = None,
+    seed: int = 0,
+    edits: int = 300,
+    test: int = 100,
+    epochs: int = 5,
+    model: str = EMBEDDED,
+    encoder: str = MINILM,
 ) -> None:
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
-    folder = new_run(out, "demo")
+    if test < 1:
+        raise UsageError("--test must be at least 1, not 0")
+    folder = new_run(out or _free(Path("runs/demo")), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
-    asked = open_model(model)
+    asked = load(model)
     settings: dict[str, object] = {
         "data": [TINYFACTS],
         "model": model,
@@ -53,33 +59,35 @@ def demo(
     }
     settings |= {"encoder": encoder, "template": "plain"}
     described = describe_model(model, asked)
-    record_run(folder, setup, described, settings)
-    console.print(
+    say(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
-        "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n",
-        soft_wrap=True,
+        "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
-    retriever = Retriever(open_encoder(encoder), seed=seed)
-    trained = run_training(
-        folder, setup, asked, retriever, Threshold(),
-        epochs=epochs, learning_rate=1e-4, switches=Switches(), seed=seed, described=described,
-    )  # fmt: skip
-    console.print("\nEvaluating on edits that were not trained on")
-    editors = [make_editor(name, setup.pool, asked, trained) for name in (*PLAIN, *TRAINED) if name != "rank-all"]
-    outcomes = run_evaluation(folder, setup, asked, editors)
-    case = next(case for case in setup.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
+    with alone_at(folder, None):
+        Run.create(folder, setup, described, settings)
+        editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
+        method = MethodOptions(epochs=epochs)
+        trained = run_training(folder, setup, asked, editor, method, seed=seed, described=described)
+        say("\nEvaluating on edits that were not trained on")
+        names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K)
+        editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]
+        outcomes = run_evaluation(folder, setup, asked, editors)
+    drike = this_command()
+    case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     edited = EditedModel(asked, dr_ike, case.edit)
-    console.print(
-        f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}", markup=False
-    )
+    say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
     show_before_after(asked, edited, [probe.query for probe in case.probes[:5]])
-    console.print(
-        f"Saved in {folder}. Next:\n  drike report {folder}\n  drike edit --run {folder} --explain "
-        f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  drike train --help',
-        markup=False,
-        soft_wrap=True,
+    say(
+        f"Saved in {folder}. Next:\n  {drike} report {folder}\n  {drike} edit --run {folder} --explain "
+        f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  {drike} train --help'
     )
+
+
+def _free(folder: Path) -> Path:
+    """The folder, or one beside it with a number, if it holds a run already."""
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(one for one in chain([folder], numbered) if not has_begun(one))
 
 
 def _shown(outcomes: list[Outcome]) -> str:

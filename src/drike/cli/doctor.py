@@ -11,13 +11,13 @@ import typer
 
 from drike import tinyfacts
 from drike.answers import first_line
-from drike.cli.api_options import AllowHttp, ApiOptions, Deadline, Effort, ThinkingTokens
 from drike.cli.console import draw
-from drike.cli.setup import EMBEDDED, open_model
-from drike.encoders import MINILM, SMALL_BERT, EncoderError, features_folder, locate
-from drike.models.protocols import ModelError, ScoringModel
+from drike.cli.options import MODEL, option, takes_options
+from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
+from drike.errors import EncoderError, ModelError
+from drike.models import EMBEDDED, load
 from drike.models.served.address import is_served, parse_address
-from drike.models.served.spending import Paid
+from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.runs.folder import versions
 
@@ -25,30 +25,29 @@ Finding = tuple[str, str, str]
 _QUESTION = "The capital of France is"
 
 
+@takes_options
 def doctor(
     *,
-    model: Annotated[str | None, typer.Option("--model", help="Also load this model and say how it is scored")] = None,
-    template: Annotated[str | None, typer.Option("--template", help="As for train")] = None,
-    allow_http: AllowHttp = False,
-    deadline: Deadline = 120.0,
-    thinking_tokens: ThinkingTokens = 0,
-    reasoning_effort: Effort = None,
+    model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,
+    template: str | None = None,
+    allow_http: bool = False,
+    deadline: float = 120.0,
+    thinking_tokens: int = 0,
+    reasoning_effort: str | None = None,
 ) -> None:
-    """Print what drike finds on this machine; exit code 1 if something that the demo needs is missing."""
+    """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
     if model is not None and is_served(model):
-        terms = ApiOptions(
-            allow_http,
-            deadline=deadline,
-            thinking_tokens=thinking_tokens,
-            reasoning_effort=reasoning_effort,
+        api = ApiOptions(
+            allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort,
             no_cache=True,
-        )
-        findings += _served(model, template, terms)
+        )  # fmt: skip
+        findings += _served(model, template, api)
     elif model is not None:
         findings += _model(model)
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
-    if any(state == "missing" for what, state, _ in findings if what in _NEEDED):
+    needed = (*_NEEDED, f"model {model}")
+    if any(state == "missing" for what, state, _ in findings if what in needed):
         raise typer.Exit(1)
 
 
@@ -93,44 +92,35 @@ def _encoders() -> Iterator[Finding]:
             yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
 
 
-def _served(name: str, template: str | None, terms: ApiOptions) -> Iterator[Finding]:
-    """What a server says to a question, and whether it rates given texts; the key itself is never shown."""
+def _served(name: str, template: str | None, api: ApiOptions) -> Iterator[Finding]:
+    """A server's answer to a question, and whether it scores given texts; the key itself is never shown."""
     try:
-        address = parse_address(name, allow_http=terms.allow_http)
+        address = parse_address(name, allow_http=api.allow_http)
         held = "is set" if os.environ.get(address.key_variable) else "is not set"
         yield f"server of {address.model}", "ok", f"{address.url}, key: ${address.key_variable} {held}"
         began = time.perf_counter()
-        model = open_model(name, template=template, terms=terms)
+        model = load(name, template=template, api=api)  # type: ignore[arg-type]
         answer = first_line(model.generate([_QUESTION])[0].text)
         seconds = time.perf_counter() - began
     except ModelError as problem:
         yield f"model {name}", "missing", str(problem)
         return
-    told = (
-        "tells its tokens" if isinstance(model, Paid) and not model.spending.estimated else "does not tell its tokens"
-    )
-    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {told}'
-    scores = isinstance(model, ScoringModel)
-    how = getattr(model, "scoring", "")
+    counts = "reports" if model.usage.calls and not model.usage.estimated else "does not report"
+    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage'
+    scores, how = model.score is not None, model.info.scoring
     yield f"scoring of {name}", "ok" if scores else "text only", how if scores else f"ESM and GSM are n/a ({how})"
 
 
 def _model(name: str) -> Iterator[Finding]:
     try:
-        model = open_model(name)
+        model = load(name)
     except ModelError as problem:
         yield f"model {name}", "missing", str(problem)
         return
-    plan = getattr(model, "scoring", None)
-    described = model.describe() if hasattr(model, "describe") else None
-    if described is not None:
-        size = f"{described.architecture}, {described.parameters / 1e6:,.1f} M parameters"
-        size += f", {described.dtype}, {described.device}"
-        yield f"model {name}", "ok", size
-    else:
-        yield f"model {name}", "ok", model.name
-    yield (
-        f"scoring of {name}",
-        "ok",
-        f"{plan.way}: {plan.reason}" if plan is not None else "text only: ESM and GSM are n/a",
-    )
+    about = model.info.identity
+    size = model.info.name
+    if "architecture" in about:
+        size = f"{about['architecture']}, {about['parameters'] / 1e6:,.1f} M parameters"  # type: ignore[operator]
+        size += f", {about['dtype']}, {about['device']}"
+    yield f"model {name}", "ok", size
+    yield f"scoring of {name}", "ok", model.info.scoring if model.score else "text only: ESM and GSM are n/a"

@@ -1,24 +1,22 @@
-"""What a run would cost at most: `--dry-run`. Nothing is sent."""
+"""`--dry-run`: the most that a run can cost. Nothing is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from drike.cli.api_options import ApiOptions
 from drike.cli.console import draw
-from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.editors.ike import arrange
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score
+from drike.demonstrations import DemonstrationSet
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address
+from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
-from drike.prompts import Prompt, chat_messages, demonstration_block, in_context
+from drike.prompts import PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
 from drike.retrieval.token_limit import TokenLimit
-from drike.training.reinforce import Switches
 
 
 class Tally:
-    """Distinct calls, their tokens, and the most that could be written."""
+    """Distinct calls, their prompt tokens, and the most tokens they could generate."""
 
     def __init__(self, count: Callable[[str], int], room: int = 0) -> None:
         self.count, self._room = count, room
@@ -26,7 +24,7 @@ class Tally:
         self.calls = self.read = self.written = 0
 
     def add(self, prompt: str, most: int) -> None:
-        """Count a call, unless the same was counted before: it will be in the cache."""
+        """Count a call, unless the same call was counted before: its answer will be in the cache."""
         if (prompt, most) not in self._seen:
             self._seen.add((prompt, most))
             self.calls += 1
@@ -34,55 +32,45 @@ class Tally:
             self.written += most + self._room
 
 
-class CountingWriter:
-    """A model that only counts, and writes what makes callers ask the most: to the limit, "Contradict" first."""
-
-    def __init__(self, name: str, tally: Tally) -> None:
-        self.name, self.tally = name, tally
-
-    def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
-        """Count, and write."""
-        return _written(self.tally, prompts, max_tokens)
-
-
 class CountingModel:
-    """The same for a server that may rate texts: every target and distractor is then a call of its own."""
+    """A model that only counts calls. Its answers lead to the most further calls: full length, "Contradict" first.
 
-    def __init__(self, name: str, tally: Tally) -> None:
-        self.name, self.tally = name, tally
+    scores: whether the server may score given texts, which takes a call for every target and every distractor.
+    """
+
+    def __init__(self, name: str, tally: Tally, *, scores: bool) -> None:
+        self.info, self.usage, self.count_tokens = ModelInfo(name), Usage(), None
+        self.tally = tally
+        self.score = self._score if scores else None
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Count, and write."""
-        return _written(self.tally, prompts, max_tokens)
+        """Count the calls, and answer with filler."""
+        for prompt in prompts:
+            self.tally.add(prompt, max_tokens)
+        filler = "Contradict " + "word " * max_tokens
+        return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
 
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Count a call a request."""
+    def forget(self) -> None:
+        """Do nothing: there is no cache."""
+
+    def _score(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:
             self.tally.add(request.prompt + request.continuation, MAX_ANSWER_TOKENS)
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def _written(tally: Tally, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
-    for prompt in prompts:
-        tally.add(prompt, max_tokens)
-    filler = "Contradict " + "word " * max_tokens
-    return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
-
-
-def counting_model(name: str, template: str, terms: ApiOptions) -> CountingWriter | CountingModel:
-    """A model that counts, of the kind that would be asked. Raises ModelError for an address that cannot be."""
+def counting_model(name: str, template: str, api: ApiOptions) -> CountingModel:
+    """A counting stand-in for the model of this name. Raises ModelError for an invalid address."""
     if is_served(name):
-        parse_address(name, allow_http=terms.allow_http)
-    tally = Tally(token_counter(terms.tokenizer, template), terms.thinking_tokens)
-    return CountingWriter(name, tally) if template == "chat" or terms.text_only else CountingModel(name, tally)
+        parse_address(name, allow_http=api.allow_http)
+    tally = Tally(token_counter(api.tokenizer, template), api.thinking_tokens)
+    return CountingModel(name, tally, scores=template != "chat" and not api.text_only)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
-    """Tokens of a prompt as it is sent, by a tokenizer (with its chat template, if it has one) or by an estimate.
+    """Count the tokens of a prompt as it is sent, with a tokenizer and its chat template, or by an estimate.
 
     Raises UsageError for a tokenizer that cannot be opened.
     """
@@ -90,7 +78,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
         return lambda prompt: estimated_tokens(chat_messages(prompt)[0]["content"] if template == "chat" else prompt)
     from transformers import AutoTokenizer
 
-    from drike.cli.setup import UsageError
+    from drike.errors import UsageError
 
     try:
         opened = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
@@ -113,45 +101,37 @@ def count_training(
     tally: Tally,
     candidates: Iterable[DemonstrationSet],
     max_shots: int,
-    switches: Switches,
+    style: PromptStyle,
     limit: TokenLimit | None = None,
 ) -> None:
-    """Count an epoch's calls at most: every prefix of every pool, the longest retains first, whatever is learned.
+    """Count the most calls an epoch can take: every prefix of every pool, the longest retains first.
 
-    Under a limit, as many prefixes as fit with the shortest retains.
+    With a limit, as many prefixes as fit with the shortest retains.
     """
     for one in candidates:
-        blocks = {retain: demonstration_block(retain, switches.retain) for retain in one.retains}
+        query = [one.edit.query]
+        blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
         longest = sorted(
             one.retains, key=lambda retain: (tally.count(blocks[retain]), len(blocks[retain])), reverse=True
         )
         most = min(max_shots, len(longest))
         if limit is not None:
-            most = limit.fitting(most, lambda j: [_prefix(one, longest[-j:], switches)])  # noqa: B023 - asked at once
+            most = limit.fitting(most, lambda j: style.show(one, longest[-j:], query))  # noqa: B023 - called at once
         for j in range(1, most + 1):
-            tally.add(f"{_prefix(one, longest[:j], switches).text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
+            [prompt] = style.show(one, longest[:j], query)
+            tally.add(f"{prompt.text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
 
 
-def _prefix(candidates: DemonstrationSet, retains: Sequence[Demonstration], switches: Switches) -> Prompt:
-    """The edit's own query under these retains."""
-    shown, edit = arrange(candidates, retains, switches.layout), candidates.edit
-    return in_context(shown, edit, edit.query, own_copy=switches.own_copy, retain=switches.retain)
-
-
-def show_bound(tally: Tally, terms: ApiOptions, times: int = 1, title: str = "At most; nothing was sent") -> None:
-    """Draw what a run would cost at most. Nothing has been sent."""
+def show_bound(tally: Tally, api: ApiOptions, times: int = 1, title: str = "At most; nothing was sent") -> None:
+    """Draw the most that a run can cost."""
     calls, read, written = times * tally.calls, times * tally.read, times * tally.written
-    money = terms.price.of(read, written)
-    how = (
-        f"counted by {terms.tokenizer}"
-        if terms.tokenizer
-        else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
-    )
-    remark = "give --price-in and --price-out" if money is None else "at the prices given; retries come on top"
+    money = api.price.of(read, written)
+    how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
+    remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"
     rows = (
-        ("calls", f"{calls:,}", "answers that are in the cache already cost nothing"),
-        ("tokens read", f"{read:,}", how),
-        ("tokens written", f"{written:,}", "as if every answer used all its room"),
+        ("calls", f"{calls:,}", "cached answers cost nothing"),
+        ("prompt tokens", f"{read:,}", how),
+        ("generated tokens", f"{written:,}", "if every answer had its full length"),
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
-    draw(Table(title, ("what", "how many", "how it is known"), rows, wide=True))
+    draw(Table(title, ("what", "at most", "how it is counted"), rows, wide=True))

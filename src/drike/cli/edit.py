@@ -7,31 +7,26 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from drike.cli.api_options import ApiOptions, DryRun, metered, template_for, with_api_options
-from drike.cli.console import console, draw
+from drike.cli.api_options import metered
+from drike.cli.console import console, draw, say
 from drike.cli.dry_run import counting_model, show_bound
-from drike.cli.evaluate import make_editor
+from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
-    PromptTokens,
-    UsageError,
     limit_to,
-    open_model,
     open_setup,
     open_trained_run,
 )
-from drike.cli.train import Device
 from drike.edited import EditedModel
+from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.encoders import MINILM
+from drike.errors import UsageError
+from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel
-from drike.models.served.address import is_served
+from drike.models.served.options import ApiOptions
 from drike.report import Table
 
 _ARROW = "->"
@@ -39,60 +34,48 @@ _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
 _NOTHING = "(nothing)"
 
 
-@with_api_options
+@takes_options
 def edit(
     *,
-    fact: Annotated[
-        list[str],
-        typer.Option(
-            "--fact", help='The new fact: "The capital of Peru is -> Oslo". Without ->, its last word is the object'
-        ),
-    ],
-    ask: Annotated[list[str] | None, typer.Option("--ask", help="A query to complete; default the fact's own")] = None,
-    subject: Annotated[
-        list[str] | None, typer.Option("--subject", help="Subject of each --fact, in order; default one the data knows")
-    ] = None,
-    run: Annotated[
-        Path | None, typer.Option("--run", help="A training run: edits by its DR-IKE. Default: IKE, untrained")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="Where demonstrations come from; default the run's, or tinyfacts")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
-    editor: Annotated[
-        str | None, typer.Option("--editor", help="As in evaluate; default dr-ike with --run, else ike")
-    ] = None,
-    encoder: Annotated[str | None, typer.Option("--encoder", help="As for train; default the run's")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show which demonstrations were chosen, and why")] = False,
-    show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print the prompt of each query")] = False,
-    gate: Annotated[bool, typer.Option("--gate", help="Leave queries that name no edited subject alone")] = False,
-    template: Annotated[str | None, typer.Option("--template", help="plain or chat; default the run's")] = None,
-    prompt_tokens: PromptTokens = None,
-    device: Device = None,
-    dry_run: DryRun = False,
-    terms: ApiOptions,
+    fact: list[str],
+    ask: list[str] | None = None,
+    subject: list[str] | None = None,
+    run: Path | None = None,
+    data: list[str] | None = None,
+    model: ModelOptions,
+    editor: str | None = None,
+    encoder: str | None = None,
+    gate: bool = False,
+    explain: bool = False,
+    show_prompt: bool = False,
+    api: ApiOptions,
+    dry_run: bool = False,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
     past = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    sources = data or (list(past.data) if past else [TINYFACTS])
+    sources = data or (list(past.run.data) if past else [TINYFACTS])
     setup = open_setup(
-        sources, encoder=encoder or (past.encoder if past else MINILM), seed=past.seed if past else 0,
+        sources, encoder=encoder or (past.run.encoder if past else MINILM), seed=past.run.seed if past else 0,
         split=past.split if past and data is None else None, train=0, test=0,
-        target=past.zsre_target if past else "alt",
+        target=past.run.zsre_target if past else None,
     )  # fmt: skip
-    name = model or (past.model if past else EMBEDDED)
-    alike = past is not None and is_served(past.model) == is_served(name)
-    template = template_for(name, template or (past.template if past and alike else None))
-    terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
-    counted = counting_model(name, template, terms) if dry_run else None
-    asked = counted or open_model(name, template=template, device=device, terms=terms)
+    name = model.model or (past.run.model if past else EMBEDDED)
+    template = template_for(name, model.template or (past.run.template if past else None))
+    api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
+    counted = counting_model(name, template, api) if dry_run else None
+    asked = counted or load(name, template=template, device=model.device, api=api)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
-    limit = limit_to(prompt_tokens or (past.prompt_tokens if past else None), asked, terms.tokenizer, template)
-    chosen = make_editor(by, setup.pool, asked, past.trained if past else None, limit)
+    limit = limit_to(model.prompt_tokens or (past.run.prompt_tokens if past else None), asked, api.tokenizer, template)
+    chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
-    edits = [replace(one, subject=name) for one, name in zip(edits, subject, strict=True)] if subject else edits
+    for one, given in zip(edits, subject or (), strict=bool(subject)):
+        if not mentions(one.query, given):
+            raise UsageError(
+                f"--subject {given!r} does not occur in {one.query!r}: give the subject as it stands there"
+            )
+    edits = [replace(one, subject=given) for one, given in zip(edits, subject, strict=True)] if subject else edits
     twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]
     if twice:
         raise UsageError(f"{twice[0]!r} is given two new objects: give one --fact for it")
@@ -102,12 +85,12 @@ def edit(
         raise UsageError(f"{problem}, with --subject") from problem
     for one in edited.edits:
         about = f", about {one.subject}" if one.subject else ""
-        console.print(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})', markup=False)
+        say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')
     queries = ask or [one.query for one in edited.edits]
     if counted is not None:
         before_after(counted, edited, queries)
-        return show_bound(counted.tally, terms)
-    with metered(asked, "editing"):
+        return show_bound(counted.tally, api)
+    with metered(asked):
         show_before_after(asked, edited, queries)
         for query in queries:
             if explain:
@@ -115,7 +98,7 @@ def edit(
                 console.print(edited.explain(query))
             if show_prompt:
                 console.rule("prompt")
-                console.print(edited.prompt(query).text, markup=False, soft_wrap=True)
+                say(edited.prompt(query).text)
 
 
 def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:
@@ -132,14 +115,15 @@ def before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[st
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
     """An edit from a sentence; its subject and relation are taken from the data set where it knows them.
 
-    Raises UsageError if there is no query or no object.
+    Raises UsageError unless it is one query, an arrow and one object.
     """
-    query, arrow, target = (part.strip() for part in _ARROWS.sub(_ARROW, text).partition(_ARROW))
-    if not arrow:
-        query, _, target = query.rstrip(".").rpartition(" ")
+    parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
+    if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):
+        raise UsageError(
+            f'{text!r} is not a fact: write --fact "QUERY -> OBJECT", such as "The capital of Peru is -> Oslo"'
+        )
+    query, target = parts
     target = target.rstrip(".") if target.count(".") == 1 else target
-    if not any(map(str.isalnum, query)) or not any(map(str.isalnum, target)):
-        raise UsageError(f'{text!r} is not a fact: write it as "The capital of Peru is -> Oslo"')
     known = next((case.edit for case in cases if query in {probe.query for probe in case.probes[:3]}), None)
     if known is not None and known.subject is not None and mentions(query, known.subject):
         return Edit(query, target, known.target_true, known.subject, known.relation)

@@ -6,167 +6,134 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from drike.cli.api_options import ApiOptions, DryRun, live, metered, spent_in, template_for, with_api_options
-from drike.cli.console import console, draw, note, progress
+from drike.cli.api_options import live, metered, used_in
+from drike.cli.console import draw, note, progress, say
 from drike.cli.dry_run import counting_model, show_bound
-from drike.cli.resume import Resume, alone_at, check_same, options_in, resumable
+from drike.cli.options import DataOptions, ModelOptions, takes_options
+from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
-    EMBEDDED,
     TINYFACTS,
-    PromptTokens,
-    Setup,
-    Subset,
-    UsageError,
     describe_model,
     limit_to,
     new_run,
-    open_model,
     open_setup,
     open_trained_run,
-    record_run,
-    trained_facts,
 )
-from drike.cli.train import Device, Editable, Out, Replicas, usage_of, warm
+from drike.cli.train import warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
-from drike.datasets.splits import Split
-from drike.editors import Editor
-from drike.editors.editcot import EditCoT, EditCoTFull
-from drike.editors.factprompt import FactPrompt
+from drike.datasets.splits import SplitIds
+from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.encoders import MINILM
+from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
-from drike.models.protocols import Forgetful, LanguageModel, Measured, Usage
-from drike.models.served.address import is_served
-from drike.models.served.spending import Paid
+from drike.models import EMBEDDED, load, template_for
+from drike.models.protocols import LanguageModel, Usage
+from drike.models.served.options import ApiOptions
+from drike.prompts import ORDERS
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
 from drike.report.variants import further
-from drike.retrieval.budget import Fraction
-from drike.retrieval.order import ORDERS
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import CheckpointError, Similarity
 from drike.retrieval.token_limit import TokenLimit
-from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import add_usage, recovered, saved, write_record
-from drike.training.reinforce import Switches
+from drike.runs.folder import add_usage, saved, write_record
+from drike.runs.resume import check_same, recovered_outcomes
+from drike.runs.run import Run
+from drike.runs.setup import Setup
 
-PLAIN = ("unedited", "factprompt", "editcot", "ike")
-FULL = "editcot-full"
-TRAINED = ("rank-all", "rank-50", "dr-ike")
+VALUES_OF_EDITORS = (
+    f"NAMES of editors are {', '.join(NAMES)}; nearest-same-k and {', '.join(TRAINED)} need --run. NAMES of orders are "
+    f"{', '.join(ORDERS)}."
+)
 
 Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequence[Table]]
 
 
 @resumable
-@with_api_options
+@takes_options
 def evaluate(
     *,
-    run: Annotated[
-        Path | None, typer.Option("--run", help="A training run: its data, split, model and trained retriever")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option("--data", help="As for train; default the run's, or tinyfacts")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="As for train; default the run's, or embedded")] = None,
-    editors: Annotated[
-        str | None, typer.Option("--editors", help=f"Comma-separated, of {', '.join((*PLAIN, FULL, *TRAINED))}")
-    ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option("--order", help=f"Trained editors also with retains in these orders, of {', '.join(ORDERS)}"),
-    ] = None,
-    sigmas: Annotated[
-        str | None, typer.Option("--sigmas", help="DR-IKE also with these thresholds, as .03,.06: S against length")
-    ] = None,
-    test: Annotated[int | None, typer.Option("--test", min=1, help="Edits to test; default the run's, or 100")] = None,
-    editable: Editable = None,
-    subset: Subset = None,
-    zsre_target: Annotated[
-        str | None, typer.Option("--zsre-target", help="As for train; default the run's, or alt")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of split and deal; default the run's, or 0")] = None,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", help="Encoder that chooses the pool; default the run's")
-    ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Also record what the model writes, not only scores")] = False,
-    template: Annotated[
-        str | None, typer.Option("--template", help="plain or chat; default the run's, or plain")
-    ] = None,
-    prompt_tokens: PromptTokens = None,
-    device: Device = None,
-    replicas: Replicas = 1,
-    dry_run: DryRun = False,
-    out: Out = None,
-    resume: Resume = None,
-    terms: ApiOptions,
+    run: Path | None = None,
+    data: DataOptions,
+    model: ModelOptions,
+    replicas: int = 1,
+    editors: str | None = None,
+    encoder: str | None = None,
+    order: str | None = None,
+    sigmas: str | None = None,
+    write: bool = False,
+    out: Path | None = None,
+    resume: Path | None = None,
+    api: ApiOptions,
+    dry_run: bool = False,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
+    if data.test == 0:
+        raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if resume and run:
         run = trained_run(resume) or Path(run)  # folders may have moved, together
     past = None if run is None else open_trained_run(run)
     split = None
-    if past is not None and data is None:
-        if any(option is not None for option in (editable, seed, subset, zsre_target)):
+    if past is not None and data.data is None:
+        if any(option is not None for option in (data.editable, data.seed, data.subset, data.zsre_target)):
             raise UsageError(
                 "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
             )
-        split = tested(past.split, test)
-    sources = data or (list(past.data) if past else [TINYFACTS])
-    name = model or (past.model if past else EMBEDDED)
-    alike = past is not None and is_served(past.model) == is_served(name)
-    template = template_for(name, template or (past.template if past and alike else None))
-    terms = replace(terms, tokenizer=terms.tokenizer or (past.tokenizer if past and name == past.model else None))
+        split = tested(past.split, data.test)
+    sources = data.data or (list(past.run.data) if past else [TINYFACTS])
+    name = model.model or (past.run.model if past else EMBEDDED)
+    template = template_for(name, model.template or (past.run.template if past else None))
+    api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
     settings = {
-        "run": None if run is None else str(run), "data": sources, "model": name, "template": template, "test": test,
-        "editable": editable, "seed": seed if seed is not None else past.seed if past else 0,
-        "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": subset,
-        "zsre_target": zsre_target or (past.zsre_target if past else "alt"),
-        "prompt_tokens": prompt_tokens or (past.prompt_tokens if past else None),
-        "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": terms.tokenizer,
+        "run": None if run is None else str(run), "data": sources, "model": name, "template": template,
+        "test": data.test, "editable": data.editable,
+        "seed": data.seed if data.seed is not None else past.run.seed if past else 0,
+        "encoder": encoder or (past.run.encoder if past else MINILM), "write": write, "subset": data.subset,
+        "zsre_target": data.zsre_target or (past.run.zsre_target if past else None) or "alt",
+        "prompt_tokens": model.prompt_tokens or (past.run.prompt_tokens if past else None),
+        "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": api.tokenizer,
     }  # fmt: skip
-    names = [one.strip().casefold() for one in editors.split(",")] if editors else [*PLAIN, *(TRAINED if past else ())]
-    _check([*names, *(["dr-ike"] if sigmas else [])], past is not None)
+    by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if past else ())]
+    names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
+    for one in [*names, *(["dr-ike"] if sigmas else [])]:
+        require_editor(one, trained=past is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
     folder = resume or new_run(out, "evaluate")
     setup = open_setup(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
-        train=0, test=test, editable=editable, subset=subset, target=str(settings["zsre_target"]),
-        leave_out=trained_facts(past) if past and split is None else (),
+        train=0, test=data.test, editable=data.editable, subset=data.subset, target=str(settings["zsre_target"]),
+        leave_out=past.trained.retriever.trained_on if past and split is None else (),
     )  # fmt: skip
-    counted = counting_model(name, template, terms) if dry_run else None
-    left = terms.after(spent_in(folder)) if resume else terms
-    asked = counted or open_model(name, template=template, device=device, replicas=replicas, terms=left, remember=False)
-    limit = limit_to(settings["prompt_tokens"], asked, terms.tokenizer, template)  # type: ignore[arg-type]
+    counted = counting_model(name, template, api) if dry_run else None
+    left = api.after(used_in(folder)) if resume else api
+    asked = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
+    limit = limit_to(settings["prompt_tokens"], asked, api.tokenizer, template)  # type: ignore[arg-type]
     trained = past.trained if past else None
-    made = [make_editor(one, setup.pool, asked, trained, limit) for one in names]
+    made = [make(one, pool=setup.pool, model=asked, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
-    dr_ike = make_editor("dr-ike", setup.pool, asked, trained, limit) if thresholds else None
+    dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
     if counted is not None:
         for editor in made:
-            for _ in outcomes_of(editor, counted, setup.parts.test, write=write):
+            for _ in outcomes_of(editor, counted, setup.split.test, write=write, allow_trained=True):
                 pass
-        return show_bound(counted.tally, terms)
+        return show_bound(counted.tally, api)
     described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
     with alone_at(folder, "evaluate"):
         if resume:
-            check_same(folder, setup, described, policy)
+            tell_versions(check_same(Run.open(folder), setup, described, policy))
         else:
             named = settings | {"editors": [one.name for one in made]}
-            record_run(folder, setup, described, named, options=options, trained=policy)
-        with metered(asked, "evaluation", folder):
+            Run.create(folder, setup, described, named, options=options, trained_sha256=policy)
+        with metered(asked, folder):
             outcomes = run_evaluation(folder, setup, asked, made, write=write, further=further)
     if limit is not None:
         tell_of_long(outcomes, limit)
-    console.print(f"\nOutcomes and tables are in {folder}", markup=False)
+    say(f"\nOutcomes and tables are in {folder}")
 
 
 def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -> None:
@@ -180,7 +147,7 @@ def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -
             )
 
 
-def tested(split: Split, test: int | None) -> Split:
+def tested(split: SplitIds, test: int | None) -> SplitIds:
     """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
 
     Raises UsageError if there are not as many.
@@ -192,48 +159,6 @@ def tested(split: Split, test: int | None) -> Split:
     if test > len(enough):
         raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
     return replace(split, test=enough[:test], validation=())
-
-
-def _check(names: Sequence[str], trained: bool) -> None:
-    """Refuse editors before anything is loaded. Raises UsageError."""
-    known = (*PLAIN, FULL, *TRAINED)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no editor {name!r}: choose of {', '.join(known)}")
-        if name in TRAINED and not trained:
-            raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
-
-
-def make_editor(
-    name: str, pool: Pool, model: LanguageModel, trained: Checkpoint | None, limit: TokenLimit | None = None
-) -> Editor:
-    """An editor by its name on the command line; the trained ones word prompts as they were trained."""
-    _check([name], trained is not None)
-    plain: dict[str, Editor] = {
-        "unedited": Unedited(),
-        "factprompt": FactPrompt(),
-        "editcot": EditCoT(),
-        FULL: EditCoTFull(model),
-        "ike": IKE("IKE", pool, Similarity(), Fraction(1.0), layout="ike", limit=limit),
-    }
-    if name in plain or trained is None:
-        return plain[name]
-    budgets = {"rank-all": Fraction(1.0), "rank-50": Fraction(0.5), "dr-ike": trained.budget}
-    shown = {"rank-all": "Rank-All", "rank-50": "Rank-50%", "dr-ike": "DR-IKE"}
-    wording = switches_of(trained)
-    return IKE(
-        shown[name], pool, trained.retriever, budgets[name],
-        layout=wording.layout, own_copy=wording.own_copy, retain=wording.retain, limit=limit,
-    )  # fmt: skip
-
-
-def switches_of(trained: Checkpoint) -> Switches:
-    """The readings a checkpoint was trained under; the defaults where it does not say. Raises CheckpointError."""
-    told = trained.trained_on.get("switches", {})
-    try:
-        return Switches(**told)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as problem:
-        raise CheckpointError(f"the checkpoint's switches cannot be used ({problem}): train again") from problem
 
 
 def run_evaluation(
@@ -250,44 +175,39 @@ def run_evaluation(
     Edits whose outcomes are in the folder already are not asked about. `further` makes tables that are shown and saved
     behind the usual ones.
     """
-    cases = setup.parts.test
+    cases = setup.split.test
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
     warm(setup, cases, {id(part): part for part in parts}.values())
-    outcomes = {editor.name: recovered(folder, editor.name, cases) for editor in editors}
+    outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
     if any(done.values()):
-        console.print(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits", markup=False)
+        say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
     usages: dict[str, Usage] = {}
     known: list[str] = []
     for editor in editors:
-        before, spared = usage_of(model), spared_by(model)
+        before = model.usage
         with progress(editor.name, live(model)) as (bar, task):
             bar.update(task, total=len(cases), completed=done[editor.name])
-            if isinstance(model, Forgetful):
-                model.forget()  # seconds are an editor's own, not what another has asked before
+            model.forget()  # seconds are an editor's own, not what another has asked before
             try:
-                with closing(outcomes_of(editor, model, cases[done[editor.name] :], write=write)) as found:
+                left = cases[done[editor.name] :]
+                # The split keeps training rows out; rows with the same words under another id stay as they are.
+                with closing(outcomes_of(editor, model, left, write=write, allow_trained=True)) as found:
                     for case in saved(folder, editor.name, found):
                         outcomes[editor.name].extend(case)
                         bar.update(task, advance=1)
             finally:
-                if isinstance(model, Measured):
-                    usages[editor.name] = add_usage(folder, editor.name, usage_of(model) - before)
-        if spared_by(model) > spared:
+                usages[editor.name] = add_usage(folder, editor.name, model.usage - before)
+        if model.info.served and model.usage.cached > before.cached:
             known.append(editor.name)
-    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.name}", further)
-    if isinstance(model, Measured):
+    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.info.name}", further)
+    if any(used.tokens for used in usages.values()):
         draw(work(usages))
     if known:
         note(f"some answers of {', '.join(known)} came from the cache, so their seconds are no model's")
     return outcomes
-
-
-def spared_by(model: LanguageModel) -> int:
-    """How many answers a cache has given so far."""
-    return model.spending.remembered if isinstance(model, Paid) else 0
 
 
 def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str, further: Further) -> list[Summary]:

@@ -12,39 +12,37 @@ from rich.panel import Panel
 from rich.text import Text
 
 from drike.casestudy import CaseStudy, study
-from drike.cli.console import console, draw, progress
-from drike.cli.evaluate import TRAINED, make_editor
-from drike.cli.setup import UsageError, limit_to, open_model, open_setup
-from drike.cli.train import Device
-from drike.datasets.splits import Split
+from drike.cli.console import console, draw, progress, say
+from drike.cli.options import DATA, OUTPUT, option, takes_options
+from drike.cli.setup import limit_to, open_setup
+from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
+from drike.errors import UsageError
 from drike.files import write_text
-from drike.report import studies as shown
-from drike.report.measured import grouped
+from drike.models import load, template_for
+from drike.report import cases as shown
+from drike.report.comparison import by_model
+from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
-from drike.runs.folder import settings_of
+from drike.runs.run import Run
 
 _SHOWING = ("ike", *TRAINED)
 
 
+@takes_options
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders of runs with outcomes; seeds are pooled, models are rows")
-    ],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of evaluated runs", metavar="RUN", hidden=True)],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The page; .md and .tex stand beside it. Default report.html in the first run"),
+        Path | None, option("FILE", "The page, as name.html (default: report.html in the first run)", OUTPUT)
     ] = None,
     across: Annotated[
-        list[str] | None,
-        typer.Option("--across", help="A setting in which rows may differ: data, epochs, budget, ...; repeat it"),
+        list[str] | None, option("SETTING", "A setting that the rows differ in: data, epochs, budget, ...", DATA)
     ] = None,
     case: Annotated[
-        list[str] | None,
-        typer.Option("--case", help="Add the case study of this case id (asks the first run's model); repeat it"),
+        list[str] | None, option("ID", "Add a case study of this edit (asks the first run's model)", DATA)
     ] = None,
-    device: Device = None,
+    device: str | None = None,
 ) -> None:
     """Write runs as one HTML page that needs no network, with their tables as Markdown and LaTeX beside it."""
     page = out or runs[0] / "report.html"
@@ -65,26 +63,25 @@ def report(
     for path, text in written.items():
         write_text(path, text)
     for sentence in document.sections[0].text:
-        console.print(sentence, markup=False, soft_wrap=True)
-    console.print(f"\nThe report is in {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+        say(sentence)
+    if models := by_model(groups):
+        draw(models)
+    say(f"\nThe report is in {', '.join(map(str, written))}")
 
 
+@takes_options
 def case(
     *,
-    run: Annotated[Path, typer.Option("--run", help="A training run, or an evaluation of one")],
-    case: Annotated[
-        str, typer.Option("--case", help="The case id of a test edit; the report's case viewer shows them")
-    ],
-    editors: Annotated[
-        str, typer.Option("--editors", help=f"Comma-separated, of {', '.join(_SHOWING)}")
-    ] = "ike,dr-ike",
-    show_prompt: Annotated[bool, typer.Option("--show-prompt", help="Print the prompts, side by side")] = False,
-    device: Device = None,
+    run: Annotated[Path, option("RUN", "Folder of a training run, or of an evaluation of one", DATA)],
+    case: Annotated[str, option("ID", "Case id of an edit; the report lists those of test edits", DATA)],
+    editors: str = "ike,dr-ike",
+    show_prompt: bool = False,
+    device: str | None = None,
 ) -> None:
     """Show one edit under IKE and DR-IKE: prompts, answers, and what every retain does to them."""
     names = [name.strip().casefold() for name in editors.split(",")]
     [found] = _studies(run, [case], device, names)
-    console.print(shown.title(found), style="bold", markup=False)
+    say(shown.title(found), style="bold")
     for table in shown.tables(found):
         draw(table)
     if show_prompt:
@@ -100,21 +97,19 @@ def _studies(
     for name in names:
         if name not in _SHOWING:
             raise UsageError(f"{name!r} shows no retains: choose of {', '.join(_SHOWING)}")
-    told, trained = settings_of(run), trained_run(run)
+    past, trained = Run.open(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
-    learned, split = checkpoint.load(trained / "checkpoint"), Split.load(run / "split.json")
-    setup = open_setup(
-        told["data"], encoder=told["encoder"], seed=told["seed"], split=split, target=told.get("zsre_target", "alt")
-    )
+    learned, split = checkpoint.load(trained), past.split()
+    setup = open_setup(past.data, encoder=past.encoder, seed=past.seed, split=split, target=past.zsre_target)
     known = {one.case_id: one for one in setup.dataset.cases}
     for case_id in cases:
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
-    model = open_model(told["model"], template=told["template"], device=device)
-    limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
-    made = [make_editor(name, setup.pool, model, learned, limit) for name in names]
+    model = load(past.model, template=template_for(past.model, past.template), device=device)
+    limit = limit_to(past.prompt_tokens, model, past.tokenizer, past.template)
+    made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]
     with progress("asking"):
         return [study(model, known[case_id], chosen) for case_id in cases]

@@ -2,75 +2,35 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any
 
-import typer
-
-from drike import datasets, tinyfacts
+from drike import datasets
 from drike.cli import console as showing
-from drike.cli.api_options import ApiOptions, open_served, template_for
 from drike.cli.dry_run import token_counter
-from drike.datasets import Dataset, splits
-from drike.datasets.splits import Parts, Split
+from drike.datasets import Dataset
+from drike.datasets.splits import SplitIds
 from drike.datasets.subsets import SUBSETS
-from drike.edits import EditCase
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
-from drike.files import with_checksum
-from drike.models.protocols import Counting, LanguageModel
-from drike.models.served.address import SERVICES, is_served
-from drike.retrieval.pool import Pool
+from drike.errors import RunError, UsageError
+from drike.models.protocols import LanguageModel
 from drike.retrieval.token_limit import TokenLimit
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import RunError, has_begun, settings_of, versions, write_record
+from drike.runs import setup as setups
+from drike.runs import trained
+from drike.runs.folder import has_begun
+from drike.runs.setup import Setup
+from drike.runs.trained import TrainedRun
 
-TINYFACTS, EMBEDDED, READER = "tinyfacts", "embedded", "reader"
-
-Fact = tuple[str, str]
-
-PromptTokens = Annotated[
-    int | None,
-    typer.Option("--prompt-tokens", min=1, help="Most tokens of a prompt: retains are pruned from the end to fit"),
-]
-Subset = Annotated[str | None, typer.Option("--subset", help=f"Edit only such rows: {', '.join(SUBSETS)}")]
-ZsreTarget = Annotated[
-    str, typer.Option("--zsre-target", help="What zsRE's edits lead to: alt (made up), or answers (the true one)")
-]
+TINYFACTS = "tinyfacts"
 
 
-class UsageError(Exception):
-    """Options that do not go together; one sentence with the remedy."""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A data set, its split, and a pool over its demonstration rows."""
-
-    dataset: Dataset
-    split: Split
-    parts: Parts
-    pool: Pool
-
-    @property
-    def title(self) -> str:
-        """What is measured on: the data set, and the subset of it that is edited if not all are."""
-        return self.dataset.name if self.split.name == "default" else f"{self.dataset.name} ({self.split.name})"
-
-
-def open_data(sources: Sequence[str], target: str = "alt") -> Dataset:
+def open_data(sources: Sequence[str], target: str | None = None) -> Dataset:
     """The embedded benchmark by its name, or files, addresses and public names; `target` is that of zsRE's edits."""
+    target = target or "alt"
     if target not in ("alt", "answers"):
         raise UsageError(f"--zsre-target must be alt or answers, not {target}")
-    if list(sources) == [TINYFACTS]:
-        return datasets.load(tinyfacts.rows_path(), name="TinyFacts")
-    paths = [tinyfacts.rows_path() if source == TINYFACTS else source for source in sources]
-    return datasets.load(*paths, target=target)  # type: ignore[arg-type]
+    return datasets.load(*sources, target=target)  # type: ignore[arg-type]
 
 
 def open_setup(
@@ -78,13 +38,13 @@ def open_setup(
     *,
     encoder: str,
     seed: int,
-    split: Split | None = None,
+    split: SplitIds | None = None,
     train: int | None = None,
     test: int | None = None,
     editable: int | None = None,
     subset: str | None = None,
-    target: str = "alt",
-    leave_out: Collection[Fact] = (),
+    target: str | None = None,
+    leave_out: Collection[tuple[str, str]] = (),
 ) -> Setup:
     """Load, split and embed; `seed` draws the split and deals the roles.
 
@@ -95,67 +55,20 @@ def open_setup(
     if subset is not None and subset not in SUBSETS:
         raise UsageError(f"--subset must be {' or '.join(SUBSETS)}, not {subset}")
     dataset = open_data(sources, target)
-    if split is None:
-        if editable is None and list(sources) == [TINYFACTS]:
-            editable = tinyfacts.EDITABLE
-        chosen = SUBSETS[subset] if subset else None
-
-        def fresh(case: EditCase) -> bool:
-            return fact_of(case) not in leave_out and (chosen is None or chosen(case))
-
-        split = splits.draw(
-            dataset, editable=editable, train=train, test=test, seed=seed,
-            subset=fresh if leave_out else chosen, name=subset or "default",
-        )  # fmt: skip
-    parts = splits.parts(split, dataset)
-    return Setup(dataset, split, parts, Pool(parts.demonstrations, open_encoder(encoder), seed=seed))
-
-
-def fact_of(case: EditCase) -> Fact:
-    """What tells an edit in whatever file it stands: its query and its new object."""
-    return case.edit.query, case.edit.target_new
-
-
-@dataclass(frozen=True)
-class TrainedRun:
-    """A training run that is used again: what it was asked for, its split, what it learned."""
-
-    data: tuple[str, ...]
-    model: str
-    template: str
-    encoder: str
-    seed: int
-    split: Split
-    trained: Checkpoint
-    trained_sha256: str
-    zsre_target: str = "alt"
-    prompt_tokens: int | None = None
-    tokenizer: str | None = None
+    parts = (
+        dataset.restore(split)
+        if split
+        else dataset.split(seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out)
+    )
+    return setups.open_setup(dataset, parts, open_encoder(encoder), seed=seed)
 
 
 def open_trained_run(folder: Path) -> TrainedRun:
-    """Read a training run's folder. Raises RunError with the remedy if it is not one; CheckpointError, DataError."""
-    settings = {"zsre_target": "alt", "prompt_tokens": None, "tokenizer": None} | settings_of(folder)
-    kinds = {"zsre_target": str, "prompt_tokens": int | None, "tokenizer": str | None}
-    wrong = [name for name, kind in kinds.items() if not isinstance(settings[name], kind)]
-    if wrong or not all(isinstance(source, str) for source in settings["data"]):
-        raise RunError(f"{folder / 'run.json'} has no usable {(wrong or ['data'])[0]}: train again")
-    told = {name: settings[name] for name in ("model", "template", "encoder", "seed", *kinds)}
-    place = folder / "checkpoint"
-    past = TrainedRun(
-        **told, data=tuple(settings["data"]), split=Split.load(folder / "split.json"),
-        trained=checkpoint.load(place), trained_sha256=checkpoint.fingerprint(place),
-    )  # fmt: skip
-    done, epochs = past.trained.trained_on.get("episodes"), settings.get("epochs")
-    if isinstance(done, int) and isinstance(epochs, int) and done < (asked := epochs * len(past.split.train)):
-        showing.note(f"{folder} was stopped after {done} of {asked} episodes; drike train --resume {folder} ends it")
+    """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
+    past = trained.open_trained_run(folder)
+    if past.unfinished:
+        showing.note(past.unfinished)
     return past
-
-
-def trained_facts(past: TrainedRun) -> frozenset[Fact]:
-    """The facts that a run trained on. Raises DataError where its data are not to be had any more."""
-    dataset = open_data(past.data, past.zsre_target)
-    return frozenset(map(fact_of, splits.parts(past.split, dataset).train))
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
@@ -178,73 +91,17 @@ class _Watched:
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def open_model(
-    name: str,
-    *,
-    template: str | None = None,
-    device: str | None = None,
-    replicas: int = 1,
-    terms: ApiOptions | None = None,
-    remember: bool = True,
-) -> LanguageModel:
-    """`embedded`, `reader` (the closed-form observer of TinyFacts), a served one, or any causal model by path or name.
-
-    template: None is chat for served models and plain for others. More than one of `replicas` are Ray actors with a
-    copy each. terms: for served models. remember: let local ones keep what they read between calls, which is faster
-    where edits come again, and leaves the last digits of a score to what was asked before.
-    """
-    template = template_for(name, template)
-    if template not in ("plain", "chat"):
-        raise UsageError(f"--template must be plain or chat, not {template}")
-    if name == READER:
-        if replicas > 1:
-            raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
-        from drike.tinyfacts.reader import BayesianReader
-        from drike.tinyfacts.templates import TEMPLATES
-
-        return BayesianReader(tinyfacts.facts(), TEMPLATES)
-    if is_served(name):
-        if replicas > 1:
-            raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
-        return open_served(name, template, terms or ApiOptions())  # type: ignore[arg-type]
-    _refuse_slips(name)
-    where = str(tinyfacts.model_path()) if name == EMBEDDED else name
-    options: dict[str, Any] = {"template": template, "device": device, "name": name, "remember": remember}
-    options["keep"] = None if remember else 0
-    if replicas > 1:
-        from drike.models import ray
-
-        return ray.load(where, replicas=replicas, **options)
-    from drike.models.local.huggingface import load
-
-    return load(where, **options)
-
-
-def _refuse_slips(name: str) -> None:
-    """Raise UsageError for a name that is nearly a built-in model's, or nearly an address, rather than ask the hub."""
-    if name == EMBEDDED or Path(name).exists():
-        return
-    if ":" in name:
-        raise UsageError(
-            f"{name} is no folder: a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
-            f"with SERVICE one of {', '.join(SERVICES)}"
-        )
-    near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
-    if near:
-        raise UsageError(f"there is no model {name!r}: did you mean {near[0]}?")
-
-
 def limit_to(
     tokens: int | None, model: LanguageModel, tokenizer: str | None = None, template: str = "plain"
 ) -> TokenLimit | None:
     """A limit on prompt tokens as this model counts them, or else `tokenizer`. Raises UsageError if neither does."""
     if tokens is None:
         return None
-    if isinstance(model, Counting):
+    if model.count_tokens is not None:
         return TokenLimit(tokens, model.count_tokens)
     if tokenizer is None:
         raise UsageError(
-            f"{model.name} does not count tokens, as --prompt-tokens needs it: "
+            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
             "give the folder or hub name of its tokenizer as --tokenizer"
         )
     count = token_counter(tokenizer, template)
@@ -252,10 +109,8 @@ def limit_to(
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
-    """What a run's folder says of a model: as it was asked for, and what its backend tells."""
-    model = getattr(model, "inner", model)  # what stands behind a cache
-    told = model.describe() if hasattr(model, "describe") else None
-    return {"asked": name, **(asdict(told) if told is not None else {"name": model.name})}
+    """What a run's folder records of a model: the name it was asked for by, and what it is."""
+    return {"asked": name, "name": model.info.name, **model.info.identity}
 
 
 def new_run(out: Path | None, command: str) -> Path:
@@ -267,35 +122,3 @@ def new_run(out: Path | None, command: str) -> Path:
     if has_begun(folder):
         raise RunError(f"{folder} already holds a run: choose another --out, go on with it by --resume, or remove it")
     return folder
-
-
-def record_run(
-    folder: Path,
-    setup: Setup,
-    model: Mapping[str, object],
-    settings: Mapping[str, object],
-    *,
-    options: Mapping[str, object] | None = None,
-    trained: str | None = None,
-) -> None:
-    """Write split.json, then run.json: what is needed to do the run again, or to go on with it.
-
-    settings: what the options came to. options: as given, of a command that can go on. trained: SHA-256 of the policy
-    that is evaluated.
-    """
-    data = [{"given": s.given, "sha256": s.sha256, "rows": s.rows, "form": s.form} for s in setup.dataset.sources]
-    record = {
-        "command": ["drike", *sys.argv[1:]],
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "options": None if options is None else dict(options),
-        "settings": dict(settings),
-        "model": dict(model),
-        "trained_sha256": trained,
-        "data": data,
-        "data_fingerprint": setup.dataset.fingerprint,
-        "encoder": setup.pool.encoder.name,
-        "fallbacks": setup.pool.fallbacks,
-        "versions": versions(),
-    }
-    setup.split.save(folder / "split.json")  # first, as a folder with run.json is a run
-    write_record(folder, "run.json", with_checksum(record))

@@ -1,25 +1,25 @@
-"""Trained editors once more with one part exchanged: another order of the retains, another sigma."""
+"""Variants of trained editors with one part replaced: another order of the retains, another sigma."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drike.cli.setup import UsageError
 from drike.editors import Editor
 from drike.editors.ike import IKE
+from drike.errors import UsageError
+from drike.prompts import ORDERS, OrderName
 from drike.retrieval.budget import Threshold
-from drike.retrieval.order import ORDERS, Order, Shuffled, by_policy, by_policy_reversed, by_similarity
 from drike.retrieval.retriever import Retriever
 
 
-def parse_orders(given: str | None) -> list[str]:
+def parse_orders(given: str | None) -> list[OrderName]:
     """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
-    names = _parts(given)
+    names = list(dict.fromkeys(_parts(given)))
     unknown = [name for name in names if name not in ORDERS]
     if unknown:
         raise UsageError(f"--order knows {', '.join(ORDERS)}, not {unknown[0]!r}")
-    return list(dict.fromkeys(names))
+    return [order for name in names for order in ORDERS if order == name]
 
 
 def parse_sigmas(given: str | None) -> list[float]:
@@ -37,21 +37,19 @@ def _parts(given: str | None) -> list[str]:
     return [part.strip().casefold() for part in (given or "").split(",") if part.strip()]
 
 
-def reordered(editors: Sequence[Editor], names: Sequence[str], seed: int) -> list[IKE]:
+def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[IKE]:
     """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
 
     Raises UsageError where orders are wanted and no editor has a learned ranking.
     """
     learned = [one for one in editors if isinstance(one, IKE) and isinstance(one.ranker, Retriever)]
-    if names and not learned:
+    if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
-    orders: dict[str, Order] = {
-        "policy": by_policy,
-        "similarity": by_similarity,
-        "reversed": by_policy_reversed,
-        "shuffled": Shuffled(seed),
-    }
-    return [replace(one, name=f"{one.name} ({name})", order=orders[name]) for one in learned for name in names]
+    return [
+        replace(one, name=f"{one.name} ({order})", style=replace(one.style, order=order, order_seed=seed))
+        for one in learned
+        for order in orders
+    ]
 
 
 def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:

@@ -1,44 +1,34 @@
-"""Benchmarks from their published files: `load` recognises the form, and tells what it kept, cut and left out.
+"""Benchmarks from their published files: `load` recognises the form and counts what it kept, cut and dropped.
 
-`counterfact`, `flat`, `zsre`, `knowedit` and `temporal` each read one form; `screening` leaves out what cannot be
-judged, `paraphrases` cleans; `published` knows public files by name, `fetch` downloads; `splits` draws named, seeded
-parts, `subsets` names kinds of edits; `inspect` looks a data set over. Reading never changes a file.
+`forms` has a module for each published form; `screening` drops what cannot be judged, `paraphrases` cleans; `published`
+lists public files by name, `fetch` downloads; `splits` and `subsets` choose rows; `inspect` describes a data set.
+Reading never changes a file.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from drike import tinyfacts
+from drike.datasets.dataset import Dataset, Source, by_case_id, order_of
 from drike.datasets.fetch import fetch, is_address
 from drike.datasets.forms import counterfact, flat, knowedit, temporal, zsre
 from drike.datasets.published import PUBLISHED
-from drike.datasets.rows import (
-    GROUP,
-    Cleaning,
-    Cut,
-    DataError,
-    Dropped,
-    Parsed,
-    Row,
-    Target,
-    read_rows,
-    shown,
-    summarise,
-    tally,
-)
+from drike.datasets.rows import GROUP, Cleaning, Cut, Dropped, Parsed, Row, Target, read_rows, shown, summarise, tally
 from drike.datasets.screening import Events
 from drike.edits import Edit, EditCase, Probe
+from drike.errors import DataError
 
-__all__ = ["Cleaning", "Cut", "DataError", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
+__all__ = ["TINYFACTS", "Cleaning", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
+
+TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
 
 
 class Form(Protocol):
-    """What a module that reads one published form offers."""
+    """What each module of `forms` provides."""
 
     NAME: str
 
@@ -46,61 +36,27 @@ class Form(Protocol):
         """Whether a row has this form."""
 
     def case_id(self, row: Row) -> str | None:
-        """The id the row has in its file; None where it has none, and is numbered."""
+        """The row's id in its file, or None for a row that has to be numbered."""
 
     def parse(self, rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:
-        """Rows -> cases, and what was left out."""
+        """Turn rows into cases, and count what was dropped."""
 
 
-_LONGEST_NUMBER = 18  # digits; what is longer is a name
 _FORMS: tuple[Form, ...] = (counterfact, knowedit, flat, zsre, temporal)
 
 
-@dataclass(frozen=True)
-class Source:
-    """One file of a data set: `given` is the path, address or public name the user gave."""
-
-    given: str
-    path: Path
-    sha256: str
-    form: str
-    rows: int
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Cases in order of case_id, where they came from, and what reading them did."""
-
-    name: str
-    sources: tuple[Source, ...]
-    cases: tuple[EditCase, ...]
-    dropped: tuple[Dropped, ...]
-    cleaning: Cleaning
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Sha256 of all edits, whatever files or order they came in: tells whether a split belongs to these cases."""
-        lines = (f"{case.case_id}\t{case.edit.query}\t{case.edit.target_new}\n" for case in by_case_id(self.cases))
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:
-    """Cases by case_id, numbers as numbers and ahead of names: what "the first 2,000 rows" counts on."""
-    return sorted(cases, key=lambda case: _order(case.case_id))
-
-
-def _order(case_id: str) -> tuple[int, int, str]:
-    number = case_id.isascii() and case_id.isdigit() and len(case_id) <= _LONGEST_NUMBER
-    return (0, int(case_id), case_id) if number else (1, 0, case_id)
-
-
 def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, target: Target = "alt") -> Dataset:
-    """Read one or several files (paths, http(s) addresses or names of `PUBLISHED`) as one data set, by case_id.
+    """Read one or several files as one data set, in order of case_id.
 
-    A case_id that a later source repeats is dropped there and counted, so that full rows can be given ahead of flat
-    ones. Rows of forms without a case_id are numbered as they come, above all case_ids that are numbers.
-    `cleaning=False` leaves CounterFact's paraphrases as published; `target` says what zsRE's edits lead to. Raises
-    DataError, one sentence with file, row, field and remedy.
+    Args:
+        sources: paths, http(s) addresses, "tinyfacts", or names of `PUBLISHED`. Of rows with the same case_id the first
+            source's is kept and the others are counted, so full rows can be given ahead of flat ones. Rows of forms
+            without a case_id are numbered in order, above all numeric case_ids.
+        name: of the data set; default the files' names.
+        cleaning: cut the unrelated sentences off CounterFact's paraphrases.
+        target: what zsRE's edits lead to: "alt", the made-up object, or "answers", the true one.
+
+    Raises DataError, one sentence with file, row, field and remedy.
     """
     if not sources:
         raise DataError("no data file was given; give a path, an address or a public name")
@@ -124,7 +80,7 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
         why = ", ".join(f"{one.count} left out: {one.reason}" for one in left_out if one.what == "row")
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")
     return Dataset(
-        name or "+".join(Path(source.given).stem for source in read),
+        name or "+".join(_title(source) for source in read),
         tuple(read),
         tuple(cases),
         left_out,
@@ -133,14 +89,20 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
 
 
 def _local(source: str | Path) -> Path:
-    """Where a source lies on this machine, downloaded if need be; a public name goes before a file of that name."""
+    """Where a source lies on this machine, downloaded if need be; a public name precedes a file of that name."""
+    if source == TINYFACTS:
+        return tinyfacts.rows_path()
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
     return fetch(str(source)) if is_address(source) else Path(source).expanduser()
 
 
+def _title(source: Source) -> str:
+    return "TinyFacts" if source.sha256 == tinyfacts.rows_sha256() else Path(source.given).stem
+
+
 def _recognise(row: Row) -> Form:
-    """The form of a file, told by its first row; DataError if none fits."""
+    """The form of a file, by its first row. Raises DataError if none fits."""
     for form in _FORMS:
         if form.recognises(row):
             return form
@@ -150,15 +112,15 @@ def _recognise(row: Row) -> Form:
     known = "; ".join(form.NAME for form in _FORMS)
     raise DataError(
         f"{row.file} has no known form: its first row {shape if row.values else 'has no fields'}, "
-        f"and what is read is {known}; give a file of one of these"
+        f"and drike reads {known}; give a file of one of these"
     )
 
 
 def _identified(found: Sequence[tuple[Form, Row]], dropped: Events) -> tuple[dict[str, list[Row]], set[str]]:
-    """Rows by form, each with a case_id of its own, and the case_ids that are mere numbers.
+    """Rows by form, each with a unique case_id, and the case_ids that were assigned by numbering.
 
-    Repeated rows are added to `dropped`. Raises DataError for a case_id that is missing where the form has one, or
-    that one file gives to different rows.
+    Repeated rows are added to `dropped`. Raises DataError for a missing case_id in a form that has them, or for
+    different rows of one file with the same case_id.
     """
     by_form: dict[str, list[Row]] = {form.NAME: [] for form in _FORMS}
     first: dict[str, Row] = {}
@@ -171,28 +133,28 @@ def _identified(found: Sequence[tuple[Form, Row]], dropped: Events) -> tuple[dic
             by_form[form.NAME].append(replace(row, values=row.values | {"case_id": name}))
         else:
             dropped.append(("row", _repeated(row, first[name]), row.place))
-    start = max((number + 1 for rank, number, _ in map(_order, first) if rank == 0), default=0)
+    start = max((number + 1 for rank, number, _ in map(order_of, first) if rank == 0), default=0)
     for number, (form, row) in enumerate(nameless, start):
         by_form[form.NAME].append(replace(row, values=row.values | {"case_id": number}))
     return by_form, {str(start + i) for i in range(len(nameless))}
 
 
 def _without_twins(cases: Iterable[EditCase], places: Mapping[str, str], dropped: Events) -> Iterator[EditCase]:
-    """The cases but those of `places` that have the edit and the probes of another; without case_ids rows recur."""
+    """Drop cases of `places` (rows without a case_id) that repeat the edit and probes of an earlier one."""
     seen: set[tuple[Edit, tuple[Probe, ...]]] = set()
     for case in cases:
         content = case.edit, case.probes
         if case.case_id in places and content in seen:
-            dropped.append(("row", "edit and probes are those of another row", places[case.case_id]))
+            dropped.append(("row", "edit and probes repeat another row's", places[case.case_id]))
         else:
             seen.add(content)
             yield case
 
 
 def _repeated(row: Row, first: Row) -> str:
-    """Why a row with a known case_id goes; DataError where one file contradicts itself."""
+    """Why a row with a known case_id is dropped. Raises DataError where one file contradicts itself."""
     if row.file != first.file:
-        return "case_id stands in an earlier file"
+        return "case_id occurs in an earlier file"
     if row.values == first.values:
-        return "row stands twice in its file"
-    raise row.wrong("case_id", f"is also that of row {first.index}, whose content differs")
+        return "row is repeated in its file"
+    raise row.wrong("case_id", f"is also the one of row {first.index}, whose content differs")

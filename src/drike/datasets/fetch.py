@@ -1,7 +1,4 @@
-"""Public data files: downloaded once into the user's cache folder, checked by their recorded sha256 afterwards.
-
-Not here: what is inside a file. A file given by path is never copied.
-"""
+"""Download public data files once into the user's cache folder, and check them by SHA-256 from then on."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from drike.datasets.rows import DataError
+from drike.errors import DataError
 from drike.files import sha256, write_bytes, write_text
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -26,21 +23,21 @@ def is_address(source: str | Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `$XDG_CACHE_HOME/drike/datasets`, by default below `~/.cache`."""
+    """Where downloads are kept: `$XDG_CACHE_HOME/drike/datasets`, by default in `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike" / "datasets"
 
 
 def fetch(address: str, *, expected: str | None = None, folder: Path | None = None, timeout: float = TIMEOUT) -> Path:
-    """The local copy of a public file, downloaded unless an intact one is there.
+    """The local copy of a public file, downloaded unless there is an intact one.
 
-    `expected` is the file's sha256 where one is recorded: nothing else is kept. Raises DataError if the address does
-    not answer, answers with an error, stops half way, or sends another file than expected.
+    A file is kept only if its SHA-256 is `expected`, where that is known. Raises DataError if the server is
+    unreachable, answers with an error, stops half way, or sends another file.
     """
     folder = folder or cache_folder()
     try:
         name = Path(urlsplit(address).path).name or "data"
     except ValueError as error:
-        raise DataError(f"{address} is no address ({error}); check it, or give the path of a file") from None
+        raise DataError(f"{address} is not a valid address ({error}); check it, or give the path of a file") from None
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
@@ -53,7 +50,7 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
         if expected not in (None, found):
             raise DataError(
                 f"{address} sent a file with sha256 {found}, but {expected} is recorded for it; "
-                "try again, or download the file by hand, look it over and give its path"
+                "try again, or download the file by hand, check it and give its path"
             )
         write_bytes(path, content)
         write_text(recorded, found + "\n")

@@ -1,6 +1,6 @@
-"""A look at a data set before it is used: what was kept, cut and left out, and how near its demonstrations are.
+"""Describe a data set before it is used: counts, what was dropped and cut, and how near its demonstrations are.
 
-The figures are data (`Inspection`); `lines` words them for a terminal. Left out: anything a model is needed for.
+`inspect` computes the figures, `lines` words them for a terminal. Nothing here needs a model.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drike.datasets import Cleaning, DataError, Dataset, Dropped, Source
+from drike.datasets.dataset import Dataset
 from drike.datasets.published import PUBLISHED
-from drike.datasets.splits import default_editable
+from drike.datasets.rows import Cleaning
 from drike.datasets.subsets import SUBSETS
 from drike.edits import Aspect, EditCase
 from drike.encoders import Progress, TextEncoder, nearest
+from drike.errors import DataError
 from drike.prompts import query_block
 
 NEIGHBOURS = 32  # the paper's number of demonstrations
@@ -25,7 +26,7 @@ class Nearness:
     """Mean cosine similarity of `editable` edits to their `k` nearest of the `demonstrations` rows.
 
     `mean` is over all k, `first` over the nearest alone, `last` over the k-th. `others` is the mean over the k nearest
-    of all other rows, editable ones too: what the whole data set would offer. More rows, more similarity.
+    of all other rows, editable ones too. More rows give more similarity.
     """
 
     encoder: str
@@ -42,18 +43,14 @@ class Nearness:
 class Inspection:
     """The figures of a data set. `probes` counts by aspect, `without` cases that have none, `subsets` cases by name.
 
-    `example` is a case with a probe of every aspect that the data set has, where there is one.
+    `example` is a case with a probe of every aspect the data set has, if there is one.
     """
 
-    name: str
-    sources: tuple[Source, ...]
-    cases: int
+    dataset: Dataset
     relations: int
-    probes: tuple[tuple[Aspect, int], ...]
-    without: tuple[tuple[Aspect, int], ...]
-    subsets: tuple[tuple[str, int], ...]
-    dropped: tuple[Dropped, ...]
-    cleaning: Cleaning
+    probes: dict[Aspect, int]
+    without: dict[Aspect, int]
+    subsets: dict[str, int]
     example: EditCase
     nearness: Nearness | None
 
@@ -66,78 +63,78 @@ def inspect(
     k: int = NEIGHBOURS,
     progress: Progress | None = None,
 ) -> Inspection:
-    """Look a data set over; with an encoder also measure nearness.
+    """Describe a data set; with an encoder also measure nearness.
 
-    Nearness is that of the first `editable` rows (default as in `splits.draw`) to the rest, nothing passed over.
+    Nearness is that of the first `editable` rows (default: the data set's) to all others, none of them excluded.
     """
     counts = {aspect: [sum(p.aspect is aspect for p in case.probes) for case in dataset.cases] for aspect in Aspect}
     return Inspection(
-        name=dataset.name,
-        sources=dataset.sources,
-        cases=len(dataset.cases),
+        dataset=dataset,
         relations=len({case.edit.relation for case in dataset.cases} - {None}),
-        probes=tuple((aspect, sum(numbers)) for aspect, numbers in counts.items()),
-        without=tuple((aspect, numbers.count(0)) for aspect, numbers in counts.items()),
-        subsets=tuple((name, sum(map(within, dataset.cases))) for name, within in SUBSETS.items()),
-        dropped=dataset.dropped,
-        cleaning=dataset.cleaning,
+        probes={aspect: sum(numbers) for aspect, numbers in counts.items()},
+        without={aspect: numbers.count(0) for aspect, numbers in counts.items()},
+        subsets={name: sum(map(within, dataset.cases)) for name, within in SUBSETS.items()},
         example=max(dataset.cases, key=lambda case: len({probe.aspect for probe in case.probes})),
         nearness=_nearness(dataset, encoder, editable, k, progress) if encoder else None,
     )
 
 
 def lines(inspection: Inspection) -> list[str]:
-    """What `drike data inspect` prints, without markup."""
-    return [*_contents(inspection), *_left_out(inspection), *_cuts(inspection.cleaning), *_distance(inspection)]
+    """The text that `drike data inspect` prints."""
+    return [
+        *_contents(inspection),
+        *_dropped(inspection.dataset),
+        *_cuts(inspection.dataset.cleaning),
+        *_distance(inspection.nearness),
+    ]
 
 
 def _contents(inspection: Inspection) -> Iterator[str]:
-    yield f"{inspection.name}: {inspection.cases:,} cases, {inspection.relations} relations"
-    for source in inspection.sources:
+    dataset = inspection.dataset
+    yield f"{dataset.name}: {len(dataset.cases):,} cases, {inspection.relations} relations"
+    for source in dataset.sources:
         public = PUBLISHED.get(source.given)
         checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
-    without = dict(inspection.without)
-    for aspect, count in inspection.probes:
-        missing = f"; {without[aspect]:,} cases have none" if count and without[aspect] else ""
+    for aspect, count in inspection.probes.items():
+        missing = f"; {inspection.without[aspect]:,} cases have none" if count and inspection.without[aspect] else ""
         yield f"  {aspect.value} probes: {count:,}{missing}" if count else f"  {aspect.value} probes: n/a"
-    for name, count in inspection.subsets:
+    for name, count in inspection.subsets.items():
         yield f"  subset {name}: {count:,} cases"
     edit = inspection.example.edit
-    old = edit.target_true or "not known"
+    old = edit.target_true or "unknown"
     yield f"example: case {inspection.example.case_id}, {edit.query} [{old} -> {edit.target_new}]"
     for aspect in (Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD):
         probe = next((probe for probe in inspection.example.probes if probe.aspect is aspect), None)
         yield f"  {aspect.value}: {probe.query} [{probe.target}]" if probe else f"  {aspect.value}: n/a"
 
 
-def _left_out(inspection: Inspection) -> Iterator[str]:
-    yield "left out:" if inspection.dropped else "left out: nothing"
-    for one in inspection.dropped:
+def _dropped(dataset: Dataset) -> Iterator[str]:
+    yield "dropped:" if dataset.dropped else "dropped: nothing"
+    for one in dataset.dropped:
         yield f"  {one.count:,} x {one.what}: {one.reason} (first: {one.example})"
 
 
 def _cuts(cleaning: Cleaning) -> Iterator[str]:
     if not cleaning.total:
-        yield "paraphrases: taken as published"
+        yield "paraphrases: as published"
         return
     yield (
-        f"paraphrases: {cleaning.total:,} looked at; {cleaning.unchanged:,} left as they are, cut to a known wording "
-        f"{cleaning.template:,}, behind a sentence end {cleaning.sentence:,}, at the subject {cleaning.subject:,}; "
-        f"{len(cleaning.suspicious):,} may be wrong"
+        f"paraphrases: {cleaning.total:,} examined; {cleaning.unchanged:,} unchanged, {cleaning.template:,} cut to a "
+        f"known wording, {cleaning.sentence:,} after a sentence end, {cleaning.subject:,} at the subject; "
+        f"{len(cleaning.suspicious):,} doubtful"
     )
     for cut in cleaning.examples:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
     for cut in cleaning.suspicious[:_DOUBTS_SHOWN]:
-        yield f"  worth a look: {cut.before!r} -> {cut.after!r}"
+        yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
 
 
-def _distance(inspection: Inspection) -> Iterator[str]:
-    near = inspection.nearness
+def _distance(near: Nearness | None) -> Iterator[str]:
     if near:
         yield (
             f"mean cosine similarity of the first {near.editable:,} edits to their {near.k} nearest of "
-            f"{near.demonstrations:,} rows that demonstrate: {near.mean:.3f} (nearest {near.first:.3f}, farthest "
+            f"{near.demonstrations:,} demonstration rows: {near.mean:.3f} (nearest {near.first:.3f}, farthest "
             f"{near.last:.3f}); of all other rows: {near.others:.3f} ({near.encoder})"
         )
 
@@ -146,7 +143,7 @@ def _nearness(
     dataset: Dataset, encoder: TextEncoder, editable: int | None, k: int, progress: Progress | None
 ) -> Nearness:
     count = len(dataset.cases)
-    first = default_editable(count) if editable is None else editable
+    first = dataset.editable if editable is None else editable
     if not 0 < first < count or k < 1:
         raise DataError(
             f"nearness needs editable rows, other rows and k >= 1, but {first} of {dataset.name}'s {count} rows are "
@@ -154,7 +151,7 @@ def _nearness(
         )
     vectors = encoder.encode([query_block(case.edit, case.edit.query) for case in dataset.cases], progress)
     _, similarities = nearest(vectors[:first], vectors[first:], k)
-    # Each edit is its own nearest row, or a copy of it is: one self is taken off the k + 1 best, whichever it is.
+    # Each edit's nearest row is itself or a copy of it, so the first of the k + 1 best is left out.
     _, everywhere = nearest(vectors[:first], vectors, min(k, count - 1) + 1)
     return Nearness(
         encoder=encoder.name,

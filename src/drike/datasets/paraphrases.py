@@ -1,9 +1,9 @@
-"""Cleaning of paraphrases: CounterFact's begin with an unrelated sentence; what asks the question is their end.
+"""Clean paraphrases: CounterFact's begin with an unrelated sentence, and only their end asks the question.
 
-A relation is worded in few ways. The wordings are learned from the data set itself: every prompt, and every text
-around a subject that recurs with another subject of the relation. A paraphrase keeps its longest end that is such a
-wording; else it is cut behind the last sentence end ahead of the subject, or at the subject where only markup stands
-there. Cuts that may be wrong are told, not hidden. Nothing is ever written to the file.
+A relation has few wordings. They are learned from the data set itself: every prompt, and every text around a subject
+that recurs with another subject of the relation. A paraphrase keeps its longest end that is such a wording; otherwise
+it is cut after the last sentence end before the subject, or at the subject if only markup precedes it. Doubtful cuts
+are reported. Files are never changed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ Templates = Mapping[str, frozenset[Template]]  # by relation
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
+_WORD = re.compile(r"\w")
 _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
 
 
 @dataclass(frozen=True)
 class Wording:
-    """What one row says about a relation: the subject, its prompt (clean) and its paraphrases (as published)."""
+    """How one row words a relation: the subject, its prompt (clean) and its paraphrases (as published)."""
 
     relation: str
     subject: str
@@ -34,30 +35,35 @@ class Wording:
 
 
 def around(text: str, subject: str) -> Template | None:
-    """What stands before and behind the last mention of `subject`, whole words preferred; None if not mentioned."""
+    """The text before and after the last mention of `subject`, whole words preferred; None if not mentioned."""
     if not subject:
         return None
-    at = -1
-    for match in re.finditer(rf"(?<!\w){re.escape(subject)}(?!\w)", text):
-        at = match.start()
-    at = text.rfind(subject) if at < 0 else at
+    last = at = text.rfind(subject)
+    while at >= 0 and not _whole(text, at, at + len(subject)):
+        at = text.rfind(subject, 0, at + len(subject) - 1)
+    at = last if at < 0 else at
     return None if at < 0 else (text[:at], text[at + len(subject) :])
 
 
+def _whole(text: str, start: int, end: int) -> bool:
+    """Whether no word goes on across either end of `text[start:end]`."""
+    return not _WORD.fullmatch(text[start - 1 : start]) and not _WORD.fullmatch(text[end : end + 1])
+
+
 def sentence_start(text: str) -> int:
-    """Where the sentence begins that `text` leaves open at its end; 0 if no sentence ends before."""
+    """Where the last, unfinished sentence of `text` begins."""
     return max((match.end() for match in _SENTENCE_END.finditer(text)), default=0)
 
 
 def begins(text: str, start: int) -> bool:
-    """Whether something new begins at `start`: nothing, a sentence end or markup stands ahead of it."""
+    """Whether something new begins at `start`: it follows nothing, a sentence end or markup."""
     before = text[:start]
     gap = before[sentence_start(before) :]
     return gap == "" or bool(_MARKUP.search(gap))
 
 
 def learn(wordings: Iterable[Wording]) -> Templates:
-    """The known templates of every relation: all prompts, and what recurs around at least two different subjects."""
+    """The templates of every relation: all prompts, and what recurs around at least two different subjects."""
     subjects: dict[str, dict[Template, set[str]]] = defaultdict(lambda: defaultdict(set))
     known: dict[str, set[Template]] = defaultdict(set)
     for wording in wordings:
@@ -77,9 +83,9 @@ def learn(wordings: Iterable[Wording]) -> Templates:
 
 
 def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
-    """Whether a text around subjects is a way of asking: it recurs, and not by a stock sentence ahead of the question.
+    """Whether a text around subjects is a way of asking: it recurs, and does not begin with a stock sentence.
 
-    A stock sentence recurs in CounterFact too, but before few of the subjects that the question is asked about.
+    Stock sentences recur in CounterFact too, but with few of the subjects that the question is asked about.
     """
     before, behind = template
     start = sentence_start(before)
@@ -90,7 +96,7 @@ def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
 
 
 def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | None:
-    """Where the longest end of `text` begins that is one of `templates` about `subject`; None if there is none."""
+    """Where the longest end of `text` that is one of `templates` about `subject` begins; None without one."""
     starts = []
     for before, behind in templates:
         end = before + subject + behind
@@ -102,10 +108,10 @@ def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | N
 
 
 def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
-    """Cut the unrelated start off a paraphrase; `templates` are the known ones of its relation."""
+    """Cut the unrelated start off a paraphrase; `templates` are those of its relation."""
     start = known_end(text, subject, templates)
     if start is not None:
-        # Not behind a sentence or markup: an unknown wording may have been cut down to a shorter, known one.
+        # Not after a sentence or markup: an unknown wording may have been cut down to a shorter, known one.
         return Cut(text, text[start:], "template" if start else "unchanged", suspicious=not begins(text, start))
     parts = around(text, subject)
     if parts is None:
@@ -116,12 +122,12 @@ def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
     if _MARKUP.search(before[start:]):
         start, how = len(before), "subject"
     head = before[start:]
-    # A cut at the subject may have taken the question's first words, one at a sentence end may have left others'.
+    # A cut at the subject may lose the question's first words, one at a sentence end may leave too many.
     guessed = how == "subject" or (how == "sentence" and head != "")
     return Cut(text, text[start:], how, suspicious=guessed or _odd(head) or not behind.strip())
 
 
 def _odd(head: str) -> bool:
-    """Whether what was kept ahead of the subject looks like a rest of something else."""
+    """Whether the text kept before the subject looks like a remnant of something else."""
     first = head.lstrip()[:1]
     return len(head.split()) > _LONG_HEAD or (first != "" and not first.isalpha()) or "\n" in head

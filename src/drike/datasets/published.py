@@ -1,7 +1,7 @@
-"""Public data sets by name: where each is published, at which revision, and the sha256 of its file where we know it.
+"""Public data sets by name: address, revision, and the SHA-256 of the file where it is known.
 
-A recorded sha256 was computed from a copy of that very file. None means *not recorded*: the host names no revision,
-or our copy is of another one; a download is then checked by what is inside only.
+A recorded SHA-256 was computed from a copy of that very file. None means that the host names no revision, or that our
+copy is of another one; only the content of a download is checked then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _IKE = "https://raw.githubusercontent.com/Zce1112zslx/IKE/9bbda6d75623aeb4fe6e27
 
 @dataclass(frozen=True)
 class Published:
-    """A public file: its address, pinned where the host allows it, and its sha256, or None where not recorded."""
+    """A public file: its address, pinned where the host allows it, and its SHA-256 or None."""
 
     address: str
     sha256: str | None

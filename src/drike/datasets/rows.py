@@ -1,7 +1,6 @@
-"""The border between published files and our nouns: raw rows with typed access, and what a loader has to tell.
+"""Raw rows of published files with typed access, and the records of what a loader dropped and cut.
 
-Every complaint about a file is one `DataError`: file, row, field, and what to do. Not here: what the forms mean
-(`counterfact`, `flat`, `zsre`, `knowedit`, `temporal`), where files come from (`fetch`).
+Every problem of a file is a `DataError` with file, row, field and remedy. What the fields mean is in `forms`.
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from drike.edits import EditCase
+from drike.errors import DataError
 
-Target = Literal["alt", "answers"]  # what an edit of zsRE leads to: the made-up object, or the first true answer
-GROUP = "records"  # the one field of a row that is published as a bare list of objects
+Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
+GROUP = "records"  # the single field of a row that is published as a bare list of objects
 _LONGEST_SHOWN = 60  # characters
 _HALF = re.compile(r"[\ud800-\udfff]")  # a lone surrogate: JSON can spell it, UTF-8 cannot
-
-
-class DataError(Exception):
-    """A data file or split cannot be used; the message is one sentence with the place and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -40,41 +36,41 @@ class Row:
 
     @property
     def place(self) -> str:
-        """Where the row stands, for messages."""
+        """File and row, for messages."""
         named = f" (case_id {shown(self.values['case_id'])})" if "case_id" in self.values else ""
         return f"{self.file}, row {self.index}{named}"
 
     def wrong(self, field: str, problem: str) -> DataError:
         """The error for a field of this row."""
         return DataError(
-            f"{self.place}: field {self.within}{field} {problem}; correct the row or take it out of the file"
+            f"{self.place}: field {self.within}{field} {problem}; correct the row or remove it from the file"
         )
 
     def case_id(self) -> str:
-        """The row's case_id as text; DataError unless it is a number or a text that is not blank."""
+        """The row's case_id as text. Raises DataError unless it is a number or a text that is not blank."""
         value = self.values.get("case_id")
         if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
             raise self.wrong("case_id", "must be a number or a name")
         return self._whole(str(value), "case_id")
 
     def text(self, *path: str) -> str:
-        """The text at `path`, white space stripped at both ends; DataError if there is none."""
+        """The text at `path`, stripped. Raises DataError if there is none."""
         value = self._at(path)
         if not isinstance(value, str):
             raise self.wrong(".".join(path), "must be a text" if value is not None else "is missing")
         return self._whole(value, ".".join(path))
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """The texts of a list field, stripped; DataError if it is missing or holds anything else."""
+        """The texts of a list field, stripped. Raises DataError if it is missing or holds anything else."""
         value = self.values.get(field)
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise self.wrong(field, "must be a list of texts" if value is not None else "is missing")
         return tuple(self._whole(one, field) for one in value)
 
     def aliases(self, *path: str) -> tuple[str, ...]:
-        """The texts at `path`, in whichever way a file has them: one, a list, or a list of lists of aliases.
+        """The texts at `path`, be it one, a list, or a list of lists of aliases; stripped, without blanks.
 
-        Stripped, blanks left out: () is a value that is not there. DataError for anything else, or a missing field.
+        Raises DataError for anything else, or a missing field.
         """
         field, value = ".".join(path), self._at(path)
         if value is None:
@@ -87,7 +83,7 @@ class Row:
         return tuple(filter(None, texts))
 
     def objects(self, *path: str) -> tuple[Row, ...]:
-        """The objects of the list at `path`, as rows that know where they stand; none where there is no such field."""
+        """The objects of the list at `path`, as rows that know their place; () without such a field."""
         field, value = ".".join(path), self._at(path)
         if value is None:
             return ()
@@ -96,7 +92,7 @@ class Row:
         return tuple(Row(self.file, self.index, one, f"{self.within}{field}[{i}].") for i, one in enumerate(value))
 
     def _at(self, path: Sequence[str]) -> object:
-        """The value at `path`; None where it, or something on the way to it, is not there."""
+        """The value at `path`; None if it, or something on the way to it, is missing."""
         value: object = self.values
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
@@ -109,7 +105,7 @@ class Row:
 
 
 def shown(value: object) -> str:
-    """A value from a file inside a sentence: on one line, not too long, and fit for any terminal."""
+    """A value from a file for use in a message: printable, on one line, cut after some characters."""
     text = str(value)
     text = text if text.isprintable() else repr(text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
@@ -117,7 +113,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class Dropped:
-    """So many rows, paraphrases or neighbours were left out for one reason; `example` is the first place."""
+    """A count of rows, paraphrases or neighbours that were dropped for one reason; `example` is the first place."""
 
     what: str
     reason: str
@@ -137,7 +133,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What paraphrase cleaning did: counts by kind of cut, some cuts as examples, and all that may be wrong."""
+    """What paraphrase cleaning did: counts by kind of cut, some examples, and all doubtful cuts."""
 
     unchanged: int = 0
     template: int = 0
@@ -148,13 +144,13 @@ class Cleaning:
 
     @property
     def total(self) -> int:
-        """Paraphrases looked at."""
+        """How many paraphrases were examined."""
         return self.unchanged + self.template + self.sentence + self.subject
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a form's loader makes of rows: cases in file order, what it left out, and each paraphrase's cut."""
+    """What a form's `parse` returns: cases in file order, counts of what it dropped, and each paraphrase's cut."""
 
     cases: tuple[EditCase, ...]
     dropped: tuple[Dropped, ...]
@@ -170,7 +166,7 @@ def tally(events: Iterable[tuple[str, str, str]]) -> tuple[Dropped, ...]:
 
 
 def summarise(cuts: Sequence[Cut], examples: int = 3) -> Cleaning:
-    """Count cuts by kind; the examples are spread over the cuts that changed something."""
+    """Count cuts by kind; examples are spread evenly over the cuts that changed something."""
     kinds = [cut.how for cut in cuts]
     changed = [cut for cut in cuts if cut.before != cut.after]
     step = max(1, len(changed) // examples)
@@ -185,9 +181,9 @@ def summarise(cuts: Sequence[Cut], examples: int = 3) -> Cleaning:
 
 
 def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list or JSON lines file, and its sha256; `shown` is the name used in messages.
+    """The rows of a JSON list or JSON lines file, and its SHA-256; `shown` is the file's name in messages.
 
-    Raises DataError where the file cannot be read, is no JSON, is empty, or holds anything but objects.
+    Raises DataError if the file cannot be read, is not JSON, is empty, or holds anything but objects.
     """
     try:
         content = path.read_bytes()
@@ -216,7 +212,7 @@ def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
 
 
 def _fields(values: object, shown: str, index: int) -> dict[str, Any]:
-    """A row as an object with fields; a list of objects (a group of records) becomes its one field."""
+    """A row as an object; a list of objects (a group of records) becomes its single field."""
     if isinstance(values, dict):
         return values
     if isinstance(values, list) and values and all(isinstance(one, dict) for one in values):
@@ -226,7 +222,7 @@ def _fields(values: object, shown: str, index: int) -> dict[str, Any]:
 
 
 def _parse(text: str) -> object:
-    """JSON, or JSON lines where the text is several objects."""
+    """Parse JSON, or JSON lines if the text holds several objects."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -1,6 +1,6 @@
-"""What of a row can be judged: edits that change something, probes that ask something. All else is told and counted.
+"""Drop edits that change nothing and probes that measure nothing, and count them.
 
-Every form's loader sends its rows through here, so that the same defect has the same name in every data set.
+Every form's loader uses it, so that a defect has the same name in every data set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Events = list[tuple[str, str, str]]  # (what, reason, place): as `rows.tally` ta
 
 
 def usable(rows: Sequence[Row], edits: Sequence[Edit], dropped: Events) -> Iterator[tuple[Row, Edit]]:
-    """The rows whose edit can be judged, with it; the others are added to `dropped`."""
+    """The rows whose edit can be judged, with the edit; the others are added to `dropped`."""
     for row, edit in zip(rows, edits, strict=True):
         reason = _unusable(edit)
         if reason:
@@ -25,7 +25,7 @@ def usable(rows: Sequence[Row], edits: Sequence[Edit], dropped: Events) -> Itera
 
 
 def _unusable(edit: Edit) -> str | None:
-    """Why an edit cannot be judged, or None. An old object that is not known (None) is no defect, a blank one is."""
+    """Why an edit cannot be judged, or None. An unknown old object (None) is fine, a blank one is not."""
     if not edit.query:
         return "query is blank"
     if edit.subject == "":
@@ -38,15 +38,15 @@ def _unusable(edit: Edit) -> str | None:
 
 
 def paraphrases(texts: Iterable[str], edit: Edit, row: Row, dropped: Events) -> list[Probe]:
-    """Probes that ask the edited fact in these other words."""
+    """Paraphrase probes with these texts."""
     kept = distinct("paraphrase", texts, edit, row, dropped)
     return [Probe(Aspect.PARAPHRASE, text, edit.target_new, edit.target_true) for text in kept]
 
 
 def neighbours(known: Iterable[tuple[str, str]], edit: Edit, row: Row, dropped: Events) -> list[Probe]:
-    """Probes of facts that shall stay, from (query, answer). One answered by the new object tells nothing and goes."""
+    """Neighbourhood probes from (query, answer); one whose answer is the new object measures nothing and is dropped."""
     pairs = list(known)
-    answers = dict(reversed(pairs))  # of a query that stands twice, the first answer
+    answers = dict(reversed(pairs))  # of a repeated query, the first answer
     probes: list[Probe] = []
     for text in distinct("neighbour", (text for text, _ in pairs), edit, row, dropped):
         answer = answers[text]
@@ -60,7 +60,7 @@ def neighbours(known: Iterable[tuple[str, str]], edit: Edit, row: Row, dropped: 
 
 
 def distinct(what: str, texts: Iterable[str], edit: Edit, row: Row, dropped: Events) -> tuple[str, ...]:
-    """The texts without blanks, repeats and the edit's own query; what goes is added to `dropped`."""
+    """The texts without blanks, repeats and the edit's own query, which are added to `dropped`."""
     kept: dict[str, None] = {}
     for text in texts:
         if not text:
@@ -68,7 +68,7 @@ def distinct(what: str, texts: Iterable[str], edit: Edit, row: Row, dropped: Eve
         elif text == edit.query:
             dropped.append((what, "is the edit's own query", row.place))
         elif text in kept:
-            dropped.append((what, "stands twice in its row", row.place))
+            dropped.append((what, "is repeated in its row", row.place))
         else:
             kept[text] = None
     return tuple(kept)

@@ -1,16 +1,32 @@
-"""Ways of editing a model by its prompt; one editor a file, all behind one method.
+"""Ways of editing a model by its prompt; one editor per file, all behind one method, and `make` as their one list.
 
 `unedited` asks the bare query; `factprompt` and `editcot` state the edit and nothing else; `ike` shows demonstrations:
-IKE, DR-IKE and the rankings of the paper's ablation are that one editor with other parts.
+IKE, DR-IKE, the rankings of the paper's ablation and the nearest-record controls are that one editor with other parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from drike.editors.editcot import EditCoT, EditCoTFull
+from drike.editors.factprompt import FactPrompt
+from drike.editors.ike import IKE
+from drike.editors.unedited import Unedited
 from drike.edits import Edit
-from drike.prompts import Prompt
+from drike.errors import UsageError
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt, PromptStyle
+from drike.retrieval.budget import Budget, Fraction, SameCount
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.retrieval.token_limit import TokenLimit
+
+UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
+TRAINED = ("rank-all", "rank-50", "dr-ike")
+SAME_K, NEAREST = "nearest-same-k", "nearest@"
+NAMES = (*UNTRAINED, "editcot-full", *TRAINED, SAME_K, f"{NEAREST}K")
 
 
 class Editor(Protocol):
@@ -18,9 +34,78 @@ class Editor(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         ...
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """One prompt a query, in order."""
+        """One prompt per query, in order."""
         ...
+
+
+class Trained(Protocol):
+    """What training leaves, as a checkpoint has it."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """The learned ranking."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """The learned cut."""
+        ...
+
+    @property
+    def style(self) -> PromptStyle:
+        """The style of its prompts."""
+        ...
+
+
+def require_editor(name: str, *, trained: bool) -> None:
+    """Refuse a name that `make` does not know, or one that needs a trained retriever. Raises UsageError."""
+    count = name.removeprefix(NEAREST)
+    if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
+        raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
+    if name in (*TRAINED, SAME_K) and not trained:
+        raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
+
+
+def make(
+    name: str,
+    *,
+    pool: Pool,
+    model: LanguageModel | None = None,
+    trained: Trained | None = None,
+    limit: TokenLimit | None = None,
+) -> Editor:
+    """An editor by its name: one of NAMES, where "nearest@4" shows the 4 retains nearest to the edit.
+
+    model: for "editcot-full", which asks it while it writes prompts. trained: a checkpoint, for the editors of TRAINED
+    and for "nearest-same-k", which shows as many retains as DR-IKE would, but the nearest ones; all of these write
+    prompts in the style of the training. limit: of prompt tokens, for editors that show demonstrations.
+
+    Raises UsageError for an unknown name, a missing model or a missing checkpoint.
+    """
+    require_editor(name, trained=trained is not None)
+    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"), limit)
+    nearest = replace(ike, style=PromptStyle() if trained is None else trained.style)
+    if name.startswith(NEAREST):
+        k = int(name.removeprefix(NEAREST))
+        return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
+    editors: dict[str, Editor] = {
+        "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike,
+    }  # fmt: skip
+    if model is not None:
+        editors["editcot-full"] = EditCoTFull(model)
+    if trained is not None:
+        ranked = replace(nearest, ranker=trained.retriever)
+        same_k = SameCount(trained.retriever, trained.budget)
+        editors |= {
+            "rank-all": replace(ranked, name="Rank-All"),
+            "rank-50": replace(ranked, name="Rank-50%", budget=Fraction(0.5)),
+            "dr-ike": replace(ranked, name="DR-IKE", budget=trained.budget),
+            SAME_K: replace(nearest, name="Nearest (k of DR-IKE)", budget=same_k),
+        }
+    if name not in editors:
+        raise UsageError(f"{name} asks the model while it writes prompts: give it the model")
+    return editors[name]

@@ -1,39 +1,45 @@
-"""EditCoT, as the paper's 0-parameter baseline: chain of thought before the answer.
+"""EditCoT, the paper's zero-parameter baseline: chain of thought before the answer.
 
 `EditCoT` is one call, which is what the paper's timing implies (2.02 s against FactPrompt's 1.99 s). `EditCoTFull` is
-the
-published pipeline without its fine-tuned editor: answer, chain of thought for it, does the edit contradict it, edited
-chain, final answer from that chain; the given edit stands in for retrieval. The wording of both is ours.
+the published pipeline without its fine-tuned editor: answer, chain of thought for it, whether the edit contradicts it,
+edited chain, final answer from that chain; the given edit stands in for retrieval. The wording of both is ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from drike.answers import first_line
 from drike.edits import Edit
 from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
-from drike.prompts import (
-    Prompt,
-    answer_from_thoughts,
-    bare,
-    chain_of_thought,
-    conflict_question,
-    edit_thoughts,
-    editcot,
-)
+from drike.prompts import FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt, bare
+
+ANSWER_CUE = "Answer:"
+
+
+def reasoning_prompt(edit: Edit, query: str) -> Prompt:
+    """The single call: state the fact, reason whether the query depends on it, then answer after a cue."""
+    return Prompt(
+        f"{FACT_CHANGED}{edit.fact}.\n"
+        "Everything that does not depend on this fact is as it was.\n"
+        f"Complete this sentence: {query}\n"
+        "First think step by step: does the sentence depend on the changed fact? If so, what follows from the change?\n"
+        f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\n'
+        "Reasoning:",
+        cue=ANSWER_CUE,
+    )
 
 
 @dataclass(frozen=True)
 class EditCoT:
-    """State the fact, reason in steps, answer behind a cue, in a single call."""
+    """State the fact, reason in steps, answer after a cue, all in one call."""
 
     name: str = "EditCoT"
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """One instruction a query."""
-        return [editcot(edit, query) for query in queries]
+        """One instruction per query."""
+        return [reasoning_prompt(edit, query) for query in queries]
 
 
 @dataclass(frozen=True)
@@ -49,18 +55,51 @@ class EditCoTFull:
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """The final prompt of each query, with the number of calls it took."""
         answers = [first_line(text) for text in self._write([bare(query).text for query in queries])]
-        asked = [chain_of_thought(query, answer) for query, answer in zip(queries, answers, strict=True)]
+        asked = [_why(query, answer) for query, answer in zip(queries, answers, strict=True)]
         thoughts = [text.strip() for text in self._write(asked, MAX_REASONING_TOKENS, "\n\n")]
-        asked = [conflict_question(edit, query, chain) for query, chain in zip(queries, thoughts, strict=True)]
+        asked = [_conflict(edit, query, chain) for query, chain in zip(queries, thoughts, strict=True)]
         conflicts = [first_line(text).casefold().startswith("contradict") for text in self._write(asked)]
         contradicted = [i for i, conflict in enumerate(conflicts) if conflict]
-        asked = [edit_thoughts(edit, queries[i], thoughts[i]) for i in contradicted]
+        asked = [_rewrite(edit, queries[i], thoughts[i]) for i in contradicted]
         for i, text in zip(contradicted, self._write(asked, MAX_REASONING_TOKENS, "\n\n"), strict=True):
             thoughts[i] = text.strip()
         return [
-            replace(answer_from_thoughts(query, chain), calls=5 if conflict else 4)
+            Prompt(_answer(query, chain), calls=5 if conflict else 4)
             for query, chain, conflict in zip(queries, thoughts, conflicts, strict=True)
         ]
 
     def _write(self, prompts: list[str], max_tokens: int = 16, stop: str = "\n") -> list[str]:
         return [completion.text for completion in self.model.generate(prompts, max_tokens, stop)] if prompts else []
+
+
+def _why(query: str, answer: str) -> str:
+    """Second call: the reasons for the model's own answer."""
+    return (
+        f"{SENTENCE}{query} {answer}\n"
+        "Give the facts behind this sentence, one short statement a line, ending with the sentence itself.\nThoughts:\n"
+    )
+
+
+def _conflict(edit: Edit, query: str, thoughts: str) -> str:
+    """Third call: one word on how the new fact relates to the chain of thought."""
+    return (
+        f"{TO_COMPLETE}{query}\nThoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
+        "Does the new knowledge contradict the thoughts, support them, or is it unrelated? Answer with one word: "
+        "Contradict, Support or Unrelated.\nRelation of the new knowledge to the thoughts:"
+    )
+
+
+def _rewrite(edit: Edit, query: str, thoughts: str) -> str:
+    """Fourth call: the chain of thought rewritten to agree with the new fact."""
+    return (
+        f"{TO_COMPLETE}{query}\nOld thoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
+        "Rewrite the thoughts so that they agree with the new knowledge, one short statement a line.\nNew thoughts:\n"
+    )
+
+
+def _answer(query: str, thoughts: str) -> str:
+    """Last call: complete the query from the chain of thought alone."""
+    return (
+        f"{WORLD_CHANGED}trust the thoughts below rather than what you remember.\nThoughts:\n{thoughts}\n"
+        f"Complete the sentence with as few words as possible.\nSentence: {query}"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.edits import Edit
-from drike.prompts import Prompt, factprompt
+from drike.prompts import Prompt
 
 
 @dataclass(frozen=True)
@@ -17,4 +17,4 @@ class FactPrompt:
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """The imagined fact on a line of its own, then the query."""
-        return [factprompt(edit, query) for query in queries]
+        return [Prompt(f"Imagine that {edit.fact}.\n{query}") for query in queries]

@@ -1,37 +1,30 @@
 """IKE and DR-IKE: one editor, other parts (paper, sections 4 and 5.3).
 
-    IKE, IKE-All   Similarity   Fraction(1.0)      layout="ike"
+    IKE, IKE-All   Similarity   Fraction(1.0)      PromptStyle("ike")
     Rank-All       Retriever    Fraction(1.0)
     Rank-50%       Retriever    Fraction(0.5)
     DR-IKE         Retriever    Threshold(sigma)
 
-A ranker orders the retain pool, a budget cuts it, a layout arranges what is left. "append" (DR-IKE's default) puts
-copies and updates first and then the retains, best first, so that nested prompts share their beginning; "ike" is the
-published one: all 32 shuffled over their roles, farthest record first, nearest last. An `order` shows the kept retains
-in another order, at the places the layout has for them.
+A ranker orders the retain pool, a budget cuts it, a style lays out what is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.edits import Edit
-from drike.prompts import Prompt, RetainForm, in_context
-from drike.retrieval.budget import Budget
-from drike.retrieval.order import Order
+from drike.prompts import Prompt, PromptStyle
+from drike.retrieval.budget import Budget, SameCount
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Ranker, Ranking
+from drike.retrieval.retriever import Ranker, Ranking, Retriever
 from drike.retrieval.token_limit import TokenLimit
-
-Layout = Literal["append", "ike"]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What was chosen for an edit: its candidates, the pool in order, and how many of it were kept.
+    """What was chosen for an edit: its demonstrations, the ranked retains, and how many of them are kept.
 
     pruned: how many more the budget would have kept, had they fitted into the prompt.
     """
@@ -47,38 +40,28 @@ class Selection:
         return self.ranking.retains[: self.k]
 
 
-def arrange(
-    candidates: DemonstrationSet, kept: Sequence[Demonstration], layout: Layout = "append", order: Order | None = None
-) -> tuple[Demonstration, ...]:
-    """Demonstrations in the order they are shown; the retains that were not kept are left out."""
-    if layout == "append":
-        return (*candidates.fixed, *(kept if order is None else order(candidates, kept)))
-    shown = tuple(reversed([d for d in candidates.demonstrations if d.role is not Role.RETAIN or d in kept]))
-    if order is None:
-        return shown
-    retains = iter(order(candidates, kept))
-    return tuple(next(retains) if d.role is Role.RETAIN else d for d in shown)
-
-
 @dataclass(frozen=True)
 class IKE:
-    """In-context knowledge editing by demonstrations chosen by `ranker` and `budget` from `pool`.
+    """In-context knowledge editing by demonstrations that `ranker` and `budget` choose from `pool`.
 
-    limit: where given, retains are pruned from the end of the ranking until the prompts of an edit fit.
+    limit: prune retains from the end of the ranking until the prompts of an edit fit.
     """
 
     name: str
     pool: Pool
     ranker: Ranker
     budget: Budget
-    layout: Layout = "append"
-    own_copy: bool = True
-    retain: RetainForm = "headed"
+    style: PromptStyle = PromptStyle()
     limit: TokenLimit | None = None
-    order: Order | None = None
+
+    @property
+    def trained_on(self) -> frozenset[tuple[str, str]]:
+        """Keys of the edits that its ranker, or the ranker behind its budget, was trained on."""
+        rankers = (self.ranker, self.budget.ranker if isinstance(self.budget, SameCount) else self.ranker)
+        return frozenset().union(*(ranker.trained_on for ranker in rankers if isinstance(ranker, Retriever)))
 
     def select(self, edit: Edit) -> Selection:
-        """DemonstrationSet, ranking and cut of an edit; the same for all its queries."""
+        """Demonstrations, ranking and cut of an edit; the same for all its queries."""
         [candidates] = self.pool.candidates([edit])
         ranking = self.ranker.rank(candidates)
         return Selection(candidates, ranking, self.budget.keep(ranking.probs, candidates))
@@ -92,9 +75,7 @@ class IKE:
 
     def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
         """Prompts for queries about the edit of a selection."""
-        shown = arrange(selection.candidates, selection.kept, self.layout, self.order)
-        edit = selection.candidates.edit
-        prompts = [in_context(shown, edit, query, own_copy=self.own_copy, retain=self.retain) for query in queries]
+        prompts = self.style.show(selection.candidates, selection.kept, queries)
         return [replace(prompt, pruned=selection.pruned) for prompt in prompts] if selection.pruned else prompts
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:

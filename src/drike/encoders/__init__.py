@@ -10,11 +10,12 @@ import os
 from pathlib import Path
 
 from drike.encoders import hashing
-from drike.encoders.base import EncoderError, FloatArray, Progress, TextEncoder, nearest
+from drike.encoders.base import FloatArray, Progress, TextEncoder, nearest
 from drike.encoders.features import FeatureStore
 from drike.encoders.frozen import FrozenEncoder
 from drike.encoders.hashing import HashingEncoder
 from drike.encoders.sources import MINILM, SMALL_BERT, Source, download, identity, locate
+from drike.errors import EncoderError
 
 __all__ = [
     "MINILM",

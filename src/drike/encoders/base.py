@@ -18,10 +18,6 @@ Progress = Callable[[int, int], None]  # texts done, texts to do
 _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 
-class EncoderError(Exception):
-    """An encoder cannot be had; one sentence with the remedy."""
-
-
 class TextEncoder(Protocol):
     """Texts -> vectors, the same vector for the same text every time."""
 

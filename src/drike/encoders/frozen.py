@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drike.encoders.base import EncoderError, FloatArray, Progress
+from drike.encoders.base import FloatArray, Progress
 from drike.encoders.features import FeatureStore
 from drike.encoders.sources import quiet
+from drike.errors import EncoderError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

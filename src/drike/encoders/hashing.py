@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drike.encoders.base import EncoderError, FloatArray, Progress, unit
+from drike.encoders.base import FloatArray, Progress, unit
+from drike.errors import EncoderError
 
 NAME = "hashing"
 LARGEST = 1 << 16  # numbers of a text

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from drike.encoders.base import EncoderError
 from drike.encoders.hashing import NAME as HASHING
+from drike.errors import EncoderError
 from drike.files import sha256
 
 Kind = Literal["path", "cache", "hub", "offline", "builtin"]

@@ -1,1 +1,107 @@
-"""Frozen language models: what they offer (`protocols`), local weights (`local`), models behind an API (`served`)."""
+"""Frozen language models behind one small protocol (`protocols.LanguageModel`), and `load`, the one door to them.
+
+`local` runs a checkpoint's weights here, `served` asks a model behind an API, `replicas` and `ray` make several copies
+one model, `scripted` makes models of functions. Importing this loads none of them.
+"""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+
+from drike.errors import ModelError, UsageError
+from drike.models.protocols import LanguageModel, Template
+from drike.models.served.address import SERVICES, is_served, service_for
+from drike.models.served.options import ApiOptions
+
+EMBEDDED, READER = "embedded", "reader"
+
+
+def load(
+    name: str | Path,
+    *,
+    template: Template | None = None,
+    device: str | None = None,
+    replicas: int = 1,
+    api: ApiOptions | None = None,
+    cache: bool = True,
+) -> LanguageModel:
+    """Open any model by its name.
+
+    Args:
+        name: "embedded" (a small model that comes with drike), "reader" (the closed-form observer of TinyFacts), a
+            folder or hub name of a causal language model, or SERVICE:MODEL[@ADDRESS] of a model behind an API, such as
+            "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1".
+        template: "plain" passes prompts on as they are, "chat" as a user's turn; None: chat behind an API, else plain.
+        device: "cuda", "cpu", "mps"; None is the best available.
+        replicas: more than one are Ray actors with a copy of the model each.
+        api: how a model behind an API is asked, at what price and within which limits. Its answers are cached on disk.
+        cache: let a local model keep scores and prefixes between calls: faster if edits come again, but the last digits
+            of a score then depend on earlier calls.
+
+    Raises ModelError, or UsageError for arguments that do not go together.
+    """
+    name = str(name)
+    template = template_for(name, template)
+    if name == READER:
+        if replicas > 1:
+            raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
+        from drike.tinyfacts.reader import tinyfacts_reader
+
+        return tinyfacts_reader()
+    if is_served(name):
+        if replicas > 1:
+            raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
+        return _open_served(name, template, api or ApiOptions())
+    _refuse_slips(name)
+    where = name
+    if name == EMBEDDED:
+        from drike.tinyfacts import model_path
+
+        where = str(model_path())
+    from drike.models.local import huggingface
+
+    keep = None if cache else 0
+    if replicas == 1:
+        return huggingface.load(where, template=template, device=device, name=name, remember=cache, keep=keep)
+    from drike.models import ray
+
+    return ray.load(where, replicas=replicas, template=template, device=device, name=name, remember=cache, keep=keep)
+
+
+def template_for(name: str, template: str | None) -> Template:
+    """The template asked for, or the one that fits: served models chat, local ones complete. Raises UsageError."""
+    if template not in (None, "plain", "chat"):
+        raise UsageError(f"--template must be plain or chat, not {template}")
+    return template or ("chat" if is_served(name) else "plain")  # type: ignore[return-value]
+
+
+def _open_served(name: str, template: Template, options: ApiOptions) -> LanguageModel:
+    """Open a served model, behind the answer cache unless that is off."""
+    from drike.models.served.cache import CachedModel
+    from drike.models.served.openai import connect
+    from drike.models.served.store import Answers, answers_path
+    from drike.prompts import chat_messages
+
+    model = connect(name, options, template=template)
+    if options.no_cache:
+        return model
+    # What decides an answer besides its prompt; the wording of a chat is part of it.
+    deciding = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
+    identity = json.dumps([*deciding, chat_messages("") if template == "chat" else None])
+    return CachedModel(model, identity, Answers(answers_path()), model)
+
+
+def _refuse_slips(name: str) -> None:
+    """Refuse a name that is nearly a built-in model's, or nearly an address, rather than ask the hub for it."""
+    if name == EMBEDDED or Path(name).exists():
+        return
+    if ":" in name:
+        raise ModelError(
+            f"{name} is no folder: a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
+            f"with SERVICE one of {', '.join(SERVICES)}"
+        )
+    near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)
+    if near or (service := service_for(name)):
+        raise ModelError(f"there is no model {name!r}: did you mean {near[0] if near else f'{service}:{name}'}?")

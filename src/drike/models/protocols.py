@@ -1,63 +1,94 @@
-"""Ways of reaching a frozen language model, behind two small protocols.
+"""What a frozen language model is for drike, and the records that go in and out of it.
 
-A `LanguageModel` writes; a `ScoringModel` also says how probable a given continuation is. Callers hand over plain lists
-and get lists of the same length and order back; sharing prefixes and batching is a backend's own business. A model that
-cannot score has no `score`. `judge` is how training and evaluation ask: one definition of a right answer for both.
-
-Siblings: `huggingface` (local weights), `openai` (any server that speaks that API), `cached` (what was answered once is
-not asked again; `store` keeps it), `scripted` (answers by a rule, for tests and dry runs), `reader` (a closed-form
-observer of TinyFacts prompts), `replicas` (several copies as one model), `ray` (such copies as Ray actors),
-`token_trie` (shared prefixes, used by `huggingface`).
+A `LanguageModel` completes prompts; most also score given continuations. Callers pass plain lists and get lists of the
+same length and order; sharing prefixes, batching and caching are the backend's business. What a model can do and is
+stands in `info`, what it has done in `usage`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Literal, Protocol
 
 MAX_ANSWER_TOKENS = 16
 MAX_REASONING_TOKENS = 128
 
+Template = Literal["plain", "chat"]
 
-class ModelError(Exception):
-    """A model could not do what was asked; the message is one sentence with the remedy."""
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model is and can do.
+
+    calls_at_once: how many threads may call it at the same time. context_window: most tokens of a prompt with its
+    answer; None if not known. scoring: how it scores continuations, or why it does not. identity: what a run records so
+    that the same model can be told from others, and asked the same way again; no secrets.
+    """
+
+    name: str
+    calls_at_once: int = 1
+    context_window: int | None = None
+    scoring: str = ""
+    identity: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def served(self) -> bool:
+        """Whether it is behind an API."""
+        return "server" in self.identity
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a model has done so far; a model that keeps count offers it as `usage`. Later minus earlier is a stretch.
+    """The work a model has done so far; later minus earlier is the work in between.
 
-    calls: of generate and score. prompts: texts asked about in them. remembered: those answered from memory.
-    forwards: scoring forwards. tokens_read: of all prompts and answers, as if each were read by itself.
-    tokens_remembered: of these, spared by memory. tokens_computed: really put through the model. seconds: wall clock.
+    calls: of generate and score; of a served model, answers paid for. prompts: texts asked about. cached: prompts
+    answered from memory or disk. requests: sent over the network, retries included. forwards: passes that score.
+    prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
+    tokens_cached: of these, those of cached answers. tokens_computed: of these, those the model really processed.
+    estimated: calls whose tokens the server did not report. money: None without a price.
     """
 
     calls: int = 0
     prompts: int = 0
-    remembered: int = 0
+    cached: int = 0
+    requests: int = 0
     forwards: int = 0
-    tokens_read: int = 0
-    tokens_remembered: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    tokens_cached: int = 0
     tokens_computed: int = 0
+    estimated: int = 0
     seconds: float = 0.0
+    money: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all prompts and answers, if read one by one."""
+        return self.prompt_tokens + self.completion_tokens
 
     @property
     def tokens_shared(self) -> int:
-        """Tokens spared since texts begin alike; below 0 where padding and checks cost more than that."""
-        return self.tokens_read - self.tokens_remembered - self.tokens_computed
+        """Tokens saved by shared prefixes; below 0 where padding and self-checks cost more than that."""
+        return self.tokens - self.tokens_cached - self.tokens_computed
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return self._combined(other, 1)
 
     def __sub__(self, other: Usage) -> Usage:
-        return Usage(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return self._combined(other, -1)
+
+    def _combined(self, other: Usage, sign: int) -> Usage:
+        pairs = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in fields(self)}
+        money = pairs.pop("money")
+        total = None if money == (None, None) else (money[0] or 0.0) + sign * (money[1] or 0.0)
+        return Usage(**{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total)
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote after a prompt, and what it cost. Token counts are None where a backend cannot tell."""
+    """What a model wrote after a prompt. Token counts are None if the backend does not report them."""
 
     text: str
     prompt_tokens: int | None = None
@@ -66,7 +97,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Request:
-    """A continuation to be scored behind a prompt. `continuation` starts with its space: " Paris"."""
+    """A continuation to score after a prompt. `continuation` starts with its space: " Paris"."""
 
     prompt: str
     continuation: str
@@ -78,13 +109,13 @@ class Score:
 
     logprobs: natural-log probability of each token of the continuation.
     greedy: every token is the model's first choice: greedy decoding would write exactly this.
-    margin: smallest lead of a token over the best other one, in nats; negative if not greedy, near 0 means unstable.
+    logit_gap: smallest lead of a token over the best other one; negative if not greedy, near 0 means unstable.
     following: text of the token greedy decoding would write next, "" at the end of the text; None if not known.
     """
 
     logprobs: tuple[float, ...]
     greedy: bool
-    margin: float
+    logit_gap: float
     following: str | None = None
     prompt_tokens: int | None = None
 
@@ -99,93 +130,37 @@ class Score:
         return math.exp(self.logprob / len(self.logprobs))
 
 
-@runtime_checkable
 class LanguageModel(Protocol):
-    """A frozen model that completes prompts, greedily."""
+    """A frozen model that completes prompts greedily; `CustomModel` makes one of two functions."""
 
-    name: str
+    @property
+    def info(self) -> ModelInfo:
+        """What it is and can do."""
+
+    @property
+    def usage(self) -> Usage:
+        """The work it has done since it was opened."""
+
+    @property
+    def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
+        """Score requests, one score each, in order; None if the model cannot."""
+
+    @property
+    def count_tokens(self) -> Callable[[Sequence[str]], list[int]] | None:
+        """Count the tokens of each prompt as the model reads it; None if the model cannot."""
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """One completion a prompt, cut before `stop` (which is not looked for in leading white space)."""
+        """Complete each prompt, cut before `stop` (not looked for in leading white space)."""
         ...
-
-
-@runtime_checkable
-class ScoringModel(LanguageModel, Protocol):
-    """A model that also gives the probability of a given continuation."""
-
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """One score a request, in order."""
-        ...
-
-
-@runtime_checkable
-class Arriving(Protocol):
-    """A model whose completions can be taken as they arrive, so that none is lost if a later one fails."""
-
-    def completions(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> Iterator[tuple[int, Completion]]:
-        """As `generate`, each completion with the index of its prompt, in any order."""
-        ...
-
-
-@runtime_checkable
-class ArrivingScores(Protocol):
-    """The same of scores."""
-
-    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
-        """As `score`, each with the index of its request, in any order."""
-        ...
-
-
-@runtime_checkable
-class Forgetful(Protocol):
-    """A model that remembers scores, and can be told to forget them."""
 
     def forget(self) -> None:
-        """Compute everything anew from here on."""
-        ...
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """A model that keeps count of its work."""
-
-    @property
-    def usage(self) -> Usage:
-        """What it has done so far."""
-        ...
-
-
-@runtime_checkable
-class Counting(Protocol):
-    """A model that tells how many tokens a prompt has for it."""
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """Tokens of each prompt, as the model reads it."""
-        ...
-
-
-@runtime_checkable
-class Concurrent(Protocol):
-    """A model that several threads may ask at once; any other is asked by one.
-
-    parallel: how many calls it takes at once, a call being an edit's prompts. More callers would only wait.
-    """
-
-    parallel: int
-
-
-def calls_at_once(model: LanguageModel) -> int:
-    """How many threads may ask a model at once: 1 unless it says `parallel`."""
-    return model.parallel if isinstance(model, Concurrent) else 1
+        """Drop what is kept in memory of earlier calls, so that it is computed again."""
 
 
 def cut(text: str, stop: str | None) -> str:
-    """`text` up to `stop`, which is not looked for in the white space before the first word."""
+    """Cut `text` before `stop`, which is not looked for in the white space before the first word."""
     if stop is None:
         return text
     begun = len(text) - len(text.lstrip())

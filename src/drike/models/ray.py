@@ -1,11 +1,10 @@
 """Replicas of a local model as Ray actors: on this machine's cores and cards, or on a cluster's.
 
-Each actor is a process that opens the model by its name or path, with a card of its own where there are cards, else
-with one core. Only texts and numbers travel: requests there, scores back. `load` gives them as one model (see
-`replicas`).
+Each actor is a process that loads the model by name or path, on its own GPU if there are any, else on one core. Only
+texts and numbers travel: requests there, scores back. `load` returns them as one model (see `replicas`).
 
 RAY_ADDRESS in the environment says which cluster (docs/scaling.md); without it a private one is started on this machine
-and ends with this process. Nothing is reported to Ray's makers, and no dashboard is opened.
+and ends with this process. Usage reports to Ray's makers are off, and no dashboard is opened.
 """
 
 from __future__ import annotations
@@ -15,37 +14,35 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
+from drike.errors import ModelError
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
-    import torch
-
-    from drike.models.local.huggingface import HuggingFaceModel, Identity
-    from drike.models.local.tokens import Template
+    from drike.models.local.huggingface import HuggingFaceModel
 
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
 _REACH_SECONDS = 5.0
 _RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
-_PATIENCE = 20.0  # seconds in which actors that were just let go give back what they held
+_PATIENCE = 20.0  # seconds for actors that have just ended to free their resources
 
 
 @dataclass(frozen=True)
 class _Refusal:
-    """A ModelError's sentence on its way back: raised in an actor, it would come wrapped in a traceback."""
+    """A ModelError's sentence on its way back: raised in an actor, it would arrive wrapped in a traceback."""
 
     sentence: str
 
 
 class _Worker:
-    """What runs in an actor: one model, asked one call at a time, opened when it is first asked.
+    """What runs in an actor: one model, loaded at the first call.
 
-    So that an actor which Ray has started again, with nothing but these arguments, has its model again.
+    So an actor that Ray has restarted, with nothing but these arguments, loads its model again.
     """
 
     def __init__(self, name_or_path: str, options: dict[str, Any]) -> None:
@@ -53,46 +50,35 @@ class _Worker:
         self._options = options
         self._model: HuggingFaceModel | None = None
 
-    def ask(self, method: str, *arguments: object) -> tuple[Any, Usage]:
-        """What a method of the model returns, and what the model did for it."""
+    def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
+        """A member of the model, called if it is a method, and the work that took."""
         from drike.models.local.huggingface import load as load_here
 
         try:
             self._model = self._model or load_here(self._name_or_path, **self._options)
             before = self._model.usage
-            return getattr(self._model, method)(*arguments), self._model.usage - before
+            found = getattr(self._model, member)
+            return found(*arguments) if callable(found) else found, self._model.usage - before
         except ModelError as error:
             return _Refusal(str(error)), Usage()
 
 
 class RemoteModel:
-    """The model in an actor. It computes one call at a time; a second may wait at its door, so that it never idles.
+    """The model in an actor. It computes one call at a time; a second may wait, so that it never idles.
 
     Every method raises ModelError if the actor is gone for good.
     """
 
-    parallel = 2
-
-    def __init__(self, actor: Any, identity: Identity, who: str) -> None:
-        self.name = identity.name
+    def __init__(self, actor: Any, info: ModelInfo, who: str) -> None:
+        self.info = replace(info, calls_at_once=2)
+        self.usage = Usage()
         self._actor = actor
-        self._identity = identity
         self._who = who
-        self._usage = Usage()
         self._counting = Lock()
 
-    @property
-    def usage(self) -> Usage:
-        """What the model has done for this caller."""
-        return self._usage
-
     def forget(self) -> None:
-        """Drop what the model remembers."""
+        """Drop what the model has cached."""
         self._ask("forget")
-
-    def describe(self) -> Identity:
-        """What a run's folder records of the model."""
-        return self._identity
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """As `HuggingFaceModel.count_tokens`."""
@@ -111,49 +97,37 @@ class RemoteModel:
     def _ask(self, method: str, *arguments: object) -> Any:
         answer, used = _received(self._actor.ask.remote(method, *arguments), self._who)
         with self._counting:
-            self._usage += used
+            self.usage += used
         return answer
 
 
-def load(
-    name_or_path: str,
-    *,
-    replicas: int,
-    device: str | None = None,
-    dtype: torch.dtype | None = None,
-    template: Template = "plain",
-    remember: bool = True,
-    keep: int | None = None,
-    name: str | None = None,
-    gpus: float | None = None,
-) -> Replicas:
-    """`replicas` actors that each hold the model, as one model; all else as `huggingface.load`.
+def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **options: Any) -> Replicas:
+    """Start `replicas` actors that each hold the model, as one model; `options` are those of `huggingface.load`.
 
-    gpus: of a replica; None is one where the cluster has any and `device` does not say "cpu", else none. A share such
-    as 0.5 puts several on a card, whose memory they then divide. Raises ModelError if Ray is not installed or not
-    reached, if there is no room, if the model cannot be opened, or if the nodes hold different weights.
+    gpus: per replica; None is one if the cluster has any and `device` is not "cpu", else none. A share such as 0.5 puts
+    several on a card, whose memory they then divide. Raises ModelError if Ray is not installed or cannot be reached, if
+    there is no room, if the model cannot be opened, or if the nodes hold different weights.
     """
     if replicas < 1:
         raise ValueError(f"a model is loaded at least once, not {replicas} times")
     ray = _connect()
     cards = ray.cluster_resources().get("GPU", 0.0)
-    share = float(cards > 0 and device != "cpu") if gpus is None else gpus
+    share = float(cards > 0 and options.get("device") != "cpu") if gpus is None else gpus
     _require_room(ray, replicas, {"CPU": 1.0, "GPU": share})
     where = str(Path(name_or_path).resolve()) if Path(name_or_path).is_dir() else name_or_path
-    options = {"device": device, "dtype": dtype, "template": template, "remember": remember, "keep": keep}
-    options["name"] = name or name_or_path
+    options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
     actors = [actor.remote(where, options) for _ in range(replicas)]
-    opening = [one.ask.remote("describe") for one in actors]
-    called = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
-    identities: list[Identity] = [_received(one, who)[0] for one, who in zip(opening, called, strict=True)]
-    if len({(one.config_sha256, one.weights_sha256, one.dtype) for one in identities}) > 1:
+    opening = [one.ask.remote("info") for one in actors]
+    names = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
+    infos: list[ModelInfo] = [_received(one, who)[0] for one, who in zip(opening, names, strict=True)]
+    if len({tuple(one.identity[key] for key in ("config_sha256", "weights_sha256", "dtype")) for one in infos}) > 1:
         raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
-    return Replicas([RemoteModel(*parts) for parts in zip(actors, identities, called, strict=True)])
+    return Replicas([RemoteModel(*parts) for parts in zip(actors, infos, names, strict=True)])
 
 
 def _connect() -> Any:
-    """Ray, connected to the cluster of RAY_ADDRESS or to one of its own."""
+    """Connect Ray to the cluster at RAY_ADDRESS, or start a private one."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
     try:
         import ray
@@ -177,14 +151,14 @@ def _connect() -> Any:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError if nobody listens at HOST:PORT; Ray would try for many minutes."""
+    """Raise OSError if nothing listens at HOST:PORT; Ray would retry for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():
         socket.create_connection((host, int(port)), _REACH_SECONDS).close()
 
 
 def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
-    """Raise ModelError where actors would wait for ever for cores or cards that are not there."""
+    """Raise ModelError if actors would wait forever for cores or GPUs that do not exist."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         total, free = ray.cluster_resources(), ray.available_resources()
@@ -193,7 +167,7 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
             if has < replicas * share:
                 room = int(has / share)
                 raise ModelError(
-                    f"{share:g} {what} for each of {replicas} replicas is more than the {has:g} that Ray has to give: "
+                    f"{share:g} {what} for each of {replicas} replicas is more than the {has:g} that Ray has: "
                     + (f"ask for {room} at most, or add nodes" if room else "add nodes, or leave replicas out")
                 )
         if all(free.get(what, 0.0) >= replicas * share for what, share in each.items()):
@@ -202,7 +176,7 @@ def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
 
 
 def _received(reference: Any, who: str) -> tuple[Any, Usage]:
-    """What an actor returns, or its failure as a ModelError."""
+    """Wait for an actor's answer; its failure becomes a ModelError."""
     import ray
     from ray import exceptions
 

@@ -1,110 +1,81 @@
 """Several copies of a model as one, for work that is split by edit.
 
-A call is an edit's prompts and goes whole to one replica, so that what they share is still read once. Which one:
+A call, an edit's prompts, goes whole to one replica, so that its shared prefixes are still read once. Which one:
 
     home = hash of how the first prompt begins, modulo N
-    home, unless it is busy while another is idle, or has as much to do as it takes
+    home, unless it is busy while another is idle, or is full
 
-so an edit asked about again mostly finds the replica that remembers it, and none idles while others queue. The prompts
+so an edit that comes again usually finds the replica that has it cached, and none idles while others queue. The prompts
 of an edit begin alike, whatever its retains are; two edits that begin alike lose nothing by sharing a home.
 
-No call is split, and every replica is the same model: the answers are those of one model, up to rounding in the last
-digits, which depends on what a model has kept from earlier calls.
+The answers are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Condition
-from typing import Any, Protocol
 from zlib import crc32
 
-from drike.models.protocols import (
-    MAX_ANSWER_TOKENS,
-    Completion,
-    Forgetful,
-    Request,
-    Score,
-    ScoringModel,
-    Usage,
-    calls_at_once,
-)
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
 
-_HEAD = 200  # characters of a prompt that tell its edit: the first of its demonstrations, or its fact
-
-
-class Replica(ScoringModel, Forgetful, Protocol):
-    """What can be had several times over: a model that does all that a local one does."""
-
-    @property
-    def usage(self) -> Usage:
-        """What it has done so far."""
-        ...
-
-    def describe(self) -> Any:
-        """What a run's folder records of it."""
-        ...
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """Tokens of each prompt as it would be read."""
-        ...
+_HEAD = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
 
 
 class Replicas:
-    """Equal models as one `ScoringModel`, safe to share between threads.
+    """Equal models as one, safe to share between threads; callers beyond `info.calls_at_once` wait.
 
-    Each is asked by as many threads at once as it takes, and no more: callers beyond that wait. parallel: how many keep
-    all of them busy. Raises ValueError for no model at all.
+    Raises ValueError without a model.
     """
 
-    def __init__(self, models: Sequence[Replica]) -> None:
+    def __init__(self, models: Sequence[LanguageModel]) -> None:
         if not models:
             raise ValueError("replicas of nothing: give at least one model")
         self.models = tuple(models)
-        self.name = models[0].name
-        self._room = [calls_at_once(model) for model in models]
-        self.parallel = sum(self._room)
+        self._room = [model.info.calls_at_once for model in models]
         self._busy = [0] * len(models)
         self._changed = Condition()
+        self.score = None if models[0].score is None else self._score
+        self.count_tokens = models[0].count_tokens and self._count_tokens
+
+    @property
+    def info(self) -> ModelInfo:
+        """The first replica's, with room for the callers of all."""
+        return replace(self.models[0].info, calls_at_once=sum(self._room))
 
     @property
     def usage(self) -> Usage:
-        """What all replicas have done together; `seconds` adds up, so it can exceed the clock's."""
+        """The work of all replicas; `seconds` adds up, so it can exceed the clock's."""
         return sum((model.usage for model in self.models), Usage())
 
     def forget(self) -> None:
-        """Make every replica forget."""
+        """Let every replica forget."""
         for model in self.models:
             model.forget()
-
-    def describe(self) -> Any:
-        """What the first replica tells of itself; all are the same model."""
-        return self.models[0].describe()
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """As the model does, by one of the replicas."""
-        with self._one_for(prompts[0] if prompts else "") as model:
-            return model.count_tokens(prompts)
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """As the model does, by one of the replicas."""
+        """Complete the prompts on one of the replicas."""
         with self._one_for(prompts[0] if prompts else "") as model:
             return model.generate(prompts, max_tokens, stop)
 
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """As the model does, by one of the replicas."""
+    def _score(self, requests: Sequence[Request]) -> list[Score]:
         with self._one_for(requests[0].prompt if requests else "") as model:
-            return model.score(requests)
+            return model.score(requests)  # type: ignore[misc]  # only called if models score
+
+    def _count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        with self._one_for(prompts[0] if prompts else "") as model:
+            return model.count_tokens(prompts)  # type: ignore[misc]
 
     @contextmanager
-    def _one_for(self, prompt: str) -> Iterator[Replica]:
-        """The replica that a call goes to; it counts as busy until the call is done."""
+    def _one_for(self, prompt: str) -> Iterator[LanguageModel]:
+        """Choose the replica for a call; it counts as busy until the call is done."""
         home = crc32(prompt[:_HEAD].encode(errors="surrogatepass")) % len(self.models)
         with self._changed:
-            self._changed.wait_for(lambda: sum(self._busy) < self.parallel)
+            self._changed.wait_for(lambda: sum(self._busy) < sum(self._room))
             chosen = route(home, self._busy, self._room)
             self._busy[chosen] += 1
         try:
@@ -118,7 +89,7 @@ class Replicas:
 def route(home: int, busy: Sequence[int], room: Sequence[int]) -> int:
     """Index of the replica for a call: its home unless that is full, or busy while another is idle.
 
-    busy: calls each is at; room: calls each takes at once. At least one must have room.
+    busy: calls each is working on; room: calls each takes at once. At least one must have room.
     """
     idle = min(busy) == 0
     if busy[home] == 0 or (not idle and busy[home] < room[home]):

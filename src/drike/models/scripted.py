@@ -1,82 +1,117 @@
-"""Models that answer by a rule: for tests, and for dry runs of everything that asks a model.
+"""Models made of functions: your own (`CustomModel`), and one that answers by a rule, for tests and dry runs.
 
-A rule is a function from the prompt's text to the text the model would write, without the space before it. The two
-models here differ in one thing: `ScriptedWriter` only writes, as a chat service does; `ScriptedModel` also scores, in
-agreement with what it writes. Both are instant and deterministic, and remember the prompts they were given.
-
-Their tokens are words. A word of the answer is as probable as `LIKELY`, any other as `UNLIKELY`, and the best
-alternative to a word of the answer as `RUNNER_UP`.
+A `ScriptedModel` is instant and deterministic and records the prompts it was given. Its rule maps the prompt's text to
+the text the model would write, without the space before it. Its tokens are words: a word of the answer has probability
+`LIKELY`, any other `UNLIKELY`, and the best alternative to a word of the answer `RUNNER_UP`.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
+from typing import TypeVar
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score
+from drike.errors import ModelError
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage, cut
 
 Rule = Callable[[str], str]
+Answers = TypeVar("Answers")
 
 LIKELY, RUNNER_UP, UNLIKELY = 0.9, 0.05, 0.001
 
 
-class ScriptedWriter:
-    """A `LanguageModel` that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls.
+class CustomModel:
+    """A model made of your own functions.
 
-    parallel: how many threads may ask it at once; they also call the rule at once.
+    Args:
+        name: what tables call it.
+        generate: gets a list of prompts, the most tokens to write and where to stop (None: nowhere), and returns a
+            text or a `Completion` for each prompt; texts are cut at `stop` here.
+        score: gets a list of `Request`s and returns a `Score` for each; None if the model cannot.
+        count_tokens: gets a list of prompts and returns their numbers of tokens; None if the model cannot.
+        calls_at_once: how many threads may call the functions at the same time.
     """
 
-    def __init__(self, rule: Rule, name: str = "scripted", *, parallel: int = 1) -> None:
-        self.name = name
-        self.rule = rule
-        self.parallel = parallel
-        self.prompts: list[str] = []
-        self.calls = 0
+    def __init__(
+        self,
+        name: str,
+        generate: Callable[[Sequence[str], int, str | None], Sequence[str | Completion]],
+        score: Callable[[Sequence[Request]], list[Score]] | None = None,
+        *,
+        count_tokens: Callable[[Sequence[str]], list[int]] | None = None,
+        calls_at_once: int = 1,
+    ) -> None:
+        self.info = ModelInfo(name, calls_at_once)
+        self.usage = Usage()
+        self.count_tokens = count_tokens
+        self.score = None if score is None else partial(self._counted, score)
+        self._generate = generate
         self._counting = Lock()
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """The rule's answers, at most `max_tokens` words of each, cut before `stop`."""
+        """Call your function, and cut its texts before `stop`."""
+        answers = self._counted(self._generate, prompts, max_tokens, stop)
+        return [Completion(cut(answer, stop)) if isinstance(answer, str) else answer for answer in answers]
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+    def _counted(self, function: Callable[..., Answers], asked: Sequence[object], *settings: object) -> Answers:
+        began = time.perf_counter()
+        answers = function(asked, *settings)
         with self._counting:
-            self.calls += 1
-            self.prompts += prompts
-        return [_completion(prompt, self.rule(prompt), max_tokens, stop) for prompt in prompts]
+            self.usage += Usage(calls=1, prompts=len(asked), seconds=time.perf_counter() - began)
+        return answers
 
 
 class ScriptedModel:
-    """A `ScoringModel` that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls.
+    """A model that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls.
 
-    parallel: how many threads may ask it at once; they also call the rule at once.
+    scores: whether it also scores, in agreement with what it writes, or only writes, as a chat service does.
+    calls_at_once: how many threads may call it, and its rule, at the same time.
     """
 
-    def __init__(self, rule: Rule, name: str = "scripted", *, parallel: int = 1) -> None:
-        self.name = name
+    def __init__(self, rule: Rule, name: str = "scripted", *, scores: bool = True, calls_at_once: int = 1) -> None:
+        self.info = ModelInfo(name, calls_at_once)
         self.rule = rule
-        self.parallel = parallel
         self.prompts: list[str] = []
         self.calls = 0
+        self.score = self._score if scores else None
+        self.count_tokens = None
         self._counting = Lock()
+
+    @property
+    def usage(self) -> Usage:
+        """Calls and prompts so far."""
+        return Usage(calls=self.calls, prompts=len(self.prompts))
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """The rule's answers, at most `max_tokens` words of each, cut before `stop`."""
-        with self._counting:
-            self.calls += 1
-            self.prompts += prompts
+        """Answer by the rule: at most `max_tokens` words each, cut before `stop`."""
+        self._record(prompts)
         return [_completion(prompt, self.rule(prompt), max_tokens, stop) for prompt in prompts]
 
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Scores in agreement with `generate`: greedy where the continuation begins what the rule writes.
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+    def _score(self, requests: Sequence[Request]) -> list[Score]:
+        """Score in agreement with `generate`: greedy if the rule's answer starts with the continuation.
 
         Raises ModelError for an empty continuation.
         """
+        self._record([request.prompt for request in requests])
+        return [_score(request, self.rule(request.prompt)) for request in requests]
+
+    def _record(self, prompts: Sequence[str]) -> None:
         with self._counting:
             self.calls += 1
-            self.prompts += [request.prompt for request in requests]
-        return [_score(request, self.rule(request.prompt)) for request in requests]
+            self.prompts += prompts
 
 
 def _completion(prompt: str, answer: str, max_tokens: int, stop: str | None) -> Completion:
@@ -94,9 +129,9 @@ def _score(request: Request, answer: str) -> Score:
     agree = [i < len(written) and words[: i + 1] == written[: i + 1] for i in range(len(words))]
     if answer.startswith(wanted):  # the last word may go on: "New" begins "Newton", and what follows says so
         agree[-1] = True
-        margin = math.log(LIKELY / RUNNER_UP)
+        gap = math.log(LIKELY / RUNNER_UP)
         following: str | None = answer[len(wanted) :]
     else:
-        margin, following = math.log(UNLIKELY / LIKELY), None
+        gap, following = math.log(UNLIKELY / LIKELY), None
     logprobs = tuple(math.log(LIKELY if same else UNLIKELY) for same in agree)
-    return Score(logprobs, margin > 0, margin, following, size)
+    return Score(logprobs, gap > 0, gap, following, size)

@@ -1,7 +1,7 @@
-"""Figures as inline SVG: small panels that a page can stack on a phone, in colours that the page's style decides.
+"""Figures as inline SVG: small panels that a page can stack on a phone, in the colours of the page's style.
 
-Matplotlib draws with stand-in colours; `_svg` turns them into CSS variables, so that one drawing serves light, dark and
-print. Text stays text. The same input gives the same bytes. Every figure carries its message as alternative text.
+Matplotlib draws in placeholder colours; `_svg` turns them into CSS variables, so one drawing serves light mode, dark
+mode and print. Text stays text. The same input gives the same bytes. Every figure has its message as alternative text.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from drike.metrics import Estimate, Summary
-from drike.report.measured import UNEDITED, Epoch, Group
+from drike.report.groups import UNEDITED, Group
 from drike.report.paper import RETAIN_BUDGETS
+from drike.report.tables import SCORES
+from drike.report.training import Epoch
 from drike.report.variants import distribution_of
 
 _INK, _MUTED, _LINE = "#0a0b01", "#0a0b02", "#0a0b03"
@@ -40,134 +42,109 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing for a page: the SVG element, what it is, and what it says to someone who cannot see it."""
+    """A drawing for a page: its SVG element, its caption, and its message for readers who cannot see it."""
 
     svg: str
     caption: str
     alt: str
 
 
-def intervals(groups: Sequence[Group], metric: str) -> Figure:
-    """A metric of every editor with its interval; groups side by side."""
-    editors = _editors(groups)
-    told = []
+def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
+    """A metric of every editor with its interval, groups side by side; None if nothing was measured."""
+    points = [
+        (i, editor, one)
+        for i, group in enumerate(groups)
+        for editor, summary in group.summaries.items()
+        if (one := _estimate(summary, metric)).value is not None
+    ]
+    if not points:
+        return None
+    editors = list(dict.fromkeys(editor for group in groups for editor in group.summaries))
 
     def draw(axes: Axes) -> None:
-        for i, group in enumerate(groups):
-            for editor, summary in group.summaries.items():
-                one = _estimate(summary, metric)
-                if one.value is None or one.low is None or one.high is None:
-                    continue
-                y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
-                axes.plot([one.low, one.high], [y, y], color=_SERIES[i % 8], linewidth=2.2, solid_capstyle="round")
-                label = _plain(group.label) if editor == next(iter(group.summaries)) else None
-                axes.plot(one.value, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=6, label=label)
-                told.append(f"{_named(group, groups)}{editor} {one.value:.2f} from {one.low:.2f} to {one.high:.2f}")
+        labelled: set[int] = set()
+        for i, editor, one in points:
+            y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
+            axes.plot(
+                [one.low or 0.0, one.high or 0.0], [y, y], color=_SERIES[i % 8], linewidth=2.2, solid_capstyle="round"
+            )
+            label = None if i in labelled else _plain(groups[i].label)
+            labelled.add(i)
+            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=6, label=label)
         axes.set_yticks(range(len(editors)), [_plain(editor) for editor in editors])
         axes.set_ylim(len(editors) - 0.5, -0.5)
         axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="y", visible=False)
         _legend(axes, groups)
 
+    values = "; ".join(
+        f"{_prefix(groups[i], groups)}{editor} {one.value:.2f} from {one.low:.2f} to {one.high:.2f}"
+        for i, editor, one in points
+    )
     height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups))
     svg = _svg(draw, metric, (2.6, height))
-    return Figure(svg, f"{metric} with 95 % intervals", f"{metric} by editor, with 95 % intervals: {'; '.join(told)}.")
+    return Figure(
+        svg, f"{SCORES[metric][0].upper()}{SCORES[metric][1:]}", f"{metric} by editor, with 95 % intervals: {values}."
+    )
 
 
 def pareto(group: Group) -> Figure:
-    """S against prompt tokens: up and left is better. The line joins what nothing beats in both."""
-    points = [
-        (one.prompt_tokens, one.s, editor)
+    """S against prompt tokens: up and left is better. The dashed line joins editors that none beats in both."""
+    points = sorted(
+        (one.prompt_tokens, -one.s.value, editor)
         for editor, one in group.summaries.items()
         if editor != UNEDITED and one.prompt_tokens is not None and one.s.value is not None
-    ]
-    points.sort(key=lambda point: (point[0], -(point[1].value or 0)))
+    )
     best, front = -1.0, []
-    for tokens, s, editor in points:
-        if s.value is not None and s.value > best:
-            best = s.value
-            front.append((tokens, s.value, editor))
-
-    names = [editor for *_, editor in points]
-    families = list(dict.fromkeys(_family(name) for name in names))
+    for tokens, minus_s, editor in points:
+        if -minus_s > best:
+            best = -minus_s
+            front.append((tokens, best, editor))
+    families = list(dict.fromkeys(_family(editor) for *_, editor in points))
 
     def draw(axes: Axes) -> None:
         axes.plot([x for x, _, _ in front], [y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
-        widest = 1.08 * max((x for x, _, _ in points), default=1.0)
-        bars = [(x / widest - 0.015, s.low or 0.0, x / widest + 0.015, s.high or 0.0) for x, s, _ in points]
-        places = _places([(x / widest, s.value or 0.0, _label(name, names)) for x, s, name in points], bars)
-        for (tokens, s, name), (at, y) in zip(points, places, strict=True):
-            i = families.index(_family(name)) % 8
-            axes.plot([tokens, tokens], [s.low or 0.0, s.high or 0.0], color=_SERIES[i], linewidth=1.6)
-            axes.plot(tokens, s.value or 0.0, _MARKERS[i], color=_SERIES[i], markersize=7)
-            axes.text(at * widest, y, _plain(_label(name, names)), va="center", fontsize=9, color=_SERIES[i])
         for i, family in enumerate(families):
-            swept = [(x, s.value or 0.0) for x, s, name in points if _family(name) == family]
-            axes.plot(*zip(*swept, strict=True), color=_SERIES[i % 8], linewidth=0.8)
-        axes.set_xlim(0, widest)
+            members = [(tokens, editor) for tokens, _, editor in points if _family(editor) == family]
+            found = [group.summaries[editor].s for _, editor in members]
+            xs, ys = [tokens for tokens, _ in members], [s.value or 0.0 for s in found]
+            colour = _SERIES[i % 8]
+            axes.vlines(xs, [s.low or 0.0 for s in found], [s.high or 0.0 for s in found], color=colour, linewidth=1.6)
+            axes.plot(xs, ys, f"{_MARKERS[i % 8]}-", color=colour, markersize=7, linewidth=0.8, label=_plain(family))
+        axes.set_xlim(0, 1.05 * max(tokens for tokens, *_ in points))
         axes.set_ylim(0, 1)
         axes.set_xlabel("prompt tokens")
         axes.set_ylabel("S")
+        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, -0.05), ncols=3)
 
-    told = "; ".join(f"{editor} {s.value:.2f} at {tokens:.0f} tokens" for tokens, s, editor in points)
+    values = "; ".join(f"{editor} {-minus_s:.2f} at {tokens:.0f} tokens" for tokens, minus_s, editor in points)
     unbeaten = ", ".join(editor for *_, editor in front)
-    alt = f"S against mean prompt tokens: {told}. Not beaten in both: {unbeaten}."
-    return Figure(_svg(draw, group.label, (5.2, 3.5)), f"S against prompt tokens, {group.label}", alt)
+    alt = f"S against mean prompt tokens: {values}. Not beaten in both: {unbeaten}."
+    caption = f"S against prompt tokens, {group.label}; dashed: best S for the length"
+    return Figure(_svg(draw, group.label, (4.0, 3.0)), caption, alt)
 
 
 def _family(editor: str) -> str:
-    """Editors of one family ("DR-IKE sigma 0.05") share a colour and are joined."""
-    return editor.partition(" ")[0]
-
-
-def _label(editor: str, editors: Sequence[str]) -> str:
-    """What tells an editor from its family; its whole name where it stands for the family or alone."""
-    family, _, rest = editor.partition(" ")
-    return rest if rest and any(_family(other) == family for other in editors if other != editor) else editor
-
-
-_Box = tuple[float, float, float, float]
-
-
-def _places(points: Sequence[tuple[float, float, str]], bars: Sequence[_Box]) -> list[tuple[float, float]]:
-    """Where labels begin, in shares of the axes: beside their point, where they cover no bar and no other label."""
-    taken, places = list(bars), []
-    for x, y, label in points:
-        width, height = 0.0175 * len(label), 0.06
-        tries = [
-            (at, y + step * height)
-            for step in (0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7)
-            for at in (x + 0.025, x - 0.025 - width, x - width / 2)
-        ]
-        boxes = [(at, up - height / 2, at + width, up + height / 2) for at, up in tries]
-        inside = [box for box in boxes if min(box) >= 0 and max(box) <= 1.02]
-        free = [box for box in inside if not any(_overlap(box, other) for other in taken)]
-        box = (free or boxes)[0]
-        taken.append(box)
-        places.append((box[0], (box[1] + box[3]) / 2))
-    return places
-
-
-def _overlap(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    """The editor that a variant such as "DR-IKE (sigma 0.05)" belongs to; a family shares a colour and a line."""
+    return editor.partition(" (")[0]
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
     "ESR": ("share of training edits right under the prompt the budget gives", lambda epoch: epoch.esr),
     "reward": ("mean over all prefixes tried", lambda epoch: epoch.reward),
-    "k": ("mean retains kept per edit", lambda epoch: epoch.k),
+    "k": ("mean retains kept per edit", lambda epoch: epoch.mean_k),
     "sigma": ("threshold at the end of the epoch; the mean where every edit has its own", lambda epoch: epoch.sigma),
     "calls": ("prompts the model was asked", lambda epoch: epoch.calls),
-    "prompt tokens": ("read by the model, as if nothing were shared", lambda epoch: epoch.prompt_tokens),
+    "prompt tokens": ("as if every prompt were read by itself", lambda epoch: epoch.prompt_tokens),
     "seconds": ("wall time", lambda epoch: epoch.seconds),
 }
 
 
 def training(groups: Sequence[Group], curve: str) -> Figure | None:
-    """One quantity over epochs, a line a run; None where no run measured it."""
+    """One quantity over epochs, a line for each run; None where no run measured it."""
     what, value = CURVES[curve]
     lines = [
-        (i, run.seed, [(epoch.number, y) for epoch in run.epochs if (y := value(epoch)) is not None])
+        (i, run.seed, [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None])
         for i, group in enumerate(groups)
         for run in group.runs
     ]
@@ -189,16 +166,16 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
         axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.6g}")
         _legend(axes, groups)
 
-    told = "; ".join(
-        f"{_named(groups[i], groups)}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
+    values = "; ".join(
+        f"{_prefix(groups[i], groups)}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
         for i, seed, points in lines
     )
     title = f"{curve} by epoch"
-    return Figure(_svg(draw, title, (3.2, 2.2)), what.capitalize(), f"{title}: {what}. {told}.")
+    return Figure(_svg(draw, title, (3.2, 2.2)), what.capitalize(), f"{title}: {what}. {values}.")
 
 
 def budget(group: Group, editor: str) -> Figure:
-    """How many retains an editor kept per test edit, with the published means as lines."""
+    """Histogram of the retains that an editor kept per test edit, with the published means as lines."""
     found = distribution_of(group.outcomes[editor])
     most = max(16, *found.counts)
 
@@ -214,14 +191,10 @@ def budget(group: Group, editor: str) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
-    told = ", ".join(f"{k} at {edits} edits" for k, edits in found.counts.items())
-    alt = f"Retains kept by {editor}: {told}; mean {found.mean:.2f}, standard deviation {found.std:.2f}."
+    counts = ", ".join(f"{k} at {edits} edits" for k, edits in found.counts.items())
+    alt = f"Retains kept by {editor}: {counts}; mean {found.mean:.2f}, standard deviation {found.std:.2f}."
     return Figure(_svg(draw, f"{editor}, {group.label}", (4.0, 2.7)),
                   f"Retains kept by {editor}, {group.label}; dotted: published means", alt)  # fmt: skip
-
-
-def _editors(groups: Sequence[Group]) -> list[str]:
-    return list(dict.fromkeys(editor for group in groups for editor in group.summaries))
 
 
 def _estimate(summary: Summary, metric: str) -> Estimate:
@@ -229,7 +202,7 @@ def _estimate(summary: Summary, metric: str) -> Estimate:
     return found
 
 
-def _named(group: Group, groups: Sequence[Group]) -> str:
+def _prefix(group: Group, groups: Sequence[Group]) -> str:
     return f"{group.label}, " if len(groups) > 1 else ""
 
 
@@ -239,9 +212,9 @@ def _legend(axes: Axes, groups: Sequence[Group]) -> None:
 
 
 def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) -> str:
-    """An SVG element of what `draw` draws, `size` in inches; its ids are unlike those of other figures on the page."""
+    """Draw into an SVG element of `size` inches, whose ids no other figure on the page has."""
     with mpl.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # letters are the page's to draw, not matplotlib's
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # the browser draws the text, not matplotlib
         mpl.rcdefaults()  # a user's own style would change the bytes
         mpl.rcParams.update({**_STYLE, "svg.hashsalt": _plain(title)})
         canvas = Canvas(figsize=size, facecolor="none")
@@ -254,12 +227,12 @@ def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) ->
 
 
 def _plain(text: str) -> str:
-    """Text that a drawing can hold: names come from files, and may hold anything."""
+    """Replace unprintable characters: names come from files and may hold anything."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _themed(svg: str) -> str:
-    """The bare element, sized by the page, its ids its own, its colours CSS variables, its letters the page's."""
+    """Reduce to the bare element, with unique ids, CSS variables as colours, and the page's fonts."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     prefix = f"f{hashlib.sha256(svg.encode()).hexdigest()[:8]}-"
     svg = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\1{prefix}", svg)
@@ -272,5 +245,5 @@ def _themed(svg: str) -> str:
 
 
 def _sized(root: re.Match[str]) -> str:
-    """The root element in the size it was drawn for, a little larger since screens are not print."""
+    """The root element, a little larger than drawn, because screens are not print."""
     return f'<svg {root[1]} width="{float(root[2]) * 1.25:.0f}">'

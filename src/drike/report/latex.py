@@ -1,4 +1,4 @@
-"""Tables for a paper: LaTeX with booktabs, every cell as plain text whatever it holds."""
+"""Tables for a paper: LaTeX with booktabs; every cell is escaped to plain text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SPECIAL = {
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "*": "{*}", "`": r"\textasciigrave{}",
 }  # fmt: skip
 _MINUS = re.compile(r"(?<![\w.)\]-])-(?=[.\d])")
-_NARROW = 6  # columns; a table with more is set smaller, so that it fits a page
+_NARROW = 6  # columns; a wider table is set in a smaller font to fit the page
 HEAD = "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.\n"
 
 
 def as_latex(table: Table, label: str) -> str:
-    r"""A table environment; `label` is what \ref names it by, of letters, digits, colons and hyphens."""
+    r"""Write a table environment; `label` is for \ref: letters, digits, colons and hyphens."""
     width = len(table.header)
     columns = "l" + ("l" if table.wide else "r") * (width - 1)
     lines: list[str] = []
@@ -50,7 +50,7 @@ def as_latex(table: Table, label: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX prints as it is, in one line; a bracket or star never reads as an argument of the line break."""
+    """Escape text for LaTeX, in one line, such that no bracket or star becomes an argument of a line break."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return "".join(_SPECIAL.get(c, c) for c in " ".join(printable.split()))
 
@@ -70,5 +70,5 @@ def _small_interval(cell: str) -> str:
 
 
 def _number(text: str) -> str:
-    """Text with a minus, not a hyphen, before its numbers."""
+    """Escape text and write a minus, not a hyphen, before numbers."""
     return _MINUS.sub("$-$", escaped(text))

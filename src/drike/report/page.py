@@ -1,7 +1,7 @@
-"""A report as one HTML file that asks nothing of a network: style, script, figures and data are all inside.
+"""A report as one HTML file that needs no network: style, script, figures and data are all inside.
 
-Every text is escaped by jinja2 or by `cases.as_script`; on top of that the page's own policy lets no script run but
-the viewer, which it names by hash, and loads nothing from anywhere.
+jinja2 or `cases.as_script` escapes every text. In addition, the page's content security policy allows no script but the
+viewer, which it names by hash, and loads nothing.
 """
 
 from __future__ import annotations
@@ -10,23 +10,18 @@ import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from drike.report.cases import as_script, packed
+from drike.casestudy import CaseStudy
+from drike.report.cases import as_script, packed, prompt_blocks, tables, title
 from drike.report.document import Document
-
-if TYPE_CHECKING:
-    from drike.casestudy import CaseStudy
 
 _HERE = Path(__file__).parent
 
 
 def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
-    """The page of a report, with case studies if there are any; the same input gives the same text."""
-    from drike.report import studies as shown
-
+    """Write the page of a report with its case studies; the same input gives the same text."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -34,8 +29,8 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
     page = environment.get_template("page.html").render(
         document=document,
         studies=[
-            {"title": shown.title(one), "tables": list(shown.tables(one)),
-             "prompts": [(side.editor, shown.prompt_blocks(side.prompt)) for side in one.sides]}
+            {"title": title(one), "tables": list(tables(one)),
+             "prompts": [(side.editor, prompt_blocks(side.prompt)) for side in one.sides]}
             for one in studies
         ],
         style=(_HERE / "style.css").read_text("utf-8"),
@@ -48,6 +43,6 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
 
 
 def split_interval(cell: str) -> tuple[str, str]:
-    """A cell's value and its interval, "" if it has none."""
+    """Split a cell into its value and its interval, which is "" if there is none."""
     value, bracket, interval = cell.partition(" [")
     return (value, f"[{interval}") if bracket and interval.endswith("]") else (cell, "")

@@ -1,31 +1,30 @@
-"""Every number the paper publishes, as data: its eight tables and the figures its text gives.
+"""What the paper publishes (its eight tables and the figures in its text), and the recipe that repeats each.
 
-A row keeps its coordinates (model, data, editor, what it varies) beside its values, so that our rows can stand next to
-theirs. Values are the paper's, in its rounding: means without intervals over 100 test edits, measured by its authors.
+The numbers stand in paper.toml, next to this file. A published row keeps its coordinates (model, data, editor, setting)
+beside its values, so that our rows can stand next to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 FIELDS = {"S": "s", "ESR": "esr", "PC": "pc", "RR": "rr", "ESM": "esm", "GSM": "gsm", "s/query": "seconds"}
-
-_LLAMA, _QWEN = "Llama-3.1-8B-Instruct", "Qwen 2.5-7B"
-_COUNTERFACT = "CounterFact"
 
 
 @dataclass(frozen=True)
 class Published:
-    """A row of the paper: what was measured, and its values; None where the table has no such column or cell.
+    """A row of the paper: its coordinates and its values; None where the table has no such column or cell.
 
-    variant: the setting of DR-IKE the row is about, where it is about one. extra_parameters: as printed.
-    seconds: "inference time per iteration", which the paper does not define further.
+    variant: the setting of DR-IKE that the row is about, if any. extra_parameters: as printed. seconds: "inference
+    time per iteration", which the paper does not define further.
     """
 
     model: str
     editor: str
-    data: str = _COUNTERFACT
+    data: str = "CounterFact"
     variant: str = ""
     s: float | None = None
     esr: float | None = None
@@ -52,104 +51,10 @@ class PaperTable:
     columns: tuple[str, ...]
     rows: tuple[Published, ...]
 
-
-def _rows(
-    columns: Sequence[str], *lines: tuple[float | None, ...], of: Sequence[dict[str, str]]
-) -> tuple[Published, ...]:
-    """Rows from their coordinates and their values, in the table's columns."""
-    return tuple(
-        Published(**where, **{FIELDS[c]: v for c, v in zip(columns, line, strict=True)})  # type: ignore[arg-type]
-        for where, line in zip(of, lines, strict=True)
-    )
-
-
-def _editors(model: str, *names: str, data: str = _COUNTERFACT) -> list[dict[str, str]]:
-    return [{"model": model, "editor": name, "data": data} for name in names]
-
-
-_EXTRA = {"FactPrompt": "0", "EditCoT": "0", "IKE": "20M", "DR-IKE": "49M"}
-_METHODS = ("FactPrompt", "EditCoT", "IKE", "DR-IKE")
-_ABLATION = ("IKE-All", "Rank-All", "Rank-50%", "DR-IKE")
-_PAIR = ("IKE", "DR-IKE")
-_ALL = ("S", "ESR", "PC", "RR", "ESM", "GSM", "s/query")
-_THREE, _TWO = ("ESR", "PC", "RR"), ("ESR", "PC")
-
-TABLES: tuple[PaperTable, ...] = (
-    PaperTable(
-        1, "tab:editing_methods", "editing methods", _ALL,
-        _rows(
-            _ALL,
-            (0.434, 0.61, 0.34, 0.43, 0.21, -0.05, 1.99),
-            (0.431, 0.70, 0.33, 0.40, 0.24, -0.06, 2.02),
-            (0.727, 0.76, 0.67, 0.76, 0.43, 0.39, 6.52),
-            (0.775, 0.89, 0.81, 0.66, 0.69, 0.49, 3.81),
-            (0.335, 0.48, 0.26, 0.33, 0.54, 0.45, 2.42),
-            (0.424, 0.53, 0.43, 0.35, -0.09, -0.15, 2.25),
-            (0.738, 0.75, 0.69, 0.78, 0.64, 0.57, 6.75),
-            (0.779, 0.89, 0.77, 0.70, 0.83, 0.74, 4.21),
-            of=[where | {"extra_parameters": _EXTRA[where["editor"]]}
-                for model in (_LLAMA, _QWEN) for where in _editors(model, *_METHODS)],
-        ),
-    ),
-    PaperTable(
-        2, "tab:retain_selection_ablation", "which retains are shown", _THREE,
-        _rows(
-            _THREE,
-            (0.76, 0.67, 0.76), (0.81, 0.69, 0.76), (0.86, 0.71, 0.78), (0.89, 0.81, 0.66),
-            (0.75, 0.69, 0.78), (0.84, 0.67, 0.78), (0.84, 0.76, 0.79), (0.89, 0.77, 0.70),
-            of=[*_editors(_LLAMA, *_ABLATION), *_editors("Qwen-2.5-7B-Instruct", *_ABLATION)],
-        ),
-    ),
-    PaperTable(
-        3, "tab:llm_performance", "DR-IKE on several models", _THREE,
-        _rows(
-            _THREE,
-            (0.89, 0.81, 0.66), (0.86, 0.71, 0.61), (0.53, 0.42, 0.34),
-            (0.89, 0.77, 0.70), (0.57, 0.42, 0.39), (0.46, 0.27, 0.22),
-            of=[where for model in ("Llama 3.1 (8B)", "Llama 3.2 (3B)", "Mistral v0.2 (7B)", "Qwen 2.5 (7B)",
-                                    "Qwen 2.5 (1.5B)", "SmolLM2 (1.7B)") for where in _editors(model, "DR-IKE")],
-        ),
-    ),
-    PaperTable(
-        4, "tab:blackbox_eval", "a model behind an API that gives no scores", _THREE,
-        _rows(_THREE, (0.69, 0.52, 0.57), (0.91, 0.83, 0.46), of=_editors("Gemini-2.0-Flash", *_PAIR)),
-    ),
-    PaperTable(
-        5, "tab:extended_eval", "other data sets", _THREE,
-        _rows(
-            _THREE, (0.30, 0.22, 0.49), (0.33, 0.26, 0.51), (0.39, 0.40, 0.63), (0.42, 0.43, 0.64),
-            of=[where for data in ("zsRE", "WikiDataCounterFact") for where in _editors(_LLAMA, *_PAIR, data=data)],
-        ),
-    ),
-    PaperTable(
-        6, "tab:budget_control", "budget controllers", _TWO,
-        _rows(
-            _TWO, (0.86, 0.71), (0.81, 0.75), (0.81, 0.69), (0.83, 0.65), (0.80, 0.67),
-            of=[{"model": "Llama-3.2-3B", "editor": "DR-IKE", "variant": variant}
-                for variant in ("Current method (baseline)", "MLP on softmax scores",
-                                "MLP on softmax + query features", "BERT + MLP (predict sigma)",
-                                "BERT (query + context) + MLP")],
-        ),
-    ),
-    PaperTable(
-        7, "tab:reward_sensitivity", "delayed rewards", ("ESR",),
-        _rows(
-            ("ESR",), (0.7567,), (0.7533,),
-            of=[{"model": "not named", "editor": "DR-IKE", "variant": variant}
-                for variant in ("No delay", "Randomly delayed")],
-        ),
-    ),
-    PaperTable(
-        8, "tab:temporal_numerical", "temporal and numerical edits", _TWO,
-        _rows(
-            _TWO, (0.46, None), (0.50, None), (0.67, 0.53), (0.78, 0.68),
-            of=[where for data in ("Temporal Editing", "Numerical Subset of CounterFact")
-                for where in _editors("not named", *_PAIR, data=data)],
-        ),
-    ),
-)  # fmt: skip
-
-PAPER_TABLE1 = TABLES[0].rows
+    @property
+    def has_extra(self) -> bool:
+        """Whether it has a column of extra parameters."""
+        return any(row.extra_parameters for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -161,16 +66,66 @@ class PublishedBudget:
     std: float
 
 
-RETAIN_BUDGETS = (PublishedBudget("Llama-3.1-8B", 3.02, 0.96), PublishedBudget("Qwen 2.5-7B", 3.72, 1.15))
-
-
 @dataclass(frozen=True)
 class PublishedEpoch:
-    """Seconds an epoch of training takes without and with the budget controller (section 5.3)."""
+    """Seconds per epoch of training without and with the budget controller (section 5.3)."""
 
     model: str
     without: float
     seconds: float
 
 
-EPOCH_SECONDS = (PublishedEpoch("Llama-3.1-8B", 2080.1, 1459.6), PublishedEpoch("Qwen 2.5-7B", 1459.6, 1174.6))
+@dataclass(frozen=True)
+class Study:
+    """A table or figure of the paper and what repeating it needs.
+
+    name: of its recipe, recipes/NAME.sh. place: where it stands in the paper. trainings, editors: training runs and
+    evaluated editors, per model. unclear: what the paper leaves open, and what the recipe does about it.
+    """
+
+    name: str
+    place: str
+    about: str
+    models: tuple[str, ...]
+    data: tuple[str, ...]
+    trainings: int = 1
+    editors: int = 2
+    unclear: str = ""
+
+    @property
+    def recipe(self) -> str:
+        """The path of the recipe in the repository."""
+        return f"recipes/{self.name}.sh"
+
+    @property
+    def needs_api(self) -> bool:
+        """Whether a model of the study is behind an API, so that it costs money and needs a key."""
+        return any(":" in model for model in self.models)
+
+
+def _table(number: int, label: str, about: str, columns: list[str], rows: list[dict[str, Any]]) -> PaperTable:
+    names = [FIELDS[column] for column in columns]
+
+    def published(values: list[float | str], **others: Any) -> Published:
+        numbers: dict[str, Any] = {n: None if v == "n/a" else v for n, v in zip(names, values, strict=True)}
+        return Published(**others, **numbers)
+
+    return PaperTable(number, label, about, tuple(columns), tuple(published(**row) for row in rows))
+
+
+def _study(models: list[str], data: list[str], **others: Any) -> Study:
+    return Study(models=tuple(models), data=tuple(data), **others)
+
+
+_PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
+TABLES = tuple(_table(**table) for table in _PAPER["table"])
+PAPER_TABLE1 = TABLES[0].rows
+RETAIN_BUDGETS = tuple(PublishedBudget(**row) for row in _PAPER["retains"])
+EPOCH_SECONDS = tuple(PublishedEpoch(**row) for row in _PAPER["epoch_seconds"])
+STUDIES = tuple(_study(**study) for study in _PAPER["study"])
+
+
+def study(name: str) -> Study | None:
+    """Find a study by name, accepting table2, Table 2 and table2.sh alike; None if there is none."""
+    wanted = name.casefold().replace(" ", "").removesuffix(".sh")
+    return next((one for one in STUDIES if one.name == wanted), None)

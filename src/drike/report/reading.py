@@ -1,127 +1,134 @@
-"""Reading runs' folders for a report (see `runs`): settings, test edits, outcomes, episodes.
+"""Read the folders of runs for a report: settings, test edits, outcomes, episodes.
 
-An evaluation of a training run (`drike evaluate --run`) brings that run's episodes and settings along where its folder
-is still there. What is damaged or half done is refused in one sentence with the remedy.
+An evaluation of a training run (`drike evaluate --run`) includes that run's episodes and settings if its folder still
+exists. Damaged or unfinished runs raise RunError, one sentence with the remedy.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from drike.datasets.splits import Split
+from drike.datasets.splits import SplitIds
+from drike.errors import RunError
 from drike.metrics import Outcome
-from drike.report.measured import METHOD, Run, Step
-from drike.runs.folder import RunError, read_outcomes, read_usage, recorded, runs_in, slug, whole_lines
+from drike.report.groups import METHOD, ReportedRun
+from drike.report.training import Step, step_of
+from drike.runs.checkpoint import FILE
+from drike.runs.folder import read_outcomes, read_usage, slug, whole_lines
+from drike.runs.run import Run
 
-# What two runs may differ in without their numbers meaning something else, or what is told better elsewhere.
-_OURS = {
+# Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
+_IGNORED = {
     "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test", "edits", "editable", "out",
     "resume",
 }  # fmt: skip
 
 
-def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs of a report. A training run without outcomes is left out where one of the others evaluated it.
+def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
+    """Read the runs of a report; a training run without outcomes is left out if another folder evaluated it.
 
-    A folder of several models stands for the runs in it. Raises RunError, one sentence with folder and remedy.
+    Raises RunError, one sentence with folder and remedy.
     """
-    folders = [run for folder in folders for run in runs_in(folder)]
-    evaluated = {
-        _trained_by(folder, recorded(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()
-    }
-    runs = []
-    for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        if not any((folder / "outcomes").glob("*.jsonl")) and folder in evaluated:
-            continue
-        runs.append(read_run(next(given for given in folders if given.resolve() == folder)))
-    return runs
+    by_place = {folder.resolve(): folder for folder in reversed(folders)}
+    evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
+    return [
+        read_run(by_place[place])
+        for place in dict.fromkeys(folder.resolve() for folder in folders)
+        if place not in evaluated or any((place / "outcomes").glob("*.jsonl"))
+    ]
 
 
-def read_run(folder: Path) -> Run:
-    """One run with outcomes. Raises RunError."""
-    record = recorded(folder)
-    split = Split.load(folder / "split.json")
-    settings = record["settings"]
-    trained = _trained_by(folder, record)
+def read_run(folder: Path) -> ReportedRun:
+    """Read one run with outcomes. Raises RunError."""
+    run = Run.open(folder)
+    split, trained = run.split(), _trained_by(run)
     origin = folder if (folder / "episodes.jsonl").exists() else trained
-    methods: dict[str, Any] = {}
+    inherited: dict[str, Any] = {}
     training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
-        methods = dict(recorded(trained)["settings"])
-        training = Split.load(trained / "split.json")
+        before = Run.open(trained)
+        inherited, training = dict(before.settings), before.split()
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
-    told = methods | {name: value for name, value in settings.items() if value is not None or name not in methods}
-    run = Run(
+    merged = inherited | {
+        name: value for name, value in run.settings.items() if value is not None or name not in inherited
+    }
+    outcomes = _outcomes(run, split)
+    return ReportedRun(
         folder=str(folder),
-        model=_shown(settings["model"]),
-        data=split.dataset if split.name == "default" else f"{split.dataset} ({split.name})",
-        seed=settings["seed"],
-        settings=_comparable(told, split, training, record),
-        identity={
-            name: _shown(record["model"][name]) for name in ("weights_sha256", "dtype") if name in record["model"]
-        },
+        model=run.model,
+        data=split.title,
+        seed=run.seed,
+        settings=_comparable(merged, split, training, run.fingerprint),
+        identity={name: _text(run.identity[name]) for name in ("weights_sha256", "dtype") if name in run.identity},
         test=split.test,
-        outcomes={},
+        outcomes=outcomes,
+        missing=_missing(run, outcomes),
         steps=() if origin is None else _steps(origin / "episodes.jsonl"),
         training_edits=len(training.train),
-        asked_episodes=len(training.train) * epochs if isinstance(epochs := told.get("epochs"), int) else 0,
-        own_sigma=told.get("budget", "threshold") != "threshold",
-        form="; ".join(_shown(source.get("form", "")) for source in record.get("data", [])),
+        asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
+        own_sigma=merged.get("budget", "threshold") != "threshold",
+        parameters=_parameters(outcomes, origin),
+        form="; ".join(_text(source.get("form", "")) for source in run.sources),
         usage=usage,
-        started=_shown(record.get("started", "")),
-        versions={name: _shown(value) for name, value in record.get("versions", {}).items()},
+        started=run.started,
+        versions=run.versions,
     )
-    outcomes = _outcomes(folder, split, record)
-    done = {slug(editor) for editor in outcomes}
-    asked = settings.get("editors") or ()
-    missing = tuple(_shown(name) for name in asked if slug(name) not in done)
-    return replace(run, outcomes=outcomes, missing=missing, parameters=_parameters(outcomes, origin))
+
+
+def evaluate_again(folder: Path | str) -> str:
+    """The command that evaluates what a run's folder lacks."""
+    training = (Path(folder) / "episodes.jsonl").exists()
+    return f"drike evaluate {'--run' if training else '--resume'} {folder}"
+
+
+def _missing(run: Run, outcomes: Mapping[str, object]) -> tuple[str, ...]:
+    """The editors that were to be evaluated, or that the run's own summary lists, and that have no outcomes."""
+    path = run.folder / "summary.json"
+    try:
+        summary = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        listed = [*(run.editors or ()), *summary.keys()]
+    except (ValueError, AttributeError, RecursionError) as problem:
+        raise RunError(f"{path} is damaged: remove it, or evaluate again") from problem
+    found = {slug(editor) for editor in outcomes}
+    return tuple(dict.fromkeys(_text(name) for name in listed if slug(name) not in found))
 
 
 def trained_run(folder: Path) -> Path | None:
-    """The training run behind a run: itself, the one it evaluated, or None where that is not to be found."""
-    return folder if (folder / "checkpoint").exists() else _trained_by(folder, recorded(folder))
+    """The training run behind a run: itself, or the one it evaluated; None if that cannot be found."""
+    return folder if (folder / FILE).exists() else _trained_by(Run.open(folder))
 
 
-def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
-    """The folder of the training run that a run evaluated, as given or beside it; itself for a training run."""
-    given = record["settings"].get("run")
-    if given is None:
-        return folder.resolve() if (folder / "episodes.jsonl").exists() else None
-    for place in (Path(given), folder.resolve().parent / Path(given).name):
+def _trained_by(run: Run) -> Path | None:
+    """Find the training run that a run evaluated, where it was or beside the run; a training run is its own."""
+    here = run.folder.resolve()
+    if run.run is None:
+        return here if (here / "episodes.jsonl").exists() else None
+    for place in (Path(run.run), here.parent / Path(run.run).name):
         if (place / "run.json").exists():
             return place.resolve()
     return None
 
 
-def _comparable(
-    settings: Mapping[str, Any], split: Split, training: Split, record: Mapping[str, Any]
-) -> dict[str, str]:
-    """What rows of a table must share, by the name --across knows it by."""
-    told = {name: _shown(value) for name, value in settings.items() if name not in _OURS}
-    told["data"] = f"{split.dataset} {record['data_fingerprint'][:8]}"
-    told["test"] = f"{len(split.test)} edits"
+def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:
+    """The settings that rows of a table must share, by the names that --across accepts."""
+    shared = {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
+    shared["data"] = f"{split.dataset} {fingerprint[:8]}"
+    shared["test"] = f"{len(split.test)} edits"
     if training.train:
-        told["edits"] = f"{len(training.train)} edits"
-    return told
+        shared["edits"] = f"{len(training.train)} edits"
+    return shared
 
 
 def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
-    """How many numbers were trained for each editor, left out where the checkpoint is not to be had."""
-    head = budget = None
-    if trained is not None:
-        place = trained / "checkpoint"
-        head = _numbers(place / "head.safetensors")
-        learned = place / "budget.safetensors"
-        budget = _numbers(learned, "weights") if learned.exists() else 0
+    """Count the trained parameters of each editor; editors whose checkpoint is missing are left out."""
+    head = None if trained is None else _numbers(trained / FILE, "head.")
+    budget = None if trained is None else _numbers(trained / FILE, "budget.weights")
     known: dict[str, int | None] = {}
     for editor in editors:
         ranked = editor.startswith(("Rank-", METHOD))
@@ -130,20 +137,22 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     return {editor: count for editor, count in known.items() if count is not None}
 
 
-def _numbers(path: Path, name: str = "") -> int | None:
-    """How many numbers a safetensors file holds, in all or of one name; None where it cannot be read."""
+def _numbers(path: Path, prefix: str) -> int | None:
+    """Count the numbers in the tensors of a file whose names begin so; None if it cannot be read."""
     try:
         with safe_open(path, "np") as tensors:
-            return sum(int(prod(tensors.get_slice(one).get_shape())) for one in tensors.keys() if name in ("", one))  # noqa: SIM118 - no mapping
+            named = [name for name in tensors.keys() if name.startswith(prefix)]  # noqa: SIM118 - no mapping
+            return sum(int(prod(tensors.get_slice(name).get_shape())) for name in named)
     except (OSError, SafetensorError):
         return None
 
 
-def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
-    """Every editor's outcomes, all on the same probes of all test edits. Raises RunError."""
+def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
+    """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
-    resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
-    remedy = f"go on with drike evaluate --resume {folder}" if resumable else "evaluate again"
+    folder = run.folder
+    resumable = run.options is not None and not (folder / "episodes.jsonl").exists()
+    remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
     if not paths and resumable:
         raise RunError(f"{folder} has no outcomes yet: {remedy}")
@@ -164,7 +173,7 @@ def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str
         probes = probes or asked
         if asked != probes or len({outcome.editor for outcome in outcomes}) != 1:
             raise RunError(
-                f"{path} is not about the same probes as {paths[0].name}: evaluate again, or remove one of the two"
+                f"{path} does not hold the same probes as {paths[0].name}: evaluate again, or remove one of the two"
             )
         if outcomes[0].editor in by_editor:
             raise RunError(f"{folder} holds the outcomes of {outcomes[0].editor} twice: remove {path}")
@@ -173,33 +182,17 @@ def _outcomes(folder: Path, split: Split, record: Mapping[str, Any]) -> dict[str
 
 
 def _steps(path: Path) -> tuple[Step, ...]:
-    """The episodes of a training run; a last line that a crash cut off is left out. Raises RunError."""
+    """Read the episodes of a training run, without a last line that a crash cut off. Raises RunError."""
     steps = []
-    for number, told in whole_lines(path):
+    for number, record in whole_lines(path):
         try:
-            steps.append(_step(told))
+            steps.append(step_of(record))
         except (ValueError, KeyError, TypeError, IndexError) as problem:
             raise RunError(f"{path}, line {number} is not an episode of this version: train again") from problem
     return tuple(steps)
 
 
-def _step(told: Mapping[str, Any]) -> Step:
-    rewards = told["rewards"]
-    kept = min(int(told["kept"]), len(rewards))
-    sigma, tokens = told.get("sigma"), told.get("prompt_tokens")
-    return Step(
-        epoch=int(told["epoch"]),
-        tried=len(rewards),
-        kept=kept,
-        right=rewards[kept - 1] > 0,
-        reward=fmean(rewards),
-        sigma=None if sigma is None else float(sigma),
-        prompt_tokens=None if tokens is None else int(tokens),
-        seconds=float(told["seconds"]),
-    )
-
-
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,18 +1,18 @@
-"""Outcomes as the paper's tables: Table 1's layout with intervals, the published figures, and paired differences.
+"""Tables: outcomes in the layout of the paper's tables with intervals, published figures, paired differences, costs.
 
-Tables are plain rows of strings; the command line draws them, `as_markdown` and `latex` write them into files. A row of
-one cell is a heading over the rows that follow.
+A table is rows of strings. The command line draws it; `as_markdown` and `latex` write it into files. A row of one cell
+is a heading for the rows below it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_differences
+from drike.metrics import METRICS, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
-from drike.report.paper import PAPER_TABLE1, PaperTable, Published
+from drike.report.paper import TABLES, PaperTable, Published
 
 
 @dataclass(frozen=True)
@@ -27,97 +27,108 @@ class Table:
 
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
+SCORES = {  # what a report begins with
+    "S": "harmonic mean of ESR, PC and RR",
+    "ESR": "share of edits that take effect",
+    "PC": "share of paraphrases of the edits answered with the new object",
+    "RR": "share of neighbouring facts still answered right",
+}
 INTERVALS = "Brackets: 95 % bootstrap interval over cases."
-STARRED = "*: a difference, as its interval excludes 0."
-EXTRA = "Extra Params"
-SECONDS = (
-    "s/query, measured: a case's wall time over its number of probes, which are asked together and read what "
-    "they share once; published: time per iteration, of a prompt by itself as it seems. The two do not compare."
+STARRED = "*: the interval excludes 0."
+PER_PROMPT = (
+    "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
+    "retains/edit, every edit counts once."
 )
-COUNTED = (
-    "Extra Params, measured: what was trained, the head and a learned budget; published: apparently with the frozen "
-    "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
-)
+_COSTS: dict[str, Callable[[Summary], str]] = {
+    "retains/prompt": lambda one: f"{one.shots:.2f}",
+    "tokens/prompt": lambda one: "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
+    "calls/edit": lambda one: f"{one.calls:.1f}",
+    "s/edit": lambda one: f"{one.seconds:.3f}",
+}
+
+
+def cell(summary: Summary, column: str) -> str:
+    """A metric of a summary with its interval, or one of its costs."""
+    if column in _COSTS:
+        return _COSTS[column](summary)
+    return shown(getattr(summary, column.casefold().replace(" ", "_")))
+
+
+def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
+    """A row for each editor in the given columns."""
+    rows = tuple((one.editor, *(cell(one, column) for column in columns)) for one in summaries)
+    return Table(title, ("Editor", *columns), rows, notes)
 
 
 def table1(summaries: Sequence[Summary], title: str) -> Table:
-    """Our rows in the paper's columns, each statistic with its 95 % bootstrap interval over cases."""
-    rows = tuple((one.editor, *(shown(_of(one, column)) for column in COLUMNS)) for one in summaries)
-    return Table(title, ("Editor", *COLUMNS), rows, (INTERVALS,))
+    """Summaries in the columns of the paper's Table 1, each with its 95 % bootstrap interval over cases."""
+    return summary_table(title, summaries, COLUMNS, INTERVALS)
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
-    """What each editor's prompts hold and cost, and RR without the model's ignorance."""
-    rows = tuple(
-        (
-            one.editor,
-            shown(one.rr_known),
-            f"{one.shots:.2f}",
-            "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
-            f"{one.calls:.1f}",
-            f"{one.seconds:.3f}",
-        )
-        for one in summaries
-    )
-    header = ("Editor", "RR known", "retains/prompt", "tokens/prompt", "calls/edit", "s/edit")
-    note = "RR known: on neighbours the unedited model answers right. tokens: of the prompt that is answered."
-    return Table("Retention of what was known, and cost", header, rows, (note,))
+    """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
+    note = "RR known: RR on neighbours that the unedited model answers right. tokens/prompt: of the prompt answered."
+    return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
 def work(usages: Mapping[str, Usage]) -> Table:
-    """What the model did for each piece of a run: requests, forwards, tokens computed and spared, seconds."""
+    """The model's work for each part of a run: prompts, forwards, tokens computed and saved, seconds."""
     rows = tuple(
         (
             name,
             f"{one.prompts:,}",
             f"{one.forwards:,}",
-            f"{one.tokens_read:,}",
+            f"{one.tokens:,}",
             f"{one.tokens_computed:,}",
             f"{one.tokens_shared:,}",
-            f"{one.tokens_remembered:,}",
-            f"{one.seconds:.1f}",
+            f"{one.tokens_cached:,}",
+            f"{one.seconds:.1f}" if one.seconds else "n/a",
         )
         for name, one in usages.items()
     )
-    header = ("", "requests", "forwards", "tokens read", "computed", "shared", "remembered", "seconds")
-    note = "shared: beginnings that were read once for several prompts, checks taken off; remembered: asked before."
-    return Table("What the model did", header, rows, (note,))
-
-
-def published(model: str | None = None) -> Table:
-    """Table 1 as the paper prints it, all models or one."""
-    columns = (*COLUMNS, "s/query")
-    rows = tuple(
-        (f"{p.editor} ({p.model})", *(_value(p, column, 2) for column in columns), p.extra_parameters)
-        for p in PAPER_TABLE1
-        if model is None or p.model == model
+    tokens = ("tokens (if read one by one)", "computed", "shared prefix", "cached")
+    header = ("", "prompts", "forwards", *tokens, "seconds")
+    note = (
+        "shared prefix: tokens that several prompts have in common and that were computed once, minus those of "
+        "self-checks; cached: tokens of prompts whose answer was known already."
     )
-    title = "For reference: the paper's Table 1 (other models, other data)"
+    return Table("Work of the model", header, rows, (note,))
+
+
+def published(table: PaperTable = TABLES[0]) -> Table:
+    """One of the paper's tables as it prints it."""
+    several = len({row.data for row in table.rows}) > 1
+    rows = tuple(
+        (
+            f"{row.editor} ({', '.join(filter(None, (row.variant, row.model, row.data if several else '')))})",
+            *published_cells(row, table.columns, extra=table.has_extra),
+        )
+        for row in table.rows
+    )
     notes = (
-        "s/query: the paper's time per iteration, of a prompt by itself as it seems; our s/edit is a case's with all "
-        "its probes, which read what they share once.",
-        "params: the paper's Extra Params, apparently with the frozen encoders; ours are the trained head's, which a "
-        "report gives.",
+        "s/query: the paper's time per iteration, apparently of one prompt at a time; our s/edit is the time of all "
+        "probes of an edit, which share the work on common prefixes.",
+        "params: the paper's Extra Params, apparently including frozen encoders; `drike report` counts ours.",
     )
-    return Table(title, ("Editor", *columns, "params"), rows, notes)  # short, for names to stay whole
+    header = ("Editor", *table.columns, *(["params"] if table.has_extra else []))  # short, so that names fit
+    title = f"For reference: the paper's Table {table.number}, {table.about} (other models, other data)"
+    return Table(title, header, rows, notes if table.has_extra else ())
 
 
-def as_published(table: PaperTable) -> Table:
-    """One of the paper's tables as it prints it; a row is named by what it is about."""
-    rows = tuple(
-        (", ".join(filter(None, (p.editor, p.variant, p.model, p.data))), *(_published(p, c) for c in table.columns))
-        for p in table.rows
-    )
-    return Table(f"For reference: the paper's Table {table.number}, {table.about}", ("", *table.columns), rows)
+def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[str, ...]:
+    """The values of a published row in their own rounding; S follows from ESR, PC and RR where it is not printed."""
 
+    def value(column: str) -> str:
+        printed = row.value(column)
+        if printed is None and column == "S" and (s := harmonic_mean([row.esr, row.pc, row.rr])) is not None:
+            return f"{s:.3f}"
+        return "n/a" if printed is None else f"{printed:.2f}" if round(printed, 2) == printed else str(printed)
 
-def _published(row: Published, column: str) -> str:
-    value = row.value(column)
-    return "n/a" if value is None else f"{value:g}"
+    return (*map(value, columns), *([row.extra_parameters] if extra else []))
 
 
 def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
-    """Paired differences of every metric on the same cases. Raises ValueError if the cases differ."""
+    """Paired differences of every metric. Raises ValueError if the two are not about the same cases."""
     title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
     row = difference_row("difference", ours, theirs)
     return Table(title, ("", *COLUMNS), (row,), (STARRED,))
@@ -129,73 +140,8 @@ def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]
     return (name, *(starred(by_name[column]) for column in COLUMNS))
 
 
-@dataclass(frozen=True)
-class Row:
-    """One of our rows: what it is called, its summary, seconds per query, and trained parameters where known."""
-
-    name: str
-    summary: Summary
-    seconds: float
-    parameters: int | None = None
-
-
-@dataclass(frozen=True)
-class Block:
-    """Our rows for one of the paper's tables, under one heading."""
-
-    heading: str
-    rows: tuple[Row, ...]
-
-
-def beside(paper: PaperTable, ours: Iterable[Block], what: str = "Editor") -> Table:
-    """Our rows in the columns of one of the paper's tables, and the published rows below them."""
-    rows: list[tuple[str, ...]] = []
-    extra = any(row.extra_parameters for row in paper.rows)
-    for block in (block for block in ours if block.rows):
-        rows.append((f"Measured: {block.heading}",))
-        for row in block.rows:
-            cells = (f"{row.seconds:.3f}" if c == "s/query" else shown(_of(row.summary, c)) for c in paper.columns)
-            known = "n/a" if row.parameters is None else f"{row.parameters:,}"
-            rows.append((row.name, *cells, *([known] if extra else [])))
-    headings = [_heading(row, paper) for row in paper.rows]
-    for i, (told, heading) in enumerate(zip(paper.rows, headings, strict=True)):
-        if i == 0 or heading != headings[i - 1]:
-            rows.append((f"Published: {heading}",))
-        name = told.variant or (told.model if paper.number == _BY_MODEL else told.editor)
-        parameters = [told.extra_parameters] if extra else []
-        rows.append((name, *(_value(told, column) for column in paper.columns), *parameters))
-    title = f"Table {paper.number} of the paper: {paper.about}"
-    header = (what, *paper.columns, *([EXTRA] if extra else []))
-    notes = (INTERVALS, _CAUTION, *((SECONDS,) if "s/query" in paper.columns else ()), *((COUNTED,) if extra else ()))
-    return Table(title, header, tuple(rows), notes)
-
-
-_BY_MODEL = 3
-_CAUTION = "Published rows: other models, other data, no intervals; they show what to look for, not what to expect."
-
-
-def _heading(row: Published, paper: PaperTable) -> str:
-    if paper.number == _BY_MODEL:
-        return f"{row.editor}, {row.data}"
-    named = () if row.model == "not named" else (row.model,)
-    return ", ".join((*named, row.data))
-
-
-def _value(row: Published, column: str, digits: int | None = None) -> str:
-    """A published value in its own rounding, or in `digits`."""
-    value = row.value(column)
-    if value is None:
-        return "n/a"
-    return str(f"{value:.2f}" if digits or round(value, 2) == value else value)
-
-
-def _of(summary: Summary, column: str) -> Estimate:
-    found: Estimate = getattr(summary, column.casefold())
-    return found
-
-
 def as_markdown(table: Table) -> str:
-    """A table with its title and notes as Markdown; what it holds never turns into markup of its own."""
+    """Write a table with its title and notes as Markdown; text in it is escaped."""
     width = len(table.header)
     aligned = ["---", *["---" if table.wide else "---:"] * (width - 1)]
     body = (
@@ -209,13 +155,13 @@ def as_markdown(table: Table) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
+    """Escape text so that Markdown shows it as it is, in one line."""
     marked = re.sub(r"([\\|`*_]|\](?=[(\[]))", r"\\\1", " ".join(text.split()))
     return marked.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def shown(estimate: Estimate, *, signed: bool = False) -> str:
-    """A statistic with its interval; n/a where nothing was measured."""
+    """Format a statistic with its interval; n/a where nothing was measured."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "n/a"
     sign = "+" if signed else ""
@@ -223,16 +169,16 @@ def shown(estimate: Estimate, *, signed: bool = False) -> str:
 
 
 def starred(difference: Estimate) -> str:
-    """A difference with its interval, marked where 0 is outside, which two decimals may not show."""
-    told = shown(difference, signed=True)
-    return told if has_0(difference) else told.replace(" [", "* [")
+    """Format a difference with its interval, with a star if the unrounded interval excludes 0."""
+    text = shown(difference, signed=True)
+    return text if has_0(difference) else text.replace(" [", "* [")
 
 
 def has_0(difference: Estimate) -> bool:
-    """Whether a difference's interval leaves its sign open; so does having none."""
+    """Whether the interval of a difference includes 0; true if there is no interval."""
     return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
 
 
 def _short(value: float) -> str:
-    """Two decimals without the zero ahead of the point: intervals stand in narrow columns."""
+    """Two decimals without a leading zero, because columns are narrow."""
     return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"

@@ -1,9 +1,9 @@
-"""Editors with one part exchanged, beside what they are compared with: pure functions of outcomes.
+"""Variants of editors compared with their originals: pure functions of outcomes.
 
 distribution_of, ...   how many retains an edit gets (appendix, "Retain Budget Distribution")
-agreement              share of answers another order leaves as they were (appendix, "Sensitivity")
+agreement              share of verdicts that another order does not change (appendix, "Sensitivity")
 frontier_table         S against prompt tokens, for a sweep of sigma
-further                the tables that a set of editors has a use for
+further                whichever of these tables apply to a set of editors
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from statistics import fmean, pstdev
 
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, Summary, Tally, estimate
-from drike.report.tables import STARRED, Table, differences
-from drike.retrieval.order import ORDERS
+from drike.prompts import ORDERS
+from drike.report.tables import STARRED, Table, differences, shown
 
 _BAR = 30
 _SIGMA = " (sigma "
@@ -24,7 +24,7 @@ _SIGMA = " (sigma "
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many edits got how many retains: `counts[k]`; std is the population's."""
+    """counts[k]: how many edits got k retains. std: of the population."""
 
     counts: Mapping[int, int]
     mean: float
@@ -32,15 +32,15 @@ class Distribution:
 
 
 def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
-    """Of one editor's outcomes, every edit counted once. Raises ValueError where no rewrite was asked."""
+    """Count one editor's retains, every edit once. Raises ValueError if there is no outcome of a rewrite probe."""
     shots = [outcome.shots for outcome in outcomes if outcome.aspect is Aspect.REWRITE]
     if not shots:
-        raise ValueError("no outcome of a rewrite probe: there is no edit whose retains could be counted")
+        raise ValueError("no outcome of a rewrite probe: retains are counted once per edit, at its rewrite probe")
     return Distribution(dict(sorted(Counter(shots).items())), fmean(shots), pstdev(shots))
 
 
 def distribution_table(outcomes: Sequence[Outcome]) -> Table:
-    """The histogram of retains per edit with mean and standard deviation, as the paper's figures 4 and 5."""
+    """Histogram of retains per edit with mean and standard deviation, as in the paper's figures 4 and 5."""
     found = distribution_of(outcomes)
     edits, most = sum(found.counts.values()), max(found.counts.values())
     rows = tuple(
@@ -54,7 +54,7 @@ def distribution_table(outcomes: Sequence[Outcome]) -> Table:
 def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
     """Share of probes that two editors both answer right or both answer wrong, with its interval over cases.
 
-    Raises ValueError if they were not asked the same in the same order.
+    Raises ValueError if the two were not asked the same probes in the same order.
     """
     if [(o.case_id, o.query) for o in ours] != [(o.case_id, o.query) for o in theirs]:
         raise ValueError("agreement needs the same probes, in the same order, on both sides")
@@ -67,29 +67,24 @@ def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
 
 
 def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[tuple[str, str]]) -> Table:
-    """What changes from the second editor of each pair to the first: verdicts, and the metrics, paired."""
+    """The first editor of each pair against the second: share of equal verdicts, and paired differences."""
     rows = []
     for name, base in pairs:
         same = agreement(outcomes[name], outcomes[base])
-        rows.append((name, _share(same), *differences(outcomes[name], outcomes[base]).rows[0][1:5]))
+        rows.append((name, shown(same), *differences(outcomes[name], outcomes[base]).rows[0][1:5]))
     header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
     notes = (
-        "Differences to the same editor in its own order. same verdict: probes both answer right, or both wrong.",
+        "Differences from the same editor in its own order. same verdict: share of probes both answer right or both "
+        "wrong.",
         STARRED,
     )
-    return Table("What the order changes, paired", header, tuple(rows), notes)
-
-
-def _share(one: Estimate) -> str:
-    if one.value is None or one.low is None or one.high is None:
-        return "n/a"
-    return f"{one.value:.3f} [{one.low:.2f},{one.high:.2f}]"
+    return Table("Effect of the order of retains, paired", header, tuple(rows), notes)
 
 
 def frontier_table(summaries: Sequence[Summary]) -> Table:
-    """S against the length of the prompt, shortest first; the frontier is who is beaten by nobody on both.
+    """S against prompt length, shortest first; an editor is on the frontier if no shorter prompt has as good an S.
 
-    Cost is prompt tokens, or retains where the model does not count tokens.
+    Length is in prompt tokens, or in retains if the model does not count tokens.
     """
     points = sorted(((_cost(one), one.s.value or 0.0, one) for one in summaries), key=lambda p: (p[0], -p[1]))
     rows, best = [], 0.0
@@ -106,9 +101,9 @@ def _cost(summary: Summary) -> float:
 
 
 def further(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
-    """What variants are measured for: retains per edit of DR-IKE, answers that an order changes, S against length.
+    """The tables that apply to a set of editors: DR-IKE's retains per edit, the effect of orders, S against length.
 
-    Each only where there are editors for it; editors as `drike evaluate` names them.
+    Editors are recognised by the names that `drike evaluate` gives them.
     """
     tables = []
     if "DR-IKE" in outcomes:
@@ -117,13 +112,13 @@ def further(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summa
 
 
 def reordered_of(editor: str) -> str:
-    """The editor that one with another order of its retains is to be compared with; "" for others."""
+    """The editor that a reordered editor is compared with; "" for an editor in its own order."""
     base, _, order = editor.removesuffix(")").rpartition(" (")
     return base if order in ORDERS else ""
 
 
 def variations(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
-    """Of `further`, the tables about reordered editors and about a sweep of sigma."""
+    """The tables about reordered editors and about a sweep of sigma."""
     tables = []
     pairs = [(name, base) for name in outcomes if (base := reordered_of(name)) in outcomes]
     if pairs:

@@ -1,5 +1,5 @@
 "use strict";
-// The case viewer: filters over all cases, one page of them in the document. Data as `cases.packed` writes it.
+// The case viewer: filters over all cases; only one page of them is in the document. `cases.packed` writes the data.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const text = (i) => (i < 0 ? "" : data.strings[i]);
@@ -103,7 +103,7 @@
     const table = make("table", "", { class: "wide" }), head = make("tr");
     table.append(make("caption", `${data.groups[one[0]]}, seed ${one[1]}, case ${text(one[2])}`));
     const editors = [...answersOf(one)];
-    for (const heading of ["query", "aspect", "right answer", "not", ...editors.map(([e]) => data.editors[e])])
+    for (const heading of ["query", "aspect", "right answer", "other answer", ...editors.map(([e]) => data.editors[e])])
       head.append(make("th", heading, { scope: "col" }));
     const thead = make("thead"), body = make("tbody");
     thead.append(head);
@@ -121,7 +121,7 @@
       body.append(line);
     }
     const foot = make("tr");
-    foot.append(make("th", "retains, tokens in the prompt", { scope: "row", colspan: "4" }));
+    foot.append(make("th", "retains and tokens of the prompt", { scope: "row", colspan: "4" }));
     for (const [, at] of editors) {
       const tokens = one[4][at + 5];
       foot.append(make("td", `${one[4][at + 4]} retains${tokens === null ? "" : `, ${tokens} tokens`}`));
@@ -158,8 +158,8 @@
   options("f-run", "all", runs.map((run) => `${data.groups[Number(run.split("/")[0])]}, seed ${run.split("/")[1]}`), runs);
   options("f-editor", "any", data.editors);
   options("f-aspect", "all", data.aspects);
-  options("f-from", "no matter", data.editors);
-  options("f-to", "no matter", data.editors);
+  options("f-from", "any", data.editors);
+  options("f-to", "any", data.editors);
 
   let waiting = 0;
   $("f-text").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 120); });

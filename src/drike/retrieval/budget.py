@@ -11,9 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from drike.demonstrations import DemonstrationSet
+
+if TYPE_CHECKING:
+    from drike.retrieval.retriever import Ranker
 
 Flip = Literal["offender", "algorithm1"]
 
@@ -25,7 +28,7 @@ class Budget(Protocol):
         """How many of the ranked candidates to keep, at least 1."""
         ...
 
-    def tries(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """How many prefixes an episode of training asks the model about, at least `keep` (k of Algorithm 1, line 8)."""
         ...
 
@@ -33,7 +36,7 @@ class Budget(Protocol):
         """The probability that a candidate must exceed here to be kept; None if the rule has no such bar."""
         ...
 
-    def after(self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet) -> Budget:
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Budget:
         """The budget for the next episode, given the rewards [k] of the first k prefixes, `probs` as tried."""
         ...
 
@@ -61,7 +64,7 @@ class Fraction:
         kept = max(1, math.floor(self.share * len(probs) + 0.5))
         return kept if self.max_shots is None else min(kept, self.max_shots)
 
-    def tries(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
         """What it keeps."""
         return self.keep(probs)
 
@@ -70,7 +73,7 @@ class Fraction:
         return
 
     def after(
-        self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet | None = None
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
     ) -> Fraction:
         """Itself: nothing is learned."""
         return self
@@ -102,7 +105,7 @@ class Threshold:
         require_candidates(probs)
         return max(1, min(self.max_shots, sum(p > self.sigma for p in probs)))
 
-    def tries(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
         """What it keeps."""
         return self.keep(probs)
 
@@ -111,7 +114,7 @@ class Threshold:
         return self.sigma
 
     def after(
-        self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet | None = None
+        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
     ) -> Threshold:
         """Sigma after an episode: raised at every step j > 1 whose reward fell from +1 to -1, never lowered."""
         sigma = self.sigma
@@ -120,6 +123,33 @@ class Threshold:
                 raised_to = probs[j] if self.flip == "offender" else max(probs[j + 1 :], default=0.0)
                 sigma = max(sigma, raised_to)
         return replace(self, sigma=sigma)
+
+
+@dataclass(frozen=True)
+class SameCount:
+    """Keep as many retains as `budget` keeps of `ranker`'s ranking, whichever ranking they are taken from.
+
+    A control: the k of DR-IKE with the retains of another ranker.
+    """
+
+    ranker: Ranker
+    budget: Budget
+
+    def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """The other ranking's k."""
+        return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
+
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+        """What it keeps."""
+        return self.keep(probs, candidates)
+
+    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> None:
+        """None: the other ranking's sigma says nothing about these probabilities."""
+        return
+
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> SameCount:
+        """Itself: nothing is learned."""
+        return self
 
 
 def require_candidates(probs: Sequence[float]) -> None:

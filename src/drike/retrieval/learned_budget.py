@@ -210,7 +210,7 @@ class Controller:
         """min(K, #{p_i > sigma}), at least 1, with the sigma predicted for this edit."""
         return Threshold(self.sigma_for(probs, candidates), self.max_shots).keep(probs)
 
-    def tries(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
+    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """One more than is kept, where there is one: to learn whether the cut could have come later."""
         return min(self.max_shots, len(probs), self.keep(probs, candidates) + 1)
 
@@ -221,7 +221,7 @@ class Controller:
             log_sigma = _log_sigma(self.weights, self._read(probs, candidates), len(probs))
         return math.exp(min(0.0, log_sigma.item()))
 
-    def after(self, probs: Sequence[float], rewards: Sequence[int], candidates: DemonstrationSet) -> Controller:
+    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Controller:
         """The controller after an episode: itself where sigma already lies in [low, high), else a step of Adam on."""
         low, high = bracket(probs, rewards, self.flip)
         sigma = self.sigma_for(probs, candidates)
@@ -244,7 +244,7 @@ class Controller:
         return torch.cat([part.read(probs, candidates) for part in self.reads])
 
 
-def bracket(probs: Sequence[float], rewards: Sequence[int], flip: Flip = "offender") -> tuple[float, float]:
+def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offender") -> tuple[float, float]:
     """[low, high): the sigmas that cut the retains an episode blames and keep the others it tried.
 
     low is 0 where nothing fell; high is 1 where nothing may be kept above low.

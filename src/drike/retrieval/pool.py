@@ -23,14 +23,11 @@ from numpy.typing import NDArray
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions
 from drike.encoders import FloatArray, TextEncoder, nearest
+from drike.errors import PoolError
 from drike.prompts import query_block
 
 IKE_ROLES: tuple[tuple[Role, int], ...] = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
 LENT = 8  # old facts a record without neighbours is lent, so that some are free whatever else is shown
-
-
-class PoolError(Exception):
-    """There are too few records to demonstrate with; one sentence with the remedy."""
 
 
 class Pool:

@@ -1,12 +1,13 @@
-"""TinyFacts: a small benchmark of our own and the small language model that knows it; used offline as the default.
+"""TinyFacts: a small benchmark of our own and the embedded language model that knows it; the offline default.
 
-Here are only the places of things and the list of facts (standard library only). What makes them: `world` (rows),
-`build` (model), `check` (the promised behaviour). The first `EDITABLE` rows are the edits of the benchmark; their
-facts never stand in an in-context document the model was trained on. The other rows supply demonstrations.
+Only where they are, and the list of facts; standard library only. `tools/tinyfacts` builds and checks them. The first
+`EDITABLE` rows are the edits of the benchmark: their facts occur in no in-context document that the model was trained
+on. The other rows supply demonstrations.
 """
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,12 @@ class Fact(NamedTuple):
 def rows_path() -> Path:
     """The benchmark, in CounterFact's published form; the first `EDITABLE` rows are its edits."""
     return _HERE / "rows.json"
+
+
+@cache
+def rows_sha256() -> str:
+    """SHA-256 of the benchmark's file, by which a copy of it is recognised."""
+    return hashlib.sha256(rows_path().read_bytes()).hexdigest()
 
 
 def model_path() -> Path:

@@ -25,7 +25,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, Request, Score
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
+from drike.tinyfacts import facts
+from drike.tinyfacts.templates import TEMPLATES
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
 UNKNOWN = -23.0  # log-probability of a continuation the reader would never give
@@ -119,7 +121,7 @@ class BayesianReader:
     """The observer as a model: exact scores for any TinyFacts prompt, in microseconds.
 
     facts: (relation, subject, object) triples it knows; templates: wordings of a relation with `{}` for the subject.
-    Objects are single words. It is a `ScoringModel`.
+    Objects are single words.
     """
 
     def __init__(
@@ -128,7 +130,9 @@ class BayesianReader:
         templates: Mapping[str, Sequence[str]],
         observer: Observer | None = None,
     ) -> None:
-        self.name = "bayesian-reader"
+        self.info = ModelInfo("bayesian-reader", scoring="exact")
+        self.usage = Usage()
+        self.count_tokens = None
         self.observer = observer or Observer()
         self._true = {Statement(relation, subject): answer for relation, subject, answer in facts}
         self._asked = {t.format(s.subject): s for s in self._true for t in templates[s.relation]}
@@ -139,11 +143,16 @@ class BayesianReader:
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """The likelier object, " Paris"; "" where the prompt is not about TinyFacts. A thought ends in an answer."""
+        self.usage += Usage(calls=1, prompts=len(prompts))
         return [Completion(self._written(prompt)) for prompt in prompts]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Exact log-probabilities: one value a continuation, and greedy where it is the likelier object."""
+        self.usage += Usage(calls=1, prompts=len(requests))
         return [self._scored(request) for request in requests]
+
+    def forget(self) -> None:
+        """Nothing is kept."""
 
     def probability_new(self, prompt: str) -> float:
         """P(new) behind a prompt; 0 where nothing was edited. ValueError where the reader does not know the query."""
@@ -211,4 +220,9 @@ class BayesianReader:
         logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in chances.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])
-        return Score((own,), greedy=own > rival, margin=own - rival, following="\n\n")
+        return Score((own,), greedy=own > rival, logit_gap=own - rival, following="\n\n")
+
+
+def tinyfacts_reader() -> BayesianReader:
+    """The reader of the TinyFacts benchmark."""
+    return BayesianReader(facts(), TEMPLATES)

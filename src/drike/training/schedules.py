@@ -1,78 +1,99 @@
-"""The way of rewards from the model's answers to the learner (paper, appendix "Sensitivity of Reward Function").
+"""Schedules: when edits are tried, and when and how their rewards reach the learner.
 
-Usually an episode's rewards teach at once and as they are. A study of robustness holds them back or falsifies some:
+Pace: `one_by_one` is Algorithm 1; `in_blocks` tries several edits under the same theta and sigma.
 
-    delay: an episode's rewards arrive d episodes later, d drawn uniformly from 0, 1, ..., delay
-    noise: every reward is flipped with this probability, independently
+Channel (paper, appendix "Sensitivity of Reward Function"): rewards arrive `at_once`, unless a robustness study applies
+them `late` or flips the sign of some (`noisy`). A late update is exactly the one that would have been made at once: log
+p_j keeps the graph of the policy that acted. It is the score function of the decision that the reward is about, so each
+term remains a REINFORCE term and only comes later, as in delayed gradient descent. Log-probabilities of the current
+policy would be another estimator, biased without a weight pi_now / pi_then, and a change in results would have two
+causes. The graph of a linear head over fixed features is small and does not need the weights that have moved on since.
 
-What arrives late is exactly what would have been learned at once: log p_j with the graph of the policy that acted. That
-is the score function of the decision the reward is about, so every term stays an honest REINFORCE term and only comes
-late, as in delayed gradient descent. Log-probabilities of the policy of the day would be another estimator: without a
-weight pi_now / pi_then for each of them it is biased, and a change of the results would have two causes. The graph of a
-linear head over fixed features is small, and it does not need the weights that have moved on since.
+A channel keeps state: make a new one for each training run.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 
-from drike.demonstrations import DemonstrationSet
+from drike.edits import EditCase
+from drike.parallel import in_order
+from drike.training.rewards import Attempt, Earned, Reward
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Trial = Callable[[EditCase], Attempt]
+Pace = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Attempt, Earned]]]
+Arrival = tuple[Attempt, tuple[float, ...]]  # an attempt and the rewards it is learned with
+Channel = Callable[[Attempt, tuple[float, ...]], Iterable[Arrival]]
 
 
-@dataclass(frozen=True)
-class Update:
-    """An episode as the learner is told of it.
+def one_by_one(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Attempt, Earned]]:
+    """Each edit under the theta and sigma that the one before it left."""
+    for case in cases:
+        tried = attempt(case)
+        yield tried, reward(tried)
 
-    due: number of the episode behind which it arrives. candidates: of its edit. probs: of the ranking that was tried,
-    [n]. rewards: of its first k prefixes, +1 or -1, as told, [k]. log_p: log p_j of these, [k], with the graph of the
-    policy that chose them.
+
+def in_blocks(size: int, threads: int = 1) -> Pace:
+    """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
+
+    The updates follow one edit after the other, as in Algorithm 1, which blocks of 1 are. Threads and their timing do
+    not change the result. Raises ValueError for a size below 1.
     """
+    if size < 1:
+        raise ValueError(f"parallel_edits must be at least 1, not {size}")
 
-    due: int
-    candidates: DemonstrationSet
-    probs: tuple[float, ...]
-    rewards: tuple[int, ...]
-    log_p: Tensor
+    def pace(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Attempt, Earned]]:
+        for start in range(0, len(cases), size):
+            block = [attempt(case) for case in cases[start : start + size]]
+            with closing(in_order(reward, block, min(len(block), threads))) as rewards:
+                yield from zip(block, rewards, strict=True)
+
+    return pace
 
 
-@dataclass(frozen=True)
-class Feedback:
-    """How rewards reach the learner; by default at once and true.
+def at_once(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
+    """An episode's rewards, as soon as they are earned."""
+    return [(tried, rewards)]
 
-    delay: most episodes they are held back. noise: probability that a reward is told with the wrong sign.
+
+def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_once) -> Channel:
+    """Deliver what `channel` delivers 0 to `delay` episodes later, uniformly drawn, and the rest with the last episode.
+
+    episodes: how many the training has. Raises ValueError for a negative delay.
     """
+    if type(delay) is not int or delay < 0:
+        raise ValueError(f"delay must be a whole number of episodes, 0 or more, not {delay!r}")
+    waiting: list[tuple[int, Arrival]] = []
+    now = 0
 
-    delay: int = 0
-    noise: float = 0.0
+    def delayed(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
+        nonlocal now
+        now += 1
+        due = min(now + rng.randint(0, delay), episodes)
+        waiting.extend((due, update) for update in channel(tried, rewards))
+        arriving = [update for due, update in waiting if due <= now]
+        waiting[:] = [(due, update) for due, update in waiting if due > now]
+        return arriving
 
-    def __post_init__(self) -> None:
-        """Refuse what is no number of episodes, or no probability."""
-        if type(self.delay) is not int or self.delay < 0:
-            raise ValueError(f"delay must be a whole number of episodes, 0 or more, not {self.delay!r}")
-        if type(self.noise) not in (int, float) or not 0.0 <= self.noise <= 1.0:
-            raise ValueError(f"noise is a probability; {self.noise!r} is not")
-
-    def send(
-        self,
-        candidates: DemonstrationSet,
-        probs: Sequence[float],
-        rewards: Sequence[int],
-        log_p: Tensor,
-        *,
-        now: int,
-        last: int,
-        rng: random.Random,
-    ) -> Update:
-        """The lesson of episode `now`; with the `last` episode everything arrives that is still on its way."""
-        due = min(now + rng.randint(0, self.delay), last)
-        told = tuple(-r if rng.random() < self.noise else r for r in rewards)
-        return Update(due, candidates, tuple(probs), told, log_p)
+    return delayed
 
 
-AT_ONCE = Feedback()
+def noisy(probability: float, rng: random.Random) -> Channel:
+    """Flip the sign of each reward with this probability, independently. Raises ValueError for no probability."""
+    if type(probability) not in (int, float) or not 0.0 <= probability <= 1.0:
+        raise ValueError(f"noise is a probability; {probability!r} is not")
+
+    def flipped(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
+        return [(tried, tuple(-r if rng.random() < probability else r for r in rewards))]
+
+    return flipped
+
+
+def disturbed(delay: int, noise: float, *, episodes: int, seed: int) -> Channel:
+    """Late and noisy rewards of a robustness study, drawn from `seed`; `at_once` where both are 0."""
+    if not delay and not noise:
+        return at_once
+    rng = random.Random(f"{seed}|feedback")
+    return late(delay, episodes, rng, noisy(noise, rng))

@@ -1,4 +1,4 @@
-"""Which way a model can be scored, and the attention masks of a packed tree for it.
+"""How a model can be scored, and the attention masks of a packed tree for it.
 
 A packed tree is exact where attention is decided by the mask and position by `position_ids`. It is silently wrong where
 either comes from the place in the row (ALiBi, fixed local windows), where a state is carried along (recurrent layers),
@@ -28,9 +28,9 @@ from drike.models.local.tree import TokenTree
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-Way = Literal["tree", "fork", "batch", "naive"]
+Strategy = Literal["tree", "fork", "batch", "naive"]
 
-WAYS: tuple[Way, ...] = ("tree", "fork", "batch", "naive")  # fastest first; each is exact for more models
+STRATEGIES: tuple[Strategy, ...] = ("tree", "fork", "batch", "naive")  # fastest first; each is exact for more models
 
 _SPLIT = "drike_split"  # the name of our attention function among those of transformers
 # Given a state and several tokens, these start anew (measured: errors of 1 to 20 nats), or hand no state out.
@@ -40,19 +40,19 @@ _ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 
 @dataclass(frozen=True)
 class Plan:
-    """How requests are scored, and why.
+    """The strategy by which requests are scored, and why.
 
     tree: shared prefixes read once, in one forward over a packed tree. fork: shared prefixes read once, a forward a
     stretch without forks, the model's own cache copied where they part. batch: whole prompts side by side, padded.
     naive: one forward a request, as any model allows.
     """
 
-    way: Way
+    strategy: Strategy
     reason: str
 
 
 def plan(model: PreTrainedModel) -> Plan:
-    """The fastest way that the model's config says is exact."""
+    """The fastest strategy that is exact for the model, by its config."""
     config = model.config.get_text_config()
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "use_bidirectional_attention", False):
         return Plan("naive", "attention is not causal throughout")

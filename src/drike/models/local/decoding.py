@@ -35,11 +35,11 @@ def write(
     max_tokens: int,
     stop: str | None,
     *,
-    trunks: PrefixCache | None = None,
+    prefixes: PrefixCache | None = None,
 ) -> tuple[list[Completion], int]:
     """Completions of a batch of tokenised prompts, in order, and how many tokens were put through the model.
 
-    trunks: read the prompts' common prefixes once, and what is kept of them not at all.
+    prefixes: read the prompts' common prefixes once, and what is kept of them not at all.
     """
     longest = max(map(len, prompts))
     ends = _ends_of_text(model)
@@ -55,7 +55,7 @@ def write(
 
     forget_length(model)
     with torch.inference_mode():
-        cache, read = (None, sum(map(len, prompts))) if trunks is None else _shared_cache(model, prompts, trunks)
+        cache, read = (None, sum(map(len, prompts))) if prefixes is None else _shared_cache(model, prompts, prefixes)
         output = model.generate(
             ids.to(model.device),
             attention_mask=real.to(model.device),
@@ -101,18 +101,18 @@ def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]
     return result
 
 
-def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], trunks: PrefixCache) -> tuple[DynamicCache, int]:
+def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], prefixes: PrefixCache) -> tuple[DynamicCache, int]:
     """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
 
     Also how many tokens were read for them, the last ones included.
     """
     tree = build_tree([prompt[:-1] for prompt in prompts])
     trunk = tree.ids[: tree.trunk]
-    first, packed = trunks.recall(trunk)
+    first, packed = prefixes.recall(trunk)
     if first < len(tree):
         keep = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
         model(**tree_inputs(model, tree, first), past_key_values=packed, use_cache=True, **keep)
-        trunks.keep(trunk, packed)
+        prefixes.keep(trunk, packed)
     longest = max(map(len, tree.paths))
     paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])
     where = torch.from_numpy(paths).to(model.device)

@@ -1,8 +1,8 @@
 """Local weights: any causal language model of Hugging Face transformers, from a folder, the cache or the hub.
 
-`load` turns a name or path into a `HuggingFaceModel`; what it cannot use it refuses in one sentence with the remedy.
-Only safetensors are read and no code from a checkpoint is ever run. `score` shares the prefixes of the requests of one
-call (see `scoring` and `attention`) and remembers its answers; `generate` decodes greedily (see `decoding`).
+`load` turns a name or path into a `HuggingFaceModel`, or refuses in one sentence with the remedy. Only safetensors are
+read and no code from a checkpoint is ever run. `score` shares prefixes between the requests of a call (see `scoring`
+and `attention`) and caches its answers; `generate` decodes greedily (see `decoding`).
 
 Weights are float32 on the CPU, where that is also the deterministic choice, and as stored elsewhere; the logits are
 always computed in float32, since half-precision logits tie and would make the first choice a matter of batching.
@@ -13,42 +13,24 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from drike.models.local.attention import Plan, Way, context_window, tolerates_padding, use_given_masks
+from drike.errors import ModelError
+from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint
-from drike.models.local.scoring import Reading
+from drike.models.local.scoring import TokenScores
 from drike.models.local.strategy import Scorer
-from drike.models.local.tokens import Encoded, Template, encode_prompts, encode_requests, text_after
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelError, Request, Score, Usage
+from drike.models.local.tokens import Encoded, encode_prompts, encode_requests, text_after
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _HEAD_ROWS = 16384
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Which model gave a run its numbers; what a run folder records.
-
-    config_sha256 and weights_sha256 (a sample of every tensor) tell checkpoints apart wherever they came from.
-    """
-
-    name: str
-    architecture: str
-    parameters: int
-    config_sha256: str
-    weights_sha256: str
-    dtype: str
-    device: str
-    template: str
-    torch: str
-    transformers: str
 
 
 def load(
@@ -59,17 +41,21 @@ def load(
     template: Template = "plain",
     remember: bool = True,
     name: str | None = None,
-    way: Way | None = None,
+    strategy: Strategy | None = None,
     keep: int | None = None,
 ) -> HuggingFaceModel:
-    """A model from a folder or a hub name.
+    """Load a model from a folder or a hub name.
 
-    device: "cuda", "cpu", "mps"...; None takes the best there is. dtype: of the weights; None is float32 on the CPU and
-    as stored elsewhere. template: "plain" hands prompts over as they are, "chat" as one user turn. remember: keep
-    scores in memory, so that a request asked again costs nothing. name: what tables call it; None is where it is from.
-    way: of scoring (tree, fork, batch, naive); None takes the fastest that is exact for the model. keep: bytes of keys
-    and values kept from one call for the next; None is a share of the memory. With remember=False and keep=0 a score
-    depends to its last digit on nothing but its own call.
+    Args:
+        device: "cuda", "cpu", "mps"...; None is the best available.
+        dtype: of the weights; None is float32 on the CPU and as stored elsewhere.
+        template: "plain" passes prompts on as they are, "chat" as a user's turn.
+        remember: keep scores in memory, so that a repeated request costs nothing.
+        name: what tables call it; None is `name_or_path`.
+        strategy: of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model.
+        keep: bytes of keys and values kept between calls; None is a share of the memory. With remember=False and
+            keep=0 a score depends on its own call only, to the last digit.
+
     Raises ModelError.
     """
     model: Any
@@ -77,23 +63,22 @@ def load(
         place = torch.device(device or _best_device())
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"there is no device {device!r} here: choose cpu, or leave it to drike") from error
+        raise ModelError(f"there is no device {device!r} here: choose cpu, or leave the choice to drike") from error
     model, tokenizer = open_checkpoint(name_or_path, dtype or (torch.float32 if place.type == "cpu" else None))
     try:
         model.to(place)
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model") from error
     return HuggingFaceModel(
-        model, tokenizer, name=name or name_or_path, template=template, remember=remember, way=way, keep=keep
+        model, tokenizer, name=name or name_or_path, template=template, remember=remember, strategy=strategy, keep=keep
     )
 
 
 class HuggingFaceModel:
-    """A `ScoringModel` over a loaded transformers model and its tokenizer.
+    """A loaded transformers model with its tokenizer. Not safe to share between threads.
 
     The model is frozen, put in evaluation mode and, with half-precision weights, given a float32 head. budget: most
-    tokens in one forward; way: of scoring, see `attention.Plan`; keep: bytes of keys and values kept from one call for
-    the next. None leaves each to what model and memory allow. Not safe to share between threads.
+    tokens in one forward; the other arguments are those of `load`.
     """
 
     def __init__(
@@ -105,63 +90,59 @@ class HuggingFaceModel:
         template: Template = "plain",
         remember: bool = True,
         budget: int | None = None,
-        way: Way | None = None,
+        strategy: Strategy | None = None,
         keep: int | None = None,
     ) -> None:
         if template == "chat" and not tokenizer.chat_template:
             raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
-        self.name = name
-        self.template = template
+        self.template: Template = template
         model.train(False).requires_grad_(False)
         self._model = model
         self._tokenizer = tokenizer
         use_given_masks(model)
         _decode_greedily(model, tokenizer)
         _head_in_float32(model)
-        self._reader = Scorer(model, budget, way, keep)
+        self._scorer = Scorer(model, budget, strategy, keep)
         self._memory: dict[bytes, Score] = {}
         self._remember = remember
-        self._usage = Usage()
+        self.usage = Usage()
+        self._name = name
 
     @property
-    def scoring(self) -> Plan:
-        """Which way `score` takes with this model, and why; a failed check at run time changes it."""
-        return self._reader.plan
+    def plan(self) -> Plan:
+        """How `score` works with this model, and why; a failed self-check changes it."""
+        return self._scorer.plan
 
     @property
-    def usage(self) -> Usage:
-        """What the model has done since it was loaded."""
-        return self._usage
+    def info(self) -> ModelInfo:
+        """What the model is; identity has hashes of its config and of a sample of every tensor."""
+        window = context_window(self._model.config)
+        return ModelInfo(self._name, 1, window, f"{self.plan.strategy}: {self.plan.reason}", self._identity)
 
-    @property
-    def device(self) -> str:
-        """Where the weights are."""
-        return str(self._model.device)
-
-    def forget(self) -> None:
-        """Drop the scores remembered so far, and what was kept of the prompts."""
-        self._memory.clear()
-        self._reader.trunks.clear()
-
-    def describe(self) -> Identity:
-        """What a run folder records of the model."""
+    @cached_property
+    def _identity(self) -> dict[str, object]:
         import transformers
 
         weights = hashlib.sha256()
         for _, tensor in sorted(self._model.state_dict().items()):
             weights.update(tensor.flatten()[:64].float().cpu().numpy().tobytes())
-        return Identity(
-            name=self.name,
-            architecture=type(self._model).__name__,
-            parameters=self._model.num_parameters(),
-            config_sha256=hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
-            weights_sha256=weights.hexdigest(),
-            dtype=str(self._model.dtype).removeprefix("torch."),
-            device=self.device,
-            template=self.template,
-            torch=torch.__version__,
-            transformers=transformers.__version__,
-        )
+        return {
+            "name": self._name,
+            "architecture": type(self._model).__name__,
+            "parameters": self._model.num_parameters(),
+            "config_sha256": hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
+            "weights_sha256": weights.hexdigest(),
+            "dtype": str(self._model.dtype).removeprefix("torch."),
+            "device": str(self._model.device),
+            "template": self.template,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+
+    def forget(self) -> None:
+        """Drop cached scores and prefixes."""
+        self._memory.clear()
+        self._scorer.prefixes.clear()
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """Tokens of each prompt as the model would read it."""
@@ -175,27 +156,28 @@ class HuggingFaceModel:
         encoded = encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
             self._check_length(len(ids), max_tokens, "to be written")
-        result = self._reader.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
-        self._usage += Usage(
+        result = self._scorer.within_memory(lambda: self._write(encoded, max_tokens, stop), list(map(len, encoded)))
+        self.usage += Usage(
             calls=1,
             prompts=len(prompts),
-            tokens_read=sum(map(len, encoded)) + sum(c.completion_tokens or 0 for c in result),
+            prompt_tokens=sum(map(len, encoded)),
+            completion_tokens=sum(c.completion_tokens or 0 for c in result),
             seconds=time.perf_counter() - began,
         )
         return result
 
     def _write(self, prompts: list[tuple[int, ...]], max_tokens: int, stop: str | None) -> list[Completion]:
         padding = tolerates_padding(self._model)
-        shared = self._reader.families(prompts) if padding else []
+        shared = self._scorer.families(prompts) if padding else []
         rest = sorted(set(range(len(prompts))).difference(*shared))
-        alone = batches([prompts[i] for i in rest], self._reader.budget, padding)
+        alone = batches([prompts[i] for i in rest], self._scorer.budget, padding)
         completions: dict[int, Completion] = {}
         for batch, share in [(b, True) for b in shared] + [([rest[i] for i in b], False) for b in alone]:
             together = [prompts[i] for i in batch]
-            trunks = self._reader.trunks if share else None
-            written, computed = write(self._model, self._tokenizer, together, max_tokens, stop, trunks=trunks)
+            prefixes = self._scorer.prefixes if share else None
+            written, computed = write(self._model, self._tokenizer, together, max_tokens, stop, prefixes=prefixes)
             completions.update(zip(batch, written, strict=True))
-            self._usage += Usage(tokens_computed=computed)
+            self.usage += Usage(tokens_computed=computed)
         return [completions[i] for i in range(len(prompts))]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
@@ -210,40 +192,40 @@ class HuggingFaceModel:
         encoded = encode_requests(self._tokenizer, list(fresh.values()), self.template)
         for request in encoded:
             self._check_length(request.start, len(request.ids) - request.start, "of the continuation")
-        readings, spent = self._reader.read(encoded)
-        scores = {
-            key: self._score(request, reading) for key, request, reading in zip(fresh, encoded, readings, strict=True)
-        }
+        computed, spent = self._scorer.read(encoded)
+        scores = {key: self._score(request, one) for key, request, one in zip(fresh, encoded, computed, strict=True)}
         result = [scores[key] if key in scores else self._memory[key] for key in keys]
         if self._remember:
             self._memory.update(scores)
         lengths = [(score.prompt_tokens or 0) + len(score.logprobs) for score in result]
-        known = [length for key, length in zip(keys, lengths, strict=True) if key not in fresh]
-        self._usage += spent + Usage(
+        cached = [length for key, length in zip(keys, lengths, strict=True) if key not in fresh]
+        scored = sum(len(score.logprobs) for score in result)
+        self.usage += spent + Usage(
             calls=1,
             prompts=len(requests),
-            remembered=len(known),
-            tokens_read=sum(lengths),
-            tokens_remembered=sum(known),
+            cached=len(cached),
+            prompt_tokens=sum(lengths) - scored,
+            completion_tokens=scored,
+            tokens_cached=sum(cached),
             seconds=time.perf_counter() - began,
         )
         return result
 
-    def _score(self, request: Encoded, reading: Reading) -> Score:
-        following = text_after(self._tokenizer, request.ids[request.start :], reading.following)
-        return Score(reading.logprobs, reading.greedy, reading.margin, following, request.start)
+    def _score(self, request: Encoded, one: TokenScores) -> Score:
+        following = text_after(self._tokenizer, request.ids[request.start :], one.following)
+        return Score(one.logprobs, one.greedy, one.logit_gap, following, request.start)
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
         window = context_window(self._model.config)
         if window is not None and prompt + more > window:
             raise ModelError(
-                f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self.name} can read: "
+                f"{prompt} prompt tokens and {more} {what} are more than the {window} tokens {self._name} can read: "
                 f"prune the retains (--prompt-tokens {max(1, window - more)}), or give fewer or shorter demonstrations"
             )
 
 
 def _key(request: Request) -> bytes:
-    """What a score is remembered by: it depends on the two texts only, as model, tokenizer and template are fixed."""
+    """Cache key of a score, which depends on the two texts only: model, tokenizer and template are fixed."""
     prompt = request.prompt.encode(errors="surrogatepass")
     sizes = len(prompt).to_bytes(8, "little")
     return hashlib.blake2b(

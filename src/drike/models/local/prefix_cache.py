@@ -1,6 +1,6 @@
-"""Keys and values of trunks that were read before, kept so that a later forward goes on from them.
+"""Keys and values of prefixes that were read before, kept so that a later forward goes on from them.
 
-A trunk is the first and longest path of a packed tree (see `token_trie`). An edit is asked about again and again: in
+A trunk is the first and longest path of a packed tree (see `tree`). An edit is asked about again and again: in
 every epoch, by every editor, by everyone who talks to an edited model; its prompts then begin with the same
 demonstrations, and what follows those is all that has to be read. Causal models only, whose keys and values of a token
 depend on nothing behind it.
@@ -39,7 +39,7 @@ class Trunk:
 
 
 class PrefixCache:
-    """PrefixCache of one model, at most `limit` bytes of them; 0 keeps nothing."""
+    """Keys and values of prefixes read by one model, at most `limit` bytes of them; 0 keeps nothing."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -93,7 +93,7 @@ class PrefixCache:
 
     def _most_alike(self, ids: NDArray[np.int64]) -> tuple[int, int]:
         """Which trunk has the longest beginning in common with `ids`, and how long that is; (0, 0) if none has one."""
-        # Most trunks differ from `ids` within a few tokens, so one comparison of a few tokens passes over them.
+        # Most prefixes differ from `ids` within a few tokens, so one comparison of a few tokens passes over them.
         few = ids[:WORTH_KEEPING]
         near = [
             (i, shared_prefix(trunk.ids, ids))

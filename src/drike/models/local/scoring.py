@@ -1,6 +1,6 @@
-"""Log-probabilities of continuations under a transformers model, four ways that must agree.
+"""Log-probabilities of continuations under a transformers model, by four strategies that must agree.
 
-`score_naively` reads one whole request after the other: what any model allows, and the oracle of the others.
+`score_naively` reads one whole request after the other: what any model allows, and the reference for the others.
 `score_batch` pads requests to one block. `score_fork` and `score_tree` read every distinct token once: the one run by
 run, going on from the model's own cache; the other in a single forward over a packed token tree. Logits are taken only
 at the rows that predict a token of a continuation. Each continuation is read to its last token, so that one more row
@@ -35,41 +35,41 @@ _CACHES = ("past_key_values", "cache_params", "state")  # what models call what 
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a forward says of one continuation.
+class TokenScores:
+    """The scores of one continuation's tokens.
 
-    logprobs: natural log, one a token. greedy: all tokens are first choices. margin: smallest lead over the best other
-    token, in nats. following: the token greedy decoding writes next.
+    logprobs: natural log, one a token. greedy: all tokens are first choices. logit_gap: smallest lead over the best
+    other token. following: the token greedy decoding writes next.
     """
 
     logprobs: tuple[float, ...]
     greedy: bool
-    margin: float
+    logit_gap: float
     following: int
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Readings in order; the forwards and tokens they took; spanned: these tokens and those they went on from."""
+class Scored:
+    """Scores in order, and the work they took. spanned: the tokens processed, and the cached ones before them."""
 
-    readings: list[Reading]
+    scores: list[TokenScores]
     usage: Usage
     spanned: int
 
 
-def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     """One plain forward a request."""
-    readings = []
+    scores = []
     for request in requests:
         forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
         rows = np.arange(request.start - 1, len(request.ids))
-        readings += _readings(_logits(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
+        scores += _token_scores(_logits(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
     tokens = sum(len(request.ids) for request in requests)
-    return Answer(readings, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
+    return Scored(scores, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
 
 
-def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     """One forward over all requests side by side, padded on the right, where causal models never look."""
     longest = max(len(request.ids) for request in requests)
     ids = torch.zeros((len(requests), longest), dtype=torch.long)
@@ -81,13 +81,13 @@ def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
     needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
     columns = np.unique(np.concatenate(needed))
     logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
-    readings = []
+    scores = []
     for row, request in enumerate(requests):
-        readings += _readings(logits[row], [request], [np.searchsorted(columns, needed[row])])
-    return Answer(readings, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
+        scores += _token_scores(logits[row], [request], [np.searchsorted(columns, needed[row])])
+    return Scored(scores, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
 
 
-def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
+def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     """A forward for every stretch of the tree without a fork, each going on from its own copy of the model's cache.
 
     What the cache holds is the model's secret, so this serves models with a state instead of keys and values, too.
@@ -110,24 +110,24 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Answer:
             found.append(output.logits[0, : len(here)])
             if followers[run]:
                 caches[run] = output[name]
-    readings = _readings(torch.cat(found), requests, [np.searchsorted(rows, own) for own in needed])
-    return Answer(readings, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
+    scores = _token_scores(torch.cat(found), requests, [np.searchsorted(rows, own) for own in needed])
+    return Scored(scores, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
 
 
-def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], trunks: PrefixCache | None = None) -> Answer:
-    """One forward over the packed tree of all requests; what `trunks` has kept of its trunk is not read again."""
+def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: PrefixCache | None = None) -> Scored:
+    """One forward over the packed tree of all requests; what `prefixes` has kept of its trunk is not read again."""
     tree, rows, needed = _tree(requests)
     first = 0
-    if trunks is None:
+    if prefixes is None:
         logits = _logits(model, rows, **tree_inputs(model, tree)).logits[0]
     else:
         prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
-        first, cache = trunks.recall(prompt)
+        first, cache = prefixes.recall(prompt)
         inputs = tree_inputs(model, tree, first)
         logits = _logits(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
-        trunks.keep(prompt, cache)
-    readings = _readings(logits, requests, [np.searchsorted(rows, own) for own in needed])
-    return Answer(readings, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
+        prefixes.keep(prompt, cache)
+    scores = _token_scores(logits, requests, [np.searchsorted(rows, own) for own in needed])
+    return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
 
 
 def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, NDArray[np.int64], list[NDArray[np.int64]]]:
@@ -137,8 +137,8 @@ def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, NDArray[np.int64], li
     return tree, np.unique(np.concatenate(needed)), needed
 
 
-def disagreement(a: Sequence[Reading], b: Sequence[Reading]) -> float:
-    """Largest difference of a token's log-probability between two readings of the same requests, in nats."""
+def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
+    """Largest difference of a token's log-probability between two scores of the same requests, in nats."""
     pairs = zip(a, b, strict=True)
     return max(abs(x - y) for one, other in pairs for x, y in zip(one.logprobs, other.logprobs, strict=True))
 
@@ -156,7 +156,9 @@ def _logits(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool 
     return output
 
 
-def _readings(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[NDArray[np.int64]]) -> list[Reading]:
+def _token_scores(
+    logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[NDArray[np.int64]]
+) -> list[TokenScores]:
     """Readings from logits [R, V]; rows[i] are those of request i: one a token, and one more for what follows."""
     targets = [token for request in requests for token in request.ids[request.start :]]
     at = torch.from_numpy(np.concatenate([own[:-1] for own in rows])).to(logits.device)
@@ -166,13 +168,13 @@ def _readings(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[
     chosen = logits[at, target]
     logprob = (chosen - logits.logsumexp(dim=-1)[at]).tolist()
     is_first = first[at] == target
-    margin = (chosen - torch.where(is_first, best[at, 1], best[at, 0])).tolist()
+    gap = (chosen - torch.where(is_first, best[at, 1], best[at, 0])).tolist()
     greedy, first_ids = is_first.tolist(), first.tolist()
-    readings, begin = [], 0
+    scores, begin = [], 0
     for request, own in zip(requests, rows, strict=True):
         end = begin + len(request.ids) - request.start
-        readings.append(
-            Reading(tuple(logprob[begin:end]), all(greedy[begin:end]), min(margin[begin:end]), first_ids[own[-1]])
+        scores.append(
+            TokenScores(tuple(logprob[begin:end]), all(greedy[begin:end]), min(gap[begin:end]), first_ids[own[-1]])
         )
         begin = end
-    return readings
+    return scores

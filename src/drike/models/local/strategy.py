@@ -1,8 +1,8 @@
-"""Choosing how requests are read, and making sure that the choice is right.
+"""Choose how requests are scored, and check that the choice is right.
 
-The plan read off a model's config (see `attention`) is tried on the first requests that share a forward, and again
-whenever a forward is twice as long as any checked before: the shallowest and the deepest request are also read by
-themselves. Where the two disagree, one warning is given and the next slower way is taken for good.
+The plan derived from a model's config (see `attention`) is checked on the first requests that share a forward, and
+again whenever a forward is twice as long as any checked before: the shallowest and the deepest request are also
+scored by themselves. If the two disagree, one warning is given and the next slower strategy is used from then on.
 """
 
 from __future__ import annotations
@@ -14,14 +14,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from drike.models.local.attention import WAYS, Plan, Way, encoding_of, keeps_length, one_encoding, plan
+from drike.errors import ModelError
+from drike.models.local.attention import STRATEGIES, Plan, Strategy, encoding_of, keeps_length, one_encoding, plan
 from drike.models.local.decoding import batches, families
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
-from drike.models.local.scoring import Answer, Reading, disagreement, score_batch, score_fork, score_naively, score_tree
+from drike.models.local.scoring import (
+    Scored,
+    TokenScores,
+    disagreement,
+    score_batch,
+    score_fork,
+    score_naively,
+    score_tree,
+)
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import packs
-from drike.models.protocols import ModelError, Usage
+from drike.models.protocols import Usage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -37,114 +46,118 @@ Result = TypeVar("Result")
 
 
 class Scorer:
-    """Reads requests with one model by the fastest way that has proved right.
+    """Scores requests with one model by the fastest strategy that has proved right.
 
-    budget: most tokens in one forward; None is what the device's free memory holds. way: the one to begin with; None
-    is the fastest that the config allows. keep: bytes of keys and values kept for later forwards (see `trunks`); None
-    is a share of the device's memory.
+    budget: most tokens in one forward; None is what the device's free memory holds. strategy: the one to begin with;
+    None is the fastest that the config allows. keep: bytes of keys and values kept for later forwards (see
+    `prefix_cache`); None is a share of the device's memory.
     """
 
     def __init__(
-        self, model: PreTrainedModel, budget: int | None = None, way: Way | None = None, keep: int | None = None
+        self,
+        model: PreTrainedModel,
+        budget: int | None = None,
+        strategy: Strategy | None = None,
+        keep: int | None = None,
     ) -> None:
         self._model = model
-        self.plan = plan(model) if way is None else Plan(way, "asked for")
+        self.plan = plan(model) if strategy is None else Plan(strategy, "asked for")
         self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))
-        keeps = self.plan.way == "tree" and one_encoding(model.config)
-        self.trunks = PrefixCache((bytes_to_keep(model) if keep is None else keep) if keeps else 0)
+        keeps = self.plan.strategy == "tree" and one_encoding(model.config)
+        self.prefixes = PrefixCache((bytes_to_keep(model) if keep is None else keep) if keeps else 0)
         # The longest forward checked, of those that went on from a kept trunk (True) and of those that did not.
         self._checked = {True: 0, False: 0}
 
-    def read(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
-        """Readings in order, with the forwards and tokens they took."""
+    def read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
+        """Scores in order, and the work they took."""
         return self.within_memory(lambda: self._read(requests), [len(request.ids) for request in requests])
 
     def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
-        """What `work` returns, which reads texts of these lengths by the budget.
+        """Run `work`, which reads texts of these lengths by the budget.
 
-        Running out of memory drops what was kept, then halves the budget, with a warning, and starts again;
-        ModelError when that no longer helps.
+        If memory runs out, drop cached prefixes, then halve the budget, with a warning, and run it again; ModelError
+        when that no longer helps.
         """
         while True:
             try:
                 return work()
             except torch.OutOfMemoryError as error:
-                if len(self.trunks):
-                    self.trunks.stop()
+                if len(self.prefixes):
+                    self.prefixes.stop()
                     continue
                 if self.budget < max(lengths):
                     raise ModelError("the device's memory does not hold one prompt: use shorter ones") from error
                 self.budget = min(self.budget, sum(lengths)) // 2
                 warnings.warn(f"out of memory: going on with {self.budget} tokens a forward", stacklevel=4)
 
-    def _read(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
+    def _read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         kinds: dict[int, list[int]] = {}
         for i, request in enumerate(requests):
             kinds.setdefault(encoding_of(self._model.config, len(request.ids)), []).append(i)
-        readings: dict[int, Reading] = {}
+        scores: dict[int, TokenScores] = {}
         used = Usage()
         for alike in kinds.values():
             for group in self._groups([requests[i].ids for i in alike]):
                 which = [alike[i] for i in group]
                 together, spent = self._read_together([requests[i] for i in which])
-                readings.update(zip(which, together, strict=True))
+                scores.update(zip(which, together, strict=True))
                 used += spent
-        return [readings[i] for i in range(len(requests))], used
+        return [scores[i] for i in range(len(requests))], used
 
     def families(self, prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        """Indices of prompts to be read as one tree before they are answered; none where this model allows no tree."""
-        if self.plan.way != "tree":
+        """Indices of prompts to be read as one tree before they are answered; none if this model allows no tree."""
+        if self.plan.strategy != "tree":
             return []
-        # One that comes alone may begin with what was read before.
-        alone = [[0]] if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.trunks.limit else []
+        # A single prompt may begin with a cached prefix.
+        alone = [[0]] if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit else []
         found = alone or families(prompts, self.budget)
         for group in found:
             if len(group) > 1 and not self._checked[False]:
                 self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in group])
-        return found if self.plan.way == "tree" else []
+        return found if self.plan.strategy == "tree" else []
 
     def _groups(self, ids: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        if self.plan.way in ("tree", "fork"):
+        if self.plan.strategy in ("tree", "fork"):
             return packs(ids, self.budget, UNRELATED_TOKENS)
         return batches(ids, self.budget, padding=True)
 
-    def _read_together(self, requests: Sequence[Encoded]) -> tuple[list[Reading], Usage]:
-        """Answers by the planned way, once it has stood its check; else by the next slower one that does."""
+    def _read_together(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
+        """Scoreds by the planned way, once it has stood its check; else by the next slower one that does."""
         longest = max(len(request.ids) for request in requests)
         beyond = keeps_length(self._model.config) and encoding_of(self._model.config, longest) > 0
-        if beyond or (len(requests) == 1 and not self.trunks.limit):
+        if beyond or (len(requests) == 1 and not self.prefixes.limit):
             answer = score_naively(self._model, requests)
-            return answer.readings, answer.usage
-        planned, faults = self.plan.way, []
+            return answer.scores, answer.usage
+        planned, faults = self.plan.strategy, []
         while True:
             answer, fault = self._checked_answer(requests)
             if fault is None:
                 break
-            if self.trunks.limit:
-                self.trunks.stop()  # without what was kept the same way may be right
+            if self.prefixes.limit:
+                self.prefixes.stop()  # without the cached prefixes the same strategy may be right
                 continue
             faults.append(fault)
-            way = self.plan.way
-            self.plan = Plan(WAYS[WAYS.index(way) + 1], f"way {planned!r} failed its check: {faults[0]}")
+            slower = STRATEGIES[STRATEGIES.index(self.plan.strategy) + 1]
+            self.plan = Plan(slower, f"{planned!r} failed its check: {faults[0]}")
             self._checked = {True: 0, False: 0}
         if faults:
             warnings.warn(
                 f"{type(self._model).__name__}: scoring by {planned!r} is not exact for this model ({faults[0]}); "
-                f"going on, more slowly, by {self.plan.way!r}",
+                f"going on, more slowly, by {self.plan.strategy!r}",
                 stacklevel=6,
             )
-        return answer.readings, answer.usage
+        return answer.scores, answer.usage
 
-    def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Answer, str | None]:
-        """An answer by the planned way, and what is wrong with it."""
-        if self.plan.way == "naive":
+    def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Scored, str | None]:
+        """Score by the planned strategy, and say what is wrong with the result, if anything."""
+        if self.plan.strategy == "naive":
             return score_naively(self._model, requests), None
         try:
             answer = self._by_plan(requests)
         except torch.OutOfMemoryError:
             raise
         except _REFUSALS as error:
-            return Answer([], Usage(), 0), f"it raised {type(error).__name__}"
+            return Scored([], Usage(), 0), f"it raised {type(error).__name__}"
         continued = answer.spanned > answer.usage.tokens_computed
         plain = len(requests) == 1 and not continued
         if plain or answer.spanned <= 2 * self._checked[continued]:
@@ -152,14 +165,14 @@ class Scorer:
         lengths = [len(request.ids) for request in requests]
         ends = [lengths.index(min(lengths)), lengths.index(max(lengths))]
         oracle = score_naively(self._model, [requests[i] for i in ends])
-        off = disagreement([answer.readings[i] for i in ends], oracle.readings)
+        off = disagreement([answer.scores[i] for i in ends], oracle.scores)
         tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.25
         if not off <= tolerance:  # so that nan fails too
             return answer, f"log-probabilities were off by {off:.2g}"
         self._checked[continued] = answer.spanned
         return replace(answer, usage=answer.usage + oracle.usage), None
 
-    def _by_plan(self, requests: Sequence[Encoded]) -> Answer:
-        if self.plan.way == "tree":
-            return score_tree(self._model, requests, self.trunks if self.trunks.limit else None)
-        return (score_fork if self.plan.way == "fork" else score_batch)(self._model, requests)
+    def _by_plan(self, requests: Sequence[Encoded]) -> Scored:
+        if self.plan.strategy == "tree":
+            return score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
+        return (score_fork if self.plan.strategy == "fork" else score_batch)(self._model, requests)

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from drike.models.protocols import ModelError, Request
+from drike.errors import ModelError
+from drike.models.protocols import Request, Template
 from drike.prompts import chat_messages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-Template = Literal["plain", "chat"]
 
 
 @dataclass(frozen=True)

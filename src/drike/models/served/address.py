@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError
 
 # Service -> where its API begins, and the variable that holds its key ("" for servers one runs oneself).
 SERVICES = {
@@ -24,6 +24,14 @@ SERVICES = {
     "ollama": ("http://localhost:11434/v1", ""),
 }
 KEY = "DRIKE_API_KEY"
+_BEGINNINGS = {
+    "gpt-": "openai",
+    "chatgpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini-": "gemini",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,13 @@ def is_served(name: str) -> bool:
     """Whether a model's name is that of one behind an API."""
     service, colon, _ = name.partition(":")
     return bool(colon) and service.casefold() in SERVICES
+
+
+def service_for(name: str) -> str | None:
+    """The service whose models are called like `name`, given without its service."""
+    if "/" in name:
+        return None
+    return next((service for start, service in _BEGINNINGS.items() if name.casefold().startswith(start)), None)
 
 
 def is_loopback(host: str | None) -> bool:

@@ -11,153 +11,99 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import Any, Protocol, TypeVar
 
-from drike.files import checksum_ok, with_checksum
-from drike.models.protocols import (
-    MAX_ANSWER_TOKENS,
-    Arriving,
-    ArrivingScores,
-    Completion,
-    LanguageModel,
-    Request,
-    Score,
-    ScoringModel,
-    calls_at_once,
-)
-from drike.models.served.spending import Paid, Price, Spending
-from drike.models.served.store import Answers, answers_path
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
+from drike.models.served.store import Answers
 
 T = TypeVar("T", Completion, Score)
 
 
-def cached(model: LanguageModel, *, identity: str, path: Path | None = None) -> CachedWriter | CachedModel:
-    """`model` with its answers kept; it scores if the model does.
+class Stream(Protocol):
+    """What gives answers as they arrive, each with the index of its prompt or request, in any order."""
 
-    identity: tells models and settings apart that must not share answers (address, template, room to think).
-    """
-    store = Answers(path or answers_path())
-    return (
-        CachedModel(model, identity, store) if isinstance(model, ScoringModel) else CachedWriter(model, identity, store)
-    )
+    def completions(
+        self, prompts: Sequence[str], max_tokens: int, stop: str | None
+    ) -> Iterator[tuple[int, Completion]]:
+        """Completions as they arrive."""
+        ...
 
-
-class CachedWriter:
-    """A `LanguageModel` whose completions are kept. `store` holds them; `inner` is asked for the others."""
-
-    def __init__(self, inner: LanguageModel, identity: str, store: Answers) -> None:
-        self.name, self.parallel = inner.name, calls_at_once(inner)
-        self.inner = inner
-        self.store = store
-        self._kept = _Kept(inner, identity, store)
-
-    @property
-    def remembered(self) -> int:
-        """Prompts for which the inner model did not have to be asked."""
-        return self._kept.remembered
-
-    @property
-    def spending(self) -> Spending:
-        """What the inner model was paid, and how many prompts it was spared."""
-        return self._kept.spending
-
-    @property
-    def price(self) -> Price:
-        """The inner model's."""
-        return self.inner.price if isinstance(self.inner, Paid) else Price()
-
-    def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
-        """As the inner model, which is asked only for what was never answered, and once for each prompt."""
-        return self._kept.completions(prompts, max_tokens, stop)
+    def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
+        """Scores as they arrive."""
+        ...
 
 
 class CachedModel:
-    """A `ScoringModel` whose completions and scores are kept."""
+    """A model whose completions and scores are kept in `store`; `inner` is asked for what is not there.
 
-    def __init__(self, inner: ScoringModel, identity: str, store: Answers) -> None:
-        self.name, self.parallel = inner.name, calls_at_once(inner)
-        self.inner = inner
-        self.store = store
-        self._kept = _Kept(inner, identity, store)
+    identity: tells models and settings apart that must not share answers (address, template, room to think).
+    stream: gives the inner model's answers as they arrive, so that each is kept at once.
+    """
+
+    def __init__(self, inner: LanguageModel, identity: str, store: Answers, stream: Stream | None = None) -> None:
+        self.inner, self.store = inner, store
+        self.score = None if inner.score is None else self._score
+        self.count_tokens = inner.count_tokens
         self._identity = identity
+        self._stream = stream
+        self._cached = 0
+        self._counting = threading.Lock()
 
     @property
-    def remembered(self) -> int:
-        """Prompts and requests for which the inner model did not have to be asked."""
-        return self._kept.remembered
-
-    @property
-    def spending(self) -> Spending:
-        """What the inner model was paid, and how many prompts it was spared."""
-        return self._kept.spending
-
-    @property
-    def price(self) -> Price:
+    def info(self) -> ModelInfo:
         """The inner model's."""
-        return self.inner.price if isinstance(self.inner, Paid) else Price()
+        return self.inner.info
+
+    @property
+    def usage(self) -> Usage:
+        """The inner model's work, and the prompts that were answered from the cache."""
+        return self.inner.usage + Usage(prompts=self._cached, cached=self._cached)
+
+    def forget(self) -> None:
+        """Let the inner model forget; answers on disk stay."""
+        self.inner.forget()
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """As the inner model, which is asked only for what was never answered, and once for each prompt."""
-        return self._kept.completions(prompts, max_tokens, stop)
-
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """The same for scores."""
-        keys = [_key(self._identity, "score", request.prompt, request.continuation) for request in requests]
-
-        def ask(missing: Sequence[int]) -> Iterator[tuple[int, Score]]:
-            wanted = [requests[i] for i in missing]
-            if isinstance(self.inner, ArrivingScores):
-                return self.inner.scores(wanted)
-            return iter(enumerate(self.inner.score(wanted)))
-
-        return self._kept.recall(keys, ask, _read_score)
-
-
-class _Kept:
-    """What both kinds of cached model are made of: a model, and what it has answered."""
-
-    def __init__(self, inner: LanguageModel, identity: str, store: Answers) -> None:
-        self.remembered = 0
-        self._counting = threading.Lock()
-        self._inner, self._identity, self._store = inner, identity, store
-
-    @property
-    def spending(self) -> Spending:
-        spending = self._inner.spending if isinstance(self._inner, Paid) else Spending()
-        return replace(spending, remembered=self.remembered)
-
-    def completions(self, prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[Completion]:
+        """Complete each prompt; the inner model is asked only for what was never answered, once for each prompt."""
         keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
 
         def ask(missing: Sequence[int]) -> Iterator[tuple[int, Completion]]:
             wanted = [prompts[i] for i in missing]
-            if isinstance(self._inner, Arriving):
-                return self._inner.completions(wanted, max_tokens, stop)
-            return iter(enumerate(self._inner.generate(wanted, max_tokens, stop)))
+            if self._stream is not None:
+                return self._stream.completions(wanted, max_tokens, stop)
+            return iter(enumerate(self.inner.generate(wanted, max_tokens, stop)))
 
-        return self.recall(keys, ask, _read_completion)
+        return self._recall(keys, ask, _read_completion)
 
-    def recall(
+    def _score(self, requests: Sequence[Request]) -> list[Score]:
+        keys = [_key(self._identity, "score", request.prompt, request.continuation) for request in requests]
+
+        def ask(missing: Sequence[int]) -> Iterator[tuple[int, Score]]:
+            wanted = [requests[i] for i in missing]
+            if self._stream is not None:
+                return self._stream.scores(wanted)
+            return iter(enumerate(self.inner.score(wanted)))  # type: ignore[misc]  # only called if it scores
+
+        return self._recall(keys, ask, _read_score)
+
+    def _recall(
         self,
         keys: Sequence[str],
         ask: Callable[[Sequence[int]], Iterator[tuple[int, T]]],
         read: Callable[[Mapping[str, Any]], T],
     ) -> list[T]:
-        """What every key stands for; what has to be asked is kept as it arrives.
+        """The answer for every key; what has to be asked is kept as it arrives.
 
-        What another thread is asking for is waited for after one's own questions, so that no two wait for each other.
+        Answers that another thread is asking for are awaited after our own, so that no two threads wait for each other.
         """
         known: dict[str, T] = {}
         spared = len(keys)
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
-            with self._store.asking(unknown) as ours:
-                rows = self._store.get(ours)
+            with self.store.asking(unknown) as ours:
+                rows = self.store.get(ours)
                 known |= {key: answer for key in rows if (answer := _parsed(rows[key], read)) is not None}
                 missing = [keys.index(key) for key in ours if key not in known]
                 spared -= len(missing)
@@ -165,36 +111,35 @@ class _Kept:
                     for j, answer in ask(missing) if missing else ():
                         key = keys[missing[j]]
                         known[key] = answer
-                        self._store.put(key, json.dumps(with_checksum(asdict(answer))))
+                        self.store.put(key, json.dumps(asdict(answer)).encode())
                 finally:
-                    self._store.settle(ours)
-            self._store.wait_for([key for key in unknown if key not in known])
+                    self.store.settle(ours)
+            self.store.wait_for([key for key in unknown if key not in known])
         with self._counting:
-            self.remembered += spared
+            self._cached += spared
         return [known[key] for key in keys]
 
 
-def _parsed(row: str, read: Callable[[Mapping[str, Any]], T]) -> T | None:
-    """What a row says; None where it is damaged, be it by a single digit."""
+def _parsed(row: bytes, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+    """Read a row; None if it is of another version."""
     try:
-        told = json.loads(row)
-        return read(told) if isinstance(told, dict) and checksum_ok(told, needed=True) else None
+        return read(json.loads(row))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _read_completion(told: Mapping[str, Any]) -> Completion:
-    if not isinstance(told["text"], str):
+def _read_completion(row: Mapping[str, Any]) -> Completion:
+    if not isinstance(row["text"], str):
         raise TypeError("text")
-    return Completion(told["text"], _count(told["prompt_tokens"]), _count(told["completion_tokens"]))
+    return Completion(row["text"], _count(row["prompt_tokens"]), _count(row["completion_tokens"]))
 
 
-def _read_score(told: Mapping[str, Any]) -> Score:
-    logprobs = tuple(map(float, told["logprobs"]))
-    following = told["following"]
-    if not logprobs or type(told["greedy"]) is not bool or not isinstance(following, str | None):
+def _read_score(row: Mapping[str, Any]) -> Score:
+    logprobs = tuple(map(float, row["logprobs"]))
+    following = row["following"]
+    if not logprobs or type(row["greedy"]) is not bool or not isinstance(following, str | None):
         raise TypeError("score")
-    return Score(logprobs, told["greedy"], float(told["margin"]), following, _count(told["prompt_tokens"]))
+    return Score(logprobs, row["greedy"], float(row["logit_gap"]), following, _count(row["prompt_tokens"]))
 
 
 def _count(value: object) -> int | None:
@@ -204,5 +149,5 @@ def _count(value: object) -> int | None:
 
 
 def _key(*parts: object) -> str:
-    """SHA-256 of the parts, told apart by JSON's quotes."""
+    """SHA-256 of the parts, delimited by JSON's quotes."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 import httpx2
 import openai
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError
 from drike.models.served.address import is_loopback
-from drike.models.served.failures import Situation, checked, explained, read_within_bounds, too_late
+from drike.models.served.failures import Server, checked, explained, read_within_bounds, too_late
 from drike.models.served.spending import Meter
 from drike.parallel import ATTENTION, StoppedError, TaskGroup, current_group
 
@@ -72,24 +72,20 @@ async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any,
     await asyncio.gather(*(family(first, others) for first, *others in families(texts)))
 
 
-class Wire:
+class Connection:
     """A connection to one server, which several threads may use at once.
 
     Args:
-        url: where the API begins, such as https://api.openai.com/v1/.
+        server: its URL (where the API begins), and the deadline and attempts for one answer.
         key: sent as bearer token; None sends none.
-        remedy: what to do about a refused key.
         meter: counts what is sent and answered, and stops at limits.
-        deadline: seconds for one answer, all attempts and waits included.
-        attempts: most requests for one answer.
         concurrency: most requests at a time.
     """
 
-    def __init__(
-        self, url: str, key: str | None, *, remedy: str, meter: Meter, deadline: float, attempts: int, concurrency: int
-    ) -> None:
-        self.meter, self.concurrency = meter, concurrency
-        self._at = Situation(url, deadline, attempts, remedy)
+    def __init__(self, server: Server, key: str | None, meter: Meter, concurrency: int) -> None:
+        self.meter = meter
+        self._at = server
+        url, silence = server.url, server.deadline / server.attempts
         self._clean = (lambda text: text.replace(key, "[key]")) if key else str
         self._unwanted: set[str] = set()
         self._slots = asyncio.Semaphore(concurrency)
@@ -97,9 +93,9 @@ class Wire:
         self._client = openai.AsyncOpenAI(
             api_key="set on each request",
             base_url=url,
-            max_retries=attempts - 1,
+            max_retries=server.attempts - 1,
             # An attempt is given up after this long a silence; the deadline is asyncio's.
-            timeout=httpx2.Timeout(deadline / attempts, connect=min(_CONNECT_SECONDS, deadline / attempts)),
+            timeout=httpx2.Timeout(silence, connect=min(_CONNECT_SECONDS, silence)),
             http_client=httpx2.AsyncClient(
                 # A redirect would take prompts to a server that nobody named; a proxy has no business on loopback.
                 follow_redirects=False,
@@ -118,7 +114,7 @@ class Wire:
         Of calls whose texts begin alike the longest is sent alone, then the others together: by then the server may
         have read their beginning. After a failure, of `read` too, neither this nor another thread of the same
         `TaskGroup` sends anything more; what is on its way is waited for until the group is abandoned. `read` runs in
-        the thread of the requests. Raises ServerError, RefusedError, SpentError, and what ModelError `read` raises;
+        the thread of the requests. Raises ServerError, RefusedError, SpendingLimitError, what ModelError `read` raises;
         StoppedError where another's failure, or the end of the group, kept calls from being sent.
         """
         lot = current_group()

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import openai
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError, RefusedError, ServerError
 
 BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end of a long window take about half of it
 _DEFLATED = 64  # a compressed answer may grow, so it may be this many times smaller
@@ -23,59 +23,47 @@ _EMPTY, _NO_JSON = "gives an empty answer", "answers with something that is not 
 _TOO_LONG = ("context length", "context window", "too long", "maximum context")
 
 
-class ServerError(ModelError):
-    """A server could not be reached, failed, or gave no usable answer in time; it may be better later."""
-
-
-class RefusedError(ModelError):
-    """A server will not do what it is asked: key, quota, model, prompt. `status` is HTTP's, where there was one."""
-
-    def __init__(self, sentence: str, status: int | None = None) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
 @dataclass(frozen=True)
-class Situation:
-    """What a sentence about a failure tells: the server, its patience, and what to do about a refused key."""
+class Server:
+    """A server as its errors describe it. deadline: seconds for one answer. remedy: what to do about a refused key."""
 
     url: str
+    remedy: str
     deadline: float
     attempts: int
-    remedy: str
 
 
-def too_late(at: Situation) -> ServerError:
+def too_late(server: Server) -> ServerError:
     """The error of a call that did not end by its deadline."""
     return ServerError(
-        f"{at.url} gave no whole answer within {at.deadline:g} seconds: allow more with --deadline, "
+        f"{server.url} gave no whole answer within {server.deadline:g} seconds: allow more with --deadline, "
         "or ask less at a time with --concurrency"
     )
 
 
-def explained(error: openai.OpenAIError, at: Situation, asked: str) -> ModelError:
+def explained(error: openai.OpenAIError, server: Server, asked: str) -> ModelError:
     """The one error that a failed request becomes. asked: what for, in words. A key may still stand in its sentence."""
     if isinstance(error, openai.APIStatusError):
-        return _of_status(error.status_code, _message(error), at, asked)
+        return _of_status(error.status_code, _message(error), server, asked)
     if isinstance(error, openai.APITimeoutError):
         return ServerError(
-            f"{at.url} was silent for {at.deadline / at.attempts:g} seconds, {at.attempts} times: "
+            f"{server.url} was silent for {server.deadline / server.attempts:g} seconds, {server.attempts} times: "
             "is it up, and is --deadline long enough for it?"
         )
     if str(error.__cause__) in (_EMPTY, _NO_JSON):
-        return ServerError(f"{at.url} {error.__cause__}, {at.attempts} times: is it the address of an API?")
+        return ServerError(f"{server.url} {error.__cause__}, {server.attempts} times: is it the address of an API?")
     reason = type(error.__cause__ or error).__name__
-    return ServerError(f"{at.url} cannot be reached ({reason}): start the server, or mend the address")
+    return ServerError(f"{server.url} cannot be reached ({reason}): start the server, or mend the address")
 
 
-def _of_status(status: int, message: str, at: Situation, asked: str) -> ModelError:
+def _of_status(status: int, message: str, server: Server, asked: str) -> ModelError:
     told = f"{status}: {message}" if message else str(status)
     if status == 429:
-        remedy = f"still limits the rate after {at.attempts} attempts: lower --concurrency, or go on later"
+        remedy = f"still limits the rate after {server.attempts} attempts: lower --concurrency, or go on later"
     elif status in (408, 409) or status >= 500:
-        remedy = f"failed {at.attempts} times: try again later"
+        remedy = f"failed {server.attempts} times: try again later"
     elif status in (401, 403):
-        remedy = f"refuses the key: {at.remedy}"
+        remedy = f"refuses the key: {server.remedy}"
     elif status == 404:
         remedy = f"has no {asked}: mend the model's name or the address, or choose the other one of --template"
     elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
@@ -84,7 +72,7 @@ def _of_status(status: int, message: str, at: Situation, asked: str) -> ModelErr
         remedy = "sends us elsewhere: give the address where the API is now"
     else:
         remedy = "refuses the request: choose another model or other options"
-    sentence = f"{at.url} {remedy} ({told})"
+    sentence = f"{server.url} {remedy} ({told})"
     passing = status in (408, 409, 429) or status >= 500
     return ServerError(sentence) if passing else RefusedError(sentence, status)
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drike.models.protocols import ModelError, Request, Score
+from drike.errors import ModelError
+from drike.models.protocols import Request, Score
 
 # Any language model goes on with what the text repeats.
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
@@ -37,7 +38,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Reading:
+class RatedText:
     """A rated text: its tokens, and what was written behind it (None if that is among the tokens)."""
 
     tokens: tuple[Token, ...]
@@ -45,18 +46,18 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Way:
+class Form:
     """A way of asking: where, with what, and how the answer is read (raises ValueError, KeyError, TypeError...)."""
 
     name: str
     path: str
     body: Callable[[str, str], dict[str, object]]
-    read: Callable[[Mapping[str, Any], str], Reading]
+    read: Callable[[Mapping[str, Any], str], RatedText]
 
 
-def score_of(reading: Reading, request: Request) -> Score:
+def score_of(rated: RatedText, request: Request) -> Score:
     """The continuation's score. Raises ValueError, saying why, where the tokens do not show it."""
-    tokens = reading.tokens
+    tokens = rated.tokens
     start, end = _place([token.text for token in tokens], request)
     own = tokens[start:end]
     if any(token.logprob is None or not math.isfinite(token.logprob) for token in own):
@@ -64,9 +65,9 @@ def score_of(reading: Reading, request: Request) -> Score:
     if any(not token.rivals for token in own):
         raise ValueError("it does not tell the second choice at each token")
     logprobs = tuple(min(token.logprob or 0.0, 0.0) for token in own)
-    margin = min(logprob - max(token.rivals) for logprob, token in zip(logprobs, own, strict=True))
-    following = reading.written if reading.written is not None else "".join(token.text for token in tokens[end:])
-    return Score(logprobs, margin > 0, margin, following, start)
+    gap = min(logprob - max(token.rivals) for logprob, token in zip(logprobs, own, strict=True))
+    following = rated.written if rated.written is not None else "".join(token.text for token in tokens[end:])
+    return Score(logprobs, gap > 0, gap, following, start)
 
 
 def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
@@ -108,13 +109,13 @@ def check(obvious: Score, odd: Score) -> None:
         raise ValueError("it does not find the obvious continuation more probable than an odd one")
 
 
-def read(way: Way, answer: Mapping[str, Any], request: Request) -> Score:
+def read(form: Form, answer: Mapping[str, Any], request: Request) -> Score:
     """A score from a server's answer. Raises ModelError where it is not what the probe found."""
     try:
-        return score_of(way.read(answer, request.prompt + request.continuation), request)
+        return score_of(form.read(answer, request.prompt + request.continuation), request)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
         raise ModelError(
-            f"the server cannot rate {request.continuation!r} by {way.name} ({reason(problem)}): "
+            f"the server cannot rate {request.continuation!r} by {form.name} ({reason(problem)}): "
             "judge by text alone, --text-only"
         ) from problem
 
@@ -142,16 +143,16 @@ def _rivals(own: float | None, text: str, best: Mapping[str, float] | None) -> t
     return tuple(float(value) for value in others.values())
 
 
-def _read_echo(answer: Mapping[str, Any], text: str) -> Reading:
+def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:
     choice = _choice(answer)
     told = choice["logprobs"]
     rows = zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True)
     tokens = tuple(Token(token, logprob, _rivals(logprob, token, best)) for token, logprob, best in rows)
     whole = choice["text"]
-    return Reading(tokens, whole[len(text) :] if whole.startswith(text) else None)
+    return RatedText(tokens, whole[len(text) :] if whole.startswith(text) else None)
 
 
-def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> Reading:
+def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> RatedText:
     choice = _choice(answer)
     tokens = []
     for place in choice["prompt_logprobs"]:
@@ -160,20 +161,20 @@ def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> Reading:
             continue
         own, *others = place.values()  # the prompt's own token comes first
         tokens.append(Token(own["decoded_token"], own["logprob"], tuple(other["logprob"] for other in others)))
-    return Reading((*tokens, Token("", None, ())), choice["text"])
+    return RatedText((*tokens, Token("", None, ())), choice["text"])
 
 
-def _read_generate(answer: Mapping[str, Any], text: str) -> Reading:
+def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
     told = answer["meta_info"]
     tokens = []
     for (logprob, number, shown), best in zip(told["input_token_logprobs"], told["input_top_logprobs"], strict=True):
         rivals = tuple(value for value, other, _ in best or () if other != number)
         tokens.append(Token(shown or "", logprob, rivals))
-    return Reading((*tokens, Token("", None, ())), answer["text"])
+    return RatedText((*tokens, Token("", None, ())), answer["text"])
 
 
-WAYS = (
-    Way(
+FORMS = (
+    Form(
         "completions with echo",
         "completions",
         lambda model, text: {
@@ -181,7 +182,7 @@ WAYS = (
         },
         _read_echo,
     ),
-    Way(
+    Form(
         "prompt_logprobs",
         "completions",
         lambda model, text: {
@@ -189,7 +190,7 @@ WAYS = (
         },
         _read_prompt_logprobs,
     ),
-    Way(
+    Form(
         "SGLang's /generate",
         "../generate",
         lambda model, text: {

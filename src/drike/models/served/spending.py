@@ -1,7 +1,7 @@
-"""What a model behind an API costs: calls, tokens and money, and the limits at which a run stops.
+"""What a model behind an API costs, and the limits at which a run stops.
 
-Tokens are the server's own figures (`usage` of its answers); where it gives none they are estimated at four characters
-a token, and counted as such. Money is tokens times a price that the user states; nothing is looked up.
+Tokens are the server's own figures (`usage` of its answers); if it reports none they are estimated at four characters
+a token, and counted as estimated. Money is tokens times a price that the user states; nothing is looked up.
 """
 
 from __future__ import annotations
@@ -10,22 +10,18 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import add, sub
-from typing import Protocol, runtime_checkable
+from threading import Lock
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError, SpendingLimitError
+from drike.models.protocols import Usage
 
 CHARACTERS_PER_TOKEN = 4
 _CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is met rather than passed
 
 
-class SpentError(ModelError):
-    """A limit that the user set on calls or money is reached; nothing more is sent."""
-
-
 @dataclass(frozen=True)
 class Price:
-    """Money per million tokens read and written, in whatever currency the user thinks in; None if not stated."""
+    """Money per million tokens read and written, in any currency; None if not stated."""
 
     read: float | None = None
     written: float | None = None
@@ -37,57 +33,16 @@ class Price:
         return ((self.read or 0.0) * prompt_tokens + (self.written or 0.0) * completion_tokens) / 1e6
 
 
-@dataclass(frozen=True)
-class Spending:
-    """What was really used so far; later minus earlier is a stretch.
-
-    calls: answers paid for. remembered: prompts answered from the cache instead. requests: sent over the wire, with
-    those that were tried again. prompt_tokens, completion_tokens: of the calls. prefix_tokens: of the prompt tokens,
-    those the server says it had read before. estimated: calls whose tokens the server did not tell.
-    """
-
-    calls: int = 0
-    remembered: int = 0
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prefix_tokens: int = 0
-    estimated: int = 0
-
-    def __add__(self, other: Spending) -> Spending:
-        return Spending(*map(add, vars(self).values(), vars(other).values()))
-
-    def __sub__(self, other: Spending) -> Spending:
-        return Spending(*map(sub, vars(self).values(), vars(other).values()))
-
-
-@runtime_checkable
-class Paid(Protocol):
-    """A model that counts what it costs."""
-
-    @property
-    def spending(self) -> Spending:
-        """What was used since the model was opened."""
-        ...
-
-    @property
-    def price(self) -> Price:
-        """What a token costs."""
-        ...
-
-
 def estimated_tokens(text: str) -> int:
     """Tokens of a text at four characters each, rounded up."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 class Meter:
-    """Counts what is sent and answered, and refuses what would pass a limit.
+    """Counts what is sent and answered, and refuses what would pass a limit; threads may share it.
 
-    max_calls bounds requests over the wire, those tried again included. max_cost bounds money, needs a price, and
-    counts what is still on its way by a cautious estimate. It counts in one thread, that of the requests, whoever asks;
-    `spending` may be read in any. Raises ModelError for a limit on money
-    without a price.
+    max_calls limits requests over the network, retries included. max_cost limits money, needs a price, and includes a
+    cautious estimate of what is still in flight. Raises ModelError for a limit on money without a price.
     """
 
     def __init__(
@@ -98,42 +53,52 @@ class Meter:
             raise ModelError("a limit on money needs prices: give --price-in and --price-out, per million tokens")
         if any(math.isnan(number) for number in (max_cost, self.price.read, self.price.written) if number is not None):
             raise ModelError("prices and limits are numbers, not nan: no sum of money would ever pass such a limit")
-        self.spending = Spending()
+        self.usage = Usage(money=self.price.of(0, 0))
         self._max_calls = max_calls
         self._max_cost = max_cost
         self._reserved = 0.0
+        self._counting = Lock()
 
     def sent(self) -> None:
-        """Count a request that is about to be sent. Raises SpentError instead of passing max_calls."""
-        if self._max_calls is not None and self.spending.requests >= self._max_calls:
-            raise SpentError(f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on")
-        self.spending += Spending(requests=1)
+        """Count a request that is about to be sent. Raises SpendingLimitError instead of passing max_calls."""
+        with self._counting:
+            if self._max_calls is not None and self.usage.requests >= self._max_calls:
+                raise SpendingLimitError(
+                    f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on"
+                )
+            self.usage += Usage(requests=1)
 
     @contextmanager
     def reserved(self, text: str, max_tokens: int) -> Iterator[None]:
-        """Set money aside while an answer is awaited. Raises SpentError if max_cost could be passed."""
+        """Set money aside while an answer is awaited. Raises SpendingLimitError if max_cost could be passed."""
         aside = self.price.of(len(text) / _CAUTIOUS, max_tokens) or 0.0
-        spent = self.price.of(self.spending.prompt_tokens, self.spending.completion_tokens) or 0.0
-        if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
-            raise SpentError(
-                f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could pass "
-                "it: allow more to go on"
-            )
-        self._reserved += aside
+        with self._counting:
+            spent = self.usage.money or 0.0
+            if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
+                raise SpendingLimitError(
+                    f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could "
+                    "pass it: allow more to go on"
+                )
+            self._reserved += aside
         try:
             yield
         finally:
-            self._reserved -= aside
+            with self._counting:
+                self._reserved -= aside
 
     def answered(
         self, text: str, prompt_tokens: int | None, completion_tokens: int | None, prefix_tokens: int, max_tokens: int
     ) -> None:
-        """Count an answer to `text`; tokens that are None are estimated, those of the answer as all it was allowed."""
-        told = prompt_tokens is not None and completion_tokens is not None
-        self.spending += Spending(
-            calls=1,
-            prompt_tokens=estimated_tokens(text) if prompt_tokens is None else prompt_tokens,
-            completion_tokens=max_tokens if completion_tokens is None else completion_tokens,
-            prefix_tokens=prefix_tokens,
-            estimated=0 if told else 1,
-        )
+        """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""
+        read = estimated_tokens(text) if prompt_tokens is None else prompt_tokens
+        written = max_tokens if completion_tokens is None else completion_tokens
+        with self._counting:
+            self.usage += Usage(
+                calls=1,
+                prompts=1,
+                prompt_tokens=read,
+                completion_tokens=written,
+                tokens_computed=read + written - prefix_tokens,
+                estimated=int(prompt_tokens is None or completion_tokens is None),
+                money=self.price.of(read, written),
+            )

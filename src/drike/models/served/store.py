@@ -1,11 +1,8 @@
-"""Answers on disk: an SQLite table of JSON by key, and who is asking for which.
+"""Answers on disk and in memory, and who is asking for which.
 
-Answers are written as they arrive, so that a failure or Ctrl-C loses none, by a thread of their own in short
-transactions, so that several processes can share the file; what comes while one is written goes into the next, and is
-all that a process that is killed can lose of what was answered. Where the file cannot be written (a full disk, no
-rights) the run goes on with a warning, and with its answers in memory.
-
-The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
+Answers are written as they arrive, so that a failure or Ctrl-C loses none, by a thread of their own, in short
+transactions; what arrives while one is written goes into the next, and is all that a process that is killed can lose.
+If the file cannot be written (a full disk, no rights) the run goes on with a warning, and with its answers in memory.
 """
 
 from __future__ import annotations
@@ -14,18 +11,17 @@ import os
 import sqlite3
 import threading
 import time
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike.models.protocols import ModelError
+from drike.errors import ModelError
+from drike.keyvalue import KeyValueFile
 from drike.parallel import ATTENTION, StoppedError, current_group
 
-BUSY_SECONDS = 10.0
 _PATIENCE = 30.0  # seconds until a file that could not be written is tried again
-_LINGERING = 0.05  # seconds for which the thread that writes stays when there is nothing to write
+_LINGERING = 0.05  # seconds for which the writing thread stays when there is nothing to write
 
 
 def answers_path() -> Path:
@@ -43,50 +39,39 @@ class Contents:
 
 
 class Answers:
-    """Answers by key, on disk and in memory, and who is asking for which; threads may share it."""
+    """Answers by key, on disk and in memory; threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._memory: dict[str, str] = {}
-        self._unsaved: dict[str, str] = {}
+        self._file = _file(path)
+        self._memory: dict[str, bytes] = {}
+        self._unsaved: dict[str, bytes] = {}
         self._asking: dict[str, object] = {}  # by whom: a token of each `asking`
         self._writer: threading.Thread | None = None  # while there is something to write
         self._failed = 0.0
-        self._warned = False
-        self._changed = threading.Condition()  # guards all of these, and tells when they change
-        self._file: sqlite3.Connection | None = None
-        self._filing = threading.Lock()  # guards the file
+        self._changed = threading.Condition()  # guards all of these, and signals when they change
 
-    def get(self, keys: Collection[str]) -> dict[str, str]:
+    def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """The answers there are."""
         found = {key: self._memory[key] for key in keys if key in self._memory}
-        try:
-            with self._filing:
-                for key in keys:
-                    if key not in found:
-                        row = self._open().execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-                        if row is not None and isinstance(row[0], str):
-                            found[key] = row[0]
-        except (sqlite3.Error, OSError) as problem:
-            self._warn(problem)
-        return found
+        return found | self._file.get([key for key in keys if key not in found])
 
-    def put(self, key: str, answer: str) -> None:
+    def put(self, key: str, answer: bytes) -> None:
         """Keep an answer; it is written soon (see `settle`), with those that could not be written before."""
         with self._changed:
             self._memory[key] = self._unsaved[key] = answer
             self._asking.pop(key, None)
-            if self._writer is None and not self._rests():
+            if self._writer is None and not self._failed_recently():
                 self._start()
             self._changed.notify_all()
 
     def settle(self, keys: Collection[str]) -> None:
-        """Until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
+        """Wait until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
         self._wait_until(lambda: self._writer is None or self._unsaved.keys().isdisjoint(keys))
 
     @contextmanager
     def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
-        """Those of `keys` that nobody else asks for; until this ends, or they are put, everyone else waits for them."""
+        """Claim those of `keys` that nobody else asks for; others wait for them until this ends or they are put."""
         token = object()
         try:
             with self._changed:
@@ -101,30 +86,27 @@ class Answers:
                 self._changed.notify_all()
 
     def wait_for(self, keys: Collection[str]) -> None:
-        """Until nobody asks for any of `keys`. Raises StoppedError where the caller's lot is abandoned before."""
+        """Wait until nobody asks for any of `keys`. Raises StoppedError if the caller's group is abandoned before."""
         self._wait_until(lambda: self._asking.keys().isdisjoint(keys))
 
-    def _wait_until(self, so: Callable[[], bool]) -> None:
-        lot = current_group()
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        group = current_group()
         with self._changed:
-            while not self._changed.wait_for(so, ATTENTION):
-                if lot.abandoned:
+            while not self._changed.wait_for(done, ATTENTION):
+                if group.abandoned:
                     raise StoppedError
 
     def close(self) -> None:
-        """Try once more to write what could not be written, and let go of the file."""
+        """Try once more to write what could not be written, and close the file."""
         with self._changed:
             self._changed.wait_for(lambda: self._writer is None)
             if self._unsaved:
                 self._start()
             self._changed.wait_for(lambda: self._writer is None)
-        with self._filing:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+        self._file.close()
 
-    def _rests(self) -> bool:
-        """Whether writing has failed a moment ago."""
+    def _failed_recently(self) -> bool:
+        """Whether writing failed a moment ago."""
         return bool(self._failed) and time.monotonic() - self._failed < _PATIENCE
 
     def _start(self) -> None:
@@ -133,7 +115,7 @@ class Answers:
         self._writer.start()
 
     def _write(self) -> None:
-        """Write what is not yet written, until nothing comes for a while, or the file cannot be written."""
+        """Write what is unsaved, until nothing arrives for a while, or the file cannot be written."""
         try:
             while not self._failed:
                 with self._changed:
@@ -141,12 +123,8 @@ class Answers:
                         self._writer = None
                         return
                     unsaved = dict(self._unsaved)
-                try:
-                    with self._filing, self._open() as file:  # one short transaction
-                        file.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", list(unsaved.items()))
-                except (sqlite3.Error, OSError) as problem:
+                if not self._file.put(unsaved):
                     self._failed = time.monotonic()
-                    self._warn(problem)
                 else:
                     with self._changed:
                         for key, answer in unsaved.items():
@@ -159,21 +137,6 @@ class Answers:
                     self._writer = None
                 self._changed.notify_all()
 
-    def _open(self) -> sqlite3.Connection:
-        if self._file is None:
-            self._file = _connect(self.path)
-        return self._file
-
-    def _warn(self, problem: Exception) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"answers cannot be kept in {self.path} ({problem}): they stay in memory for this run; "
-                "make room, set XDG_CACHE_HOME, or run `drike cache clear`",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-
 
 def contents(path: Path | None = None) -> Contents:
     """How much is kept. Raises ModelError for a file that holds no answers."""
@@ -181,40 +144,24 @@ def contents(path: Path | None = None) -> Contents:
     if not path.exists():
         return Contents(path, 0, 0)
     try:
-        with closing(_connect(path)) as file:
-            [count] = file.execute("SELECT count(*) FROM answers").fetchone()
+        with closing(_file(path)) as file:
+            return Contents(path, file.count(), path.stat().st_size)
     except sqlite3.Error as problem:
         raise ModelError(f"{path} cannot be read ({problem}): run `drike cache clear`") from problem
-    return Contents(path, count, path.stat().st_size)
 
 
 def clear(path: Path | None = None) -> None:
-    """Forget everything; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
+    """Delete all answers; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
     path = path or answers_path()
     if not path.exists():
         return
     try:
-        with closing(_connect(path)) as file:
-            file.execute("DELETE FROM answers")
-            file.commit()
-            file.execute("VACUUM")
+        with closing(_file(path)) as file:
+            file.clear()
     except sqlite3.OperationalError as problem:
         raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
-    except sqlite3.DatabaseError:  # not a database, or a damaged one
-        path.unlink()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """An open file of answers that only its owner may read. Raises sqlite3.Error, OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    path.chmod(0o600)  # SQLite gives its journal the same
-    file = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)  # `Answers` lets in one at a time
-    try:
-        file.execute("PRAGMA journal_mode = DELETE")
-        file.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID")
-        file.commit()
-    except sqlite3.Error:
-        file.close()
-        raise
-    return file
+def _file(path: Path) -> KeyValueFile:
+    remedy = "they stay in memory for this run; make room, set XDG_CACHE_HOME, or run `drike cache clear`"
+    return KeyValueFile(path, "answers", remedy)

@@ -31,42 +31,42 @@ def cache_of(ids: np.ndarray) -> DynamicCache:
 
 @given(TURNS, st.sampled_from([0, 1500, 4000, 10**9]))
 def test_what_is_recalled_was_computed_from_the_same_tokens(turns: list[tuple[int, int, int]], limit: int) -> None:
-    trunks = PrefixCache(limit)
+    prefixes = PrefixCache(limit)
     for turn in turns:
         ids = sequence(*turn)
-        count, cache = trunks.recall(ids)
+        count, cache = prefixes.recall(ids)
         assert 0 <= count <= len(ids)
         if count:
             expected = cache_of(ids[:count])
             for layer, right in zip(cache.layers, expected.layers, strict=True):
                 assert torch.equal(layer.keys, right.keys) and torch.equal(layer.values, right.values)
-        trunks.keep(ids, cache_of(ids))
-        assert sum(trunk.bytes for trunk in trunks._kept) == trunks._bytes <= limit
+        prefixes.keep(ids, cache_of(ids))
+        assert sum(trunk.bytes for trunk in prefixes._kept) == prefixes._bytes <= limit
 
 
 def test_adding_to_what_was_recalled_leaves_what_is_kept_alone() -> None:
-    trunks, ids = PrefixCache(10**9), sequence(1, 99, 80)
-    trunks.keep(ids, cache_of(ids))
-    _, cache = trunks.recall(ids)
+    prefixes, ids = PrefixCache(10**9), sequence(1, 99, 80)
+    prefixes.keep(ids, cache_of(ids))
+    _, cache = prefixes.recall(ids)
     cache.update(torch.ones(1, 1, 5, 1), torch.ones(1, 1, 5, 1), 0)
-    count, again = trunks.recall(np.append(ids, 7))
+    count, again = prefixes.recall(np.append(ids, 7))
     assert count == 80 and again.layers[0].keys.shape[2] == 80
 
 
 def test_a_longer_trunk_of_the_same_edit_takes_the_place_of_the_shorter() -> None:
-    trunks = PrefixCache(10**9)
+    prefixes = PrefixCache(10**9)
     for length in (60, 100):
-        trunks.keep(sequence(1, 200, length), cache_of(sequence(1, 200, length)))
-    assert len(trunks) == 1
-    assert trunks.recall(sequence(1, 200, 120))[0] == 100
+        prefixes.keep(sequence(1, 200, length), cache_of(sequence(1, 200, length)))
+    assert len(prefixes) == 1
+    assert prefixes.recall(sequence(1, 200, 120))[0] == 100
 
 
 def test_a_circle_that_does_not_fit_is_still_found_in_part() -> None:
     edits = [np.arange(100, dtype=np.int64) + 1000 * i for i in range(10)]
-    trunks = PrefixCache(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
+    prefixes = PrefixCache(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
     found = 0
     for epoch in range(20):
         for ids in edits:
-            found += trunks.recall(ids)[0] > 0 and epoch > 0
-            trunks.keep(ids, cache_of(ids))
+            found += prefixes.recall(ids)[0] > 0 and epoch > 0
+            prefixes.keep(ids, cache_of(ids))
     assert found > 20  # the oldest first would leave none

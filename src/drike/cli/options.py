@@ -1,0 +1,261 @@
+"""The options of all commands, each defined once: metavar, help, panel and the values it takes.
+
+`takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
+frozen dataclass of options (`DataOptions`, `ModelOptions`, `MethodOptions`, `ApiOptions`) stands for all of its fields.
+A parameter annotated with an option of its own, for a meaning of its own, keeps it. Help lists them in the order of
+`OPTIONS`, so every command shows the same panels in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from itertools import chain
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from drike.datasets.published import PUBLISHED
+from drike.datasets.subsets import SUBSETS
+from drike.errors import UsageError
+from drike.models.served.address import SERVICES
+from drike.retrieval.learned_budget import KINDS
+from drike.retrieval.retriever import FORMS
+
+DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
+API, PAPER = "API and cost", "Paper's switches and studies"
+PANELS = (DATA, MODEL, METHOD, OUTPUT, API, PAPER)
+LARGEST_SEED = 2**63 - 1  # torch's
+
+VALUES_OF_DATA = (
+    f"DATA is tinyfacts (in the package), one of {', '.join(PUBLISHED)} (downloaded), or a file or address of a data "
+    "set in its published form. Repeat --data to join several."
+)
+VALUES_OF_MODEL = (
+    "MODEL is embedded (a small model in the package), reader (an exact model of TinyFacts, for dry runs in seconds), "
+    "a folder or hub name of a Hugging Face causal model, or SERVICE:MODEL, SERVICE:MODEL@URL for a model behind an "
+    f"API. SERVICE is one of {', '.join(SERVICES)}."
+)
+RUN_DECIDES = "Options that are not given are the run's if --run is given."
+
+
+def option(
+    metavar: str,
+    text: str,
+    panel: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    among: tuple[str, ...] = (),
+) -> Any:
+    """An option of typer that takes a value in a range, or one of a few words."""
+
+    def check(value: Any, param: typer.CallbackParam) -> Any:
+        if value is None:
+            return value
+        if among and value not in among:
+            raise UsageError(f"{param.opts[0]} must be {' or '.join(among)}, not {value}")
+        if least is not None and not least <= value <= (most or float("inf")):  # nan is in no range
+            limits = f"at least {least}" if most is None else f"between {least} and {most}"
+            raise UsageError(f"{param.opts[0]} must be {limits}, not {value}")
+        return value
+
+    return typer.Option(metavar=metavar, help=text, rich_help_panel=panel, callback=check, show_default=False)
+
+
+def flag(name: str, text: str, panel: str) -> Any:
+    """An option of typer that takes no value."""
+    return typer.Option(name, metavar="", help=text, rich_help_panel=panel, show_default=False)
+
+
+OPTIONS: Mapping[str, Any] = {
+    "fact": option("FACT", 'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits', DATA),
+    "ask": option("QUERY", "A query to complete before and after (default: the fact's own); repeatable", DATA),
+    "subject": option("NAME", "Subject of each --fact, in order (default: found in the data)", DATA),
+    "run": option("RUN", "Folder of a training run: use its retriever, data and model", DATA),
+    "data": option("DATA", "What to edit, and what to draw demonstrations from (default: tinyfacts)", DATA),
+    "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, least=1),
+    "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, least=0),
+    "seed": option("N", "Seed of the split and of all random draws (default: 0)", DATA, least=0, most=LARGEST_SEED),
+    "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
+    "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, among=tuple(SUBSETS)),
+    "zsre_target": option(
+        "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA, among=("alt", "answers")
+    ),
+    "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
+    "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
+    "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, least=1),
+    "template": option(
+        "NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL, among=("plain", "chat")
+    ),
+    "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, least=1),
+    "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
+    "editor": option("NAME", "Editor to use (default: dr-ike with --run, else ike)", METHOD),
+    "gate": flag("--gate", "Leave queries unedited that mention no edited subject", METHOD),
+    "epochs": option("N", "Passes over the training edits", METHOD, least=1),
+    "budget": option(
+        "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
+        among=("threshold", "all", "half", *KINDS)
+    ),
+    "max_shots": option("N", "K: most retains in a prompt", METHOD, least=1),
+    "learning_rate": option("X", "Adam's step size", METHOD, least=0.0, most=1e3),
+    "encoder": option(
+        "NAME", "Text encoder that finds demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD
+    ),
+    "policy_encoder": option("NAME", "Text encoder under the trained head (default: --encoder)", METHOD),
+    "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, least=1),
+    "out": option("FOLDER", "Folder of the new run (default: runs/DATE-COMMAND)", OUTPUT),
+    "resume": option("RUN", "Continue a stopped run with the options it began with", OUTPUT),
+    "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
+    "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),
+    "write": flag("--write", "Also record the text that the model generates", OUTPUT),
+    "dry_run": flag("--dry-run", "Print the most it can cost, and send nothing", API),
+    "max_cost": option("X", "Spending limit; exits with code 3 when reached", API, least=0.0),
+    "max_calls": option("N", "Limit on requests; exits with code 3 when reached", API, least=0),
+    "price_in": option("X", "Price of a million prompt tokens", API, least=0.0),
+    "price_out": option("X", "Price of a million generated tokens", API, least=0.0),
+    "concurrency": option("N", "Requests, and edits, in flight at once", API, least=1),
+    "deadline": option("SEC", "Time limit for one answer, with retries", API, least=0.1),
+    "tokenizer": option("NAME", "Counts tokens for --dry-run, --prompt-tokens: folder or hub name", API),
+    "thinking_tokens": option("N", "Extra tokens for models that think first", API, least=0),
+    "reasoning_effort": option("NAME", "Passed to the API: none, minimal, low, ...", API),
+    "text_only": flag("--text-only", "Do not ask for log-probabilities", API),
+    "no_cache": flag("--no-cache", "Neither read nor write the cache of answers", API),
+    "allow_http": flag("--allow-http", "Allow unencrypted requests to other machines", API),
+    "form": option("NAME", "Scoring head: dot or cross", PAPER, among=FORMS),
+    "flip": option(
+        "NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER,
+        among=("offender", "algorithm1")
+    ),
+    "selection": option(
+        "NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER,
+        among=("top", "sample")
+    ),
+    "renormalise": flag("--renormalise", "Take log p_j over the retains not yet drawn", PAPER),
+    "stop_on_flip": flag("--stop-on-flip", "End an episode when a retain breaks the answer", PAPER),
+    "layout": option(
+        "NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER,
+        among=("append", "ike")
+    ),
+    "retain": option(
+        "NAME", "Retains: headed (with their New Fact line) or bare", PAPER,
+        among=("headed", "bare")
+    ),
+    "own_copy": flag(" /--no-own-copy", "Do not repeat the edit as a demonstration", PAPER),
+    "delay": option("N", "Apply each update up to N episodes late (robustness study)", PAPER, least=0),
+    "noise": option("P", "Probability of flipping each reward's sign (robustness study)", PAPER, least=0.0, most=1.0),
+    "order": option("NAMES", "Also show the kept retains in these orders", PAPER),
+    "sigmas": option("LIST", "Also use these thresholds instead of the learned one, as .03,.06", PAPER),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What is edited: None is the run's value, or the default."""
+
+    data: list[str] | None = None
+    test: int | None = None
+    seed: int | None = None
+    editable: int | None = None
+    subset: str | None = None
+    zsre_target: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The model and the form of its prompts: None is the run's value, or the default."""
+
+    model: str | None = None
+    device: str | None = None
+    prompt_tokens: int | None = None
+    template: str | None = None
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """What is trained, and how."""
+
+    epochs: int = 5
+    budget: str = "threshold"
+    max_shots: int = 16
+    learning_rate: float = 1e-4
+    encoder: str | None = None
+    policy_encoder: str | None = None
+    parallel_edits: int = 1
+    form: str = "dot"
+    flip: str = "offender"
+    selection: str = "top"
+    renormalise: bool = False
+    stop_on_flip: bool = False
+    layout: str = "append"
+    retain: str = "headed"
+    own_copy: bool = True
+    delay: int = 0
+    noise: float = 0.0
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
+    own = signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+    options = sorted(chain.from_iterable(map(_options, own)), key=_place)
+
+    @wraps(command)
+    def with_groups(**given: Any) -> None:
+        made = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **made)
+
+    with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    return with_groups
+
+
+def flat(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A command's parameters by the names of their options, the groups' fields among them."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        found |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
+    return found
+
+
+class Command(TyperCommand):
+    """A command whose help lists its own options only: --help would get a panel to itself, above all others."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """--help, which works and is not listed."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.hidden = True
+        return found
+
+
+def _options(parameter: Parameter) -> Iterator[Parameter]:
+    """The options that a parameter stands for."""
+    if not is_dataclass(parameter.annotation):
+        yield _annotated(parameter.name, parameter.annotation, parameter.default)
+        return
+    hints = get_type_hints(parameter.annotation)
+    for field in fields(parameter.annotation):
+        yield _annotated(field.name, hints[field.name], field.default)
+
+
+def _annotated(name: str, kind: Any, default: Any) -> Parameter:
+    kind, info = get_args(kind) if get_origin(kind) is Annotated else (kind, OPTIONS[name])
+    if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
+        info = copy(info)
+        info.help += f" (default: {default})"
+    annotation = Annotated[kind, info]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _place(parameter: Parameter) -> tuple[int, int]:
+    """Where help lists an option: by panel, then as in `OPTIONS`; arguments first."""
+    panel = parameter.annotation.__metadata__[0].rich_help_panel
+    names = list(OPTIONS)
+    return PANELS.index(panel) if panel else -1, names.index(parameter.name) if parameter.name in names else len(names)

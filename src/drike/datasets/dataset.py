@@ -1,0 +1,155 @@
+"""A data set: cases in order of case_id, the files they came from, and how they are split."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from drike import tinyfacts
+from drike.datasets.rows import Cleaning, Dropped
+from drike.datasets.splits import Split, SplitIds
+from drike.datasets.subsets import SUBSETS, Subset
+from drike.edits import EditCase
+from drike.errors import DataError
+
+EDITABLE, TRAIN, TEST = 2000, 300, 100  # the paper's
+_LONGEST_NUMBER = 18  # digits; anything longer is a name
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of a data set: `given` is the path, address or public name the user gave."""
+
+    given: str
+    path: Path
+    sha256: str
+    form: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Cases in order of case_id, their sources, and what reading them dropped and cleaned."""
+
+    name: str
+    sources: tuple[Source, ...]
+    cases: tuple[EditCase, ...]
+    dropped: tuple[Dropped, ...]
+    cleaning: Cleaning
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all edits in order of case_id; a split belongs to the data set with its fingerprint."""
+        lines = (f"{case.case_id}\t{case.edit.query}\t{case.edit.target_new}\n" for case in by_case_id(self.cases))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @property
+    def editable(self) -> int:
+        """How many rows are editable, first by case_id: the paper's 2,000, or half of fewer than 4,000 rows.
+
+        TinyFacts has its own number, since the embedded model has seen the facts of all other rows edited in prompts.
+        """
+        own = [source.sha256 for source in self.sources] == [tinyfacts.rows_sha256()]
+        return tinyfacts.EDITABLE if own and len(self.cases) > tinyfacts.EDITABLE else default_editable(len(self.cases))
+
+    def split(
+        self,
+        *,
+        seed: int = 0,
+        train: int | None = None,
+        test: int | None = None,
+        validation: int = 0,
+        editable: int | None = None,
+        subset: str | Subset | None = None,
+        exclude: Collection[tuple[str, str]] = (),
+    ) -> Split:
+        """Draw a split; a size that is given is met exactly, and the same sizes and seed always give the same split.
+
+        Args:
+            seed: of the draw.
+            train: training edits; default 300, or what is left if that is less.
+            test: test edits; default 100, or a quarter of the editable rows if that is less.
+            validation: edits kept aside for choosing between methods.
+            editable: rows that may be edited, first by case_id; the others supply demonstrations. Default: `editable`.
+            subset: edit only these rows: a name of `SUBSETS`, or a function of a case.
+            exclude: facts that must not be edited, as (query, target_new), such as those a checkpoint was trained on.
+
+        Raises DataError, with the numbers to change, where there are too few rows.
+        """
+        ordered = by_case_id(self.cases)
+        count = self.editable if editable is None else editable
+        if min(count, train or 0, test or 0, validation) < 0:
+            raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
+        if count > len(ordered):
+            raise DataError(
+                f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
+                f"ask for at most {len(ordered)}, and leave some to demonstrate"
+            )
+        within = _chosen(subset)
+        edited = [case for case in ordered[:count] if within(case) and case.edit.key not in exclude]
+        if not edited and count and (subset is not None or exclude):
+            raise DataError(
+                f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
+                "all its rows are) and not excluded; make more rows editable, or take another data set"
+            )
+        test = min(TEST, len(edited) // 4) if test is None else test
+        train = max(0, min(TRAIN, len(edited) - test - validation)) if train is None else train
+        if train + validation + test > len(edited):
+            raise DataError(
+                f"{train} training, {validation} validation and {test} test rows are more than {len(edited)} editable "
+                f"rows of {self.name}; ask for fewer, or make more of its {len(ordered)} rows editable"
+            )
+        drawn = [case.case_id for case in edited]
+        random.Random(seed).shuffle(drawn)
+        ids = SplitIds(
+            name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
+            seed=seed,
+            dataset=self.name,
+            fingerprint=self.fingerprint,
+            editable=tuple(case.case_id for case in edited),
+            # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
+            train=tuple(drawn[test : test + train]),
+            validation=tuple(drawn[len(drawn) - validation :]),
+            test=tuple(drawn[:test]),
+            demonstrations=tuple(case.case_id for case in ordered[count:]),
+        )
+        return ids.of(self.cases)
+
+    def restore(self, ids: SplitIds) -> Split:
+        """The split with these ids. Raises DataError if it was drawn from another data set."""
+        if ids.fingerprint != self.fingerprint:
+            raise DataError(
+                f"split {ids.name!r} was drawn from {ids.dataset}, whose rows are not those of {self.name}; "
+                "load the same files, or draw a new split"
+            )
+        return ids.of(self.cases)
+
+
+def default_editable(rows: int) -> int:
+    """How many of so many rows are editable: the paper's 2,000, or half where there are fewer than 4,000."""
+    return min(EDITABLE, rows // 2)
+
+
+def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:
+    """Cases by case_id, numbers as numbers and ahead of names: the order that "the first 2,000 rows" refers to."""
+    return sorted(cases, key=lambda case: order_of(case.case_id))
+
+
+def order_of(case_id: str) -> tuple[int, int, str]:
+    """The sort key of a case_id."""
+    number = case_id.isascii() and case_id.isdigit() and len(case_id) <= _LONGEST_NUMBER
+    return (0, int(case_id), case_id) if number else (1, 0, case_id)
+
+
+def _chosen(subset: str | Subset | None) -> Callable[[EditCase], bool]:
+    if subset is None:
+        return lambda case: True
+    if not isinstance(subset, str):
+        return subset
+    if subset not in SUBSETS:
+        raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
+    return SUBSETS[subset]

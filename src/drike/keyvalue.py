@@ -1,0 +1,116 @@
+"""Values by key in an SQLite file: the cache of answers, and the features of texts. No pickle.
+
+Threads and processes may share a file. A value carries a checksum, so a damaged one is a miss. If the file cannot be
+used, one warning says so, and nothing is found or kept.
+
+The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+_BUSY_SECONDS = 10.0  # to wait for another process's write
+_AT_ONCE = 500  # keys in one SELECT; SQLite's limit was 999 once
+_CHECKSUM = 8  # bytes before a value
+
+
+class KeyValueFile:
+    """Values by key at `path`, which only its owner may read. It is opened at first use.
+
+    what: what a warning calls the values. advice: what to do if they cannot be kept. set_aside: start anew if the file
+    is damaged, with the old one renamed to `.damaged`; otherwise it is left as it is.
+    """
+
+    def __init__(self, path: Path, what: str, advice: str, *, set_aside: bool = False) -> None:
+        self.path = path
+        self._sentence = f"{what} cannot be kept in {path} ({{}}): {advice}"
+        self._set_aside = set_aside
+        self._warned = False
+        self._file: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+
+    def get(self, keys: Collection[str]) -> dict[str, bytes]:
+        """The intact values of those `keys` that have one."""
+        wanted, found = list(keys), dict[str, bytes]()
+
+        def select(file: sqlite3.Connection) -> None:
+            for start in range(0, len(wanted), _AT_ONCE):
+                part = wanted[start : start + _AT_ONCE]
+                query = f"SELECT key, value FROM entries WHERE key IN ({','.join('?' * len(part))})"  # noqa: S608 - marks only
+                for key, value in file.execute(query, part):
+                    if isinstance(value, bytes) and value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
+                        found[key] = value[_CHECKSUM:]
+
+        if wanted and self.path.is_file():
+            self._use(select)
+        return found
+
+    def put(self, values: Mapping[str, bytes]) -> bool:
+        """Keep values, replacing what is there, in one transaction; False if that failed."""
+        rows = [(key, _checksum(value) + value) for key, value in values.items()]
+        return self._use(lambda file: file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows))
+
+    def count(self) -> int:
+        """How many values there are. Raises sqlite3.Error, OSError."""
+        with self._lock:
+            return int(self._open().execute("SELECT count(*) FROM entries").fetchone()[0])
+
+    def clear(self) -> None:
+        """Delete all values; other processes go on with an empty file. Raises sqlite3.OperationalError, OSError."""
+        with self._lock:
+            try:
+                with self._open() as file:
+                    file.execute("DELETE FROM entries")
+                self._open().execute("VACUUM")
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:  # not a database, or a damaged one
+                self.path.unlink()
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is used again."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def _use(self, act: Callable[[sqlite3.Connection], object]) -> bool:
+        try:
+            with self._lock, self._open() as file:
+                act(file)
+            return True
+        except (sqlite3.Error, OSError) as problem:
+            if self._set_aside and not isinstance(problem, sqlite3.OperationalError | OSError):
+                self.close()
+                self.path.replace(self.path.with_suffix(".damaged"))
+            elif not self._warned:
+                self._warned = True
+                warnings.warn(self._sentence.format(problem), RuntimeWarning, stacklevel=4)
+            return False
+
+    def _open(self) -> sqlite3.Connection:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            self.path.chmod(0o600)  # SQLite gives its journal the same
+            file = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)  # the lock lets one in
+            try:
+                file.execute("PRAGMA journal_mode = DELETE")
+                file.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
+                file.commit()
+            except sqlite3.Error:
+                file.close()
+                raise
+            self._file = file
+        return self._file
+
+
+def _checksum(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()[:_CHECKSUM]

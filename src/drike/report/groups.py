@@ -1,0 +1,166 @@
+"""Which runs can share a table: groups of runs that differ in nothing but their seed.
+
+Models are rows and seeds are pooled (an edit that several seeds test counts as one case). Any other setting in which
+two runs differ must be named by `across`; otherwise the table is refused, with the name of the setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from statistics import fmean
+
+from drike.errors import ReportError
+from drike.metrics import Outcome, Summary, summarise
+from drike.models.protocols import Usage
+from drike.report.training import Epoch, Step, epochs_of
+
+UNEDITED, BASELINE, METHOD = "Unedited", "IKE", "DR-IKE"
+# The order of rows; editors that are not named here follow in the order they were measured.
+ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "Rank-50%", "DR-IKE")
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """What a report needs of one run's folder.
+
+    settings: what the rows of a table must share, as text. identity: of the model's weights. missing: editors that
+    were to be evaluated and have no outcomes. steps, training_edits, asked_episodes: of the training run behind it; 0
+    where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
+    editor, where known. form: of the data files. usage: what the model did for training and for each editor.
+    """
+
+    folder: str
+    model: str
+    data: str
+    seed: int
+    settings: Mapping[str, str]
+    identity: Mapping[str, str]
+    test: tuple[str, ...]
+    outcomes: Mapping[str, tuple[Outcome, ...]]
+    missing: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    training_edits: int = 0
+    asked_episodes: int = 0
+    own_sigma: bool = False
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    form: str = ""
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    started: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """Training, epoch by epoch; the last may be unfinished."""
+        return epochs_of(self.steps, own_sigma=self.own_sigma)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed: one row of a table, or one block of rows."""
+
+    label: str
+    model: str
+    data: str
+    variant: str
+    runs: tuple[ReportedRun, ...]
+
+    @cached_property
+    def outcomes(self) -> dict[str, list[Outcome]]:
+        """Every editor's outcomes of all seeds, in the order of a table's rows."""
+        pooled: dict[str, list[Outcome]] = {}
+        for run in self.runs:
+            for editor, of_editor in run.outcomes.items():
+                pooled.setdefault(editor, []).extend(of_editor)
+        known = [editor for editor in ORDER if editor in pooled]
+        return {editor: pooled[editor] for editor in (*known, *(e for e in pooled if e not in ORDER))}
+
+    @cached_property
+    def summaries(self) -> dict[str, Summary]:
+        """A summary for each editor."""
+        unedited = self.outcomes.get(UNEDITED, [])
+        return {editor: summarise(of_editor, unedited) for editor, of_editor in self.outcomes.items()}
+
+    def seeds(self, editor: str | None = None) -> tuple[int, ...]:
+        """The seeds that measured an editor, or any editor."""
+        return tuple(sorted({run.seed for run in self.runs if editor is None or editor in run.outcomes}))
+
+    def seconds_per_query(self, editor: str) -> float:
+        """Mean wall time of a probe."""
+        return fmean(outcome.seconds for outcome in self.outcomes[editor])
+
+    def parameters(self, editor: str) -> int | None:
+        """How many parameters were trained for an editor; None where that is not known of every run."""
+        counts = {run.parameters.get(editor) for run in self.runs if editor in run.outcomes}
+        return counts.pop() if len(counts) == 1 else None
+
+    def comparable(self, one: str, other: str) -> bool:
+        """Whether two editors were measured on the same edits under the same seeds."""
+        return {one, other} <= self.outcomes.keys() and self.seeds(one) == self.seeds(other)
+
+    @property
+    def scores(self) -> bool:
+        """Whether the model gives probabilities."""
+        return any(outcome.logit_gap is not None for of in self.outcomes.values() for outcome in of)
+
+
+def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Group, ...]:
+    """Group runs by model and by the settings named in `across`; runs that differ only in their seed are pooled.
+
+    Raises ReportError, naming the setting, where two runs cannot share a table.
+    """
+    names = tuple(dict.fromkeys(across))
+    known = {name for run in runs for name in run.settings}
+    for name in names:
+        if name not in known:
+            raise ReportError(
+                f"no run has a setting {name!r} to compare across: choose from {', '.join(sorted(known))}"
+            )
+    for one, other in combinations(runs, 2):
+        _check(one, other, names)
+    by_key: dict[tuple[str, ...], list[ReportedRun]] = {}
+    for run in runs:
+        by_key.setdefault((run.model, *(run.settings.get(name, "") for name in names)), []).append(run)
+    return tuple(_group(of_key, names) for of_key in by_key.values())
+
+
+def _group(runs: list[ReportedRun], across: Sequence[str]) -> Group:
+    first = runs[0]
+    values = {name: first.settings.get(name, "not set") for name in across if name != "data"}
+    variant = ", ".join(f"{name} {value}" for name, value in values.items())
+    ordered = tuple(sorted(runs, key=lambda run: run.seed))
+    return Group(", ".join(filter(None, (first.model, first.data, variant))), first.model, first.data, variant, ordered)
+
+
+def _check(one: ReportedRun, other: ReportedRun, across: Sequence[str]) -> None:
+    """Raise ReportError if two runs can neither be pooled nor be rows of one table."""
+    both = f"{one.folder} and {other.folder}"
+    shared = [name for name in one.settings if name in other.settings]
+    differing = [name for name in shared if one.settings[name] != other.settings[name]]
+    for name in differing:
+        if name not in across:
+            raise ReportError(
+                f"{both} differ in {name} ({one.settings[name]}; {other.settings[name]}) and cannot share a table: "
+                f"report them separately, or compare them deliberately with --across {name}"
+            )
+    if "data" in differing:
+        return
+    if one.seed == other.seed and set(one.test) != set(other.test):
+        raise ReportError(
+            f"{both} have seed {one.seed} but different test edits and cannot share a table: report them separately, "
+            "or evaluate one of them again with the other's --run"
+        )
+    if differing or one.model != other.model:
+        return
+    for name in one.identity.keys() & other.identity.keys():
+        if one.identity[name] != other.identity[name]:
+            raise ReportError(
+                f"{both} differ in the {name} of model {one.model} and cannot share a table: report them separately"
+            )
+    twice = [editor for editor in one.outcomes if editor in other.outcomes]
+    if one.seed == other.seed and twice:
+        raise ReportError(
+            f"{both} both measured {twice[0]} with seed {one.seed} on {one.model}: report only one of them"
+        )
