@@ -120,11 +120,11 @@ def main() -> None:
     for _ in range(args.repetitions):
         for name, make in variants.items():
             model, retriever = make(), Retriever(encoder)
-            for case in setup.pool.candidates([case.edit for case in setup.parts.train]):
+            for case in setup.pool.candidates([case.edit for case in setup.split.train]):
                 retriever.features(case)  # from the cache on disk, as in every run but the first
             began = time.process_time()
             editor = IKE("DR-IKE", setup.pool, retriever, budget)
-            episodes = list(train(editor, edit_takes(model), setup.parts.train, epochs=args.epochs))
+            episodes = list(train(editor, edit_takes(model), setup.split.train, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget

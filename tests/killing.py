@@ -181,17 +181,16 @@ def filled(arguments: Arguments, moment: Callable[[], bool] | int) -> bool:
     return True
 
 
-def look(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Names, sizes and times of the files of a folder and the folders in it; a change of any is a change."""
+def look(place: Path) -> tuple[tuple[str, int, int], ...]:
+    """Names, sizes and times of a file, or of the files in a folder and in its outcomes."""
     found = []
-    for place in (folder, folder / "checkpoint", folder / "outcomes"):
+    for path in [place, *place.glob("*"), *place.glob("outcomes/*")]:
         try:
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    told = entry.stat(follow_symlinks=False)
-                    found.append((entry.name, told.st_size, told.st_mtime_ns))
-        except FileNotFoundError:  # not there yet, or a file went while we looked
-            found.append((place.name, 0, 0))
+            seen = path.stat(follow_symlinks=False)
+        except FileNotFoundError:  # not there yet, or removed meanwhile
+            found.append((path.name, 0, 0))
+        else:
+            found.append((path.name, seen.st_size, seen.st_mtime_ns))
     return tuple(found)
 
 
@@ -206,7 +205,9 @@ def moment(rng: random.Random, seconds: float, folder: Path) -> tuple[str, Calla
             return time.monotonic() >= due
 
         return kind, passed
-    places = [folder / "checkpoint", folder / "outcomes"] if kind == "behind a write of results" else [folder]
+    places = (
+        [folder / "checkpoint.safetensors", folder / "outcomes"] if kind == "behind a write of results" else [folder]
+    )
     left, last, wait = rng.randint(1, 25), [look(place) for place in places], rng.choice([0.0, 0.0, 0.0005, 0.002])
 
     def changed() -> bool:
@@ -235,18 +236,16 @@ def differences(first: Path, second: Path) -> list[str]:
 
 def unreadable(folder: Path) -> Iterator[str]:
     """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
-    from drike.datasets.splits import SplitIds
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
-    from drike.runs.folder import settings_of
+    from drike.runs.run import Run
 
     try:
         if (folder / "run.json").exists():
-            settings_of(folder)
-            SplitIds.load(folder / "split.json")
-        if (folder / "checkpoint" / "budget.json").exists():
-            checkpoint.load(folder / "checkpoint", encoder=HashingEncoder())
+            Run.open(folder).split()
+        if (folder / checkpoint.FILE).exists():
+            checkpoint.load(folder, encoder=HashingEncoder())
     except (CheckpointError, DataError, RunError) as problem:
         yield str(problem)
 

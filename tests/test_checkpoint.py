@@ -1,11 +1,17 @@
-import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load as unpacked
 
+import drike
+from drike.cli import main
+from drike.datasets.splits import SplitIds
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError
+from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, Controller, untrained
 from drike.retrieval.pool import Pool
@@ -19,14 +25,36 @@ ENCODER = HashingEncoder()
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5), Fraction(1.0, 4)])
-def test_what_is_saved_is_what_is_loaded(tmp_path: Path, form, budget: Budget) -> None:  # type: ignore[no-untyped-def]
-    retriever = Retriever(ENCODER, form=form, seed=3)
-    checkpoint.save(Checkpoint(retriever, budget, {"model": "m", "seed": 3}), tmp_path / "c")
-    loaded = checkpoint.load(tmp_path / "c")
-    assert loaded.budget == budget and loaded.trained_on == {"model": "m", "seed": 3}
+def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: Budget) -> None:  # type: ignore[no-untyped-def]
+    retriever, style = Retriever(ENCODER, form=form, seed=3), PromptStyle("ike", own_copy=False, retain="bare")
+    retriever.trained_on = frozenset(case.edit.key for case in CAPITALS[:3])
+    checkpoint.save(Checkpoint(retriever, budget, style, {"model": "m", "seed": 3}), tmp_path)
+    loaded = checkpoint.load(tmp_path)
+    assert (loaded.budget, loaded.style, loaded.training) == (budget, style, {"model": "m", "seed": 3})
+    assert loaded.retriever.trained_on == retriever.trained_on
     [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
     assert loaded.retriever.rank(candidates) == retriever.rank(candidates)
-    assert not [path for path in (tmp_path / "c").iterdir() if path.suffix not in (".json", ".safetensors")]
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.FILE]
+
+
+@pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])
+def test_equal_checkpoints_are_equal_files_and_change_the_fingerprint_otherwise(tmp_path: Path, budget: Budget) -> None:
+    for name, sigma in (("a", budget), ("b", budget), ("c", Fraction(0.25))):
+        checkpoint.save(Checkpoint(Retriever(ENCODER, seed=1), sigma), tmp_path / name)
+    a, b, c = (checkpoint.fingerprint(tmp_path / name) for name in "abc")
+    assert a == b != c
+
+
+def test_a_checkpoint_is_loaded_by_its_file_its_folder_or_its_run(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
+              "--out", str(tmp_path / "run")])  # fmt: skip
+    for place in (tmp_path / "run", tmp_path / "run" / checkpoint.FILE, str(tmp_path / "run")):
+        loaded = drike.load_checkpoint(place)
+        assert loaded.training["episodes"] == 4
+        ids = SplitIds.load(tmp_path / "run" / "split.json")
+        split = drike.load_dataset("tinyfacts").restore(ids)
+        assert loaded.retriever.trained_on == {case.edit.key for case in split.train}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -43,66 +71,61 @@ def test_the_policy_is_a_distribution_and_only_its_head_learns(form) -> None:  #
     assert all(weight.grad is not None for weight in retriever.head.parameters())
 
 
-def test_a_retriever_alone_goes_to_disk_and_back(tmp_path: Path) -> None:
+def test_from_pretrained_reads_a_folder_and_refuses_a_name_that_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     retriever = Retriever(ENCODER, form="cross", seed=9)
-    retriever.save(tmp_path)
-    loaded = Retriever.from_pretrained(str(tmp_path))
-    assert torch.equal(loaded.head.weight, retriever.head.weight)
+    checkpoint.save(Checkpoint(retriever, Threshold()), tmp_path)
+    loaded = Checkpoint.from_pretrained(str(tmp_path))
+    assert torch.equal(loaded.retriever.head.weight, retriever.head.weight)
+    with pytest.raises(CheckpointError, match="neither a path nor a reachable hub repository"):
+        Checkpoint.from_pretrained("no repository/of this name")
 
 
-def damage(folder: Path, kind: str) -> None:
-    weights, budget, description = (folder / name for name in ("head.safetensors", "budget.json", "retriever.json"))
-    match kind:
-        case "no budget":
-            budget.unlink()
-        case "no description":
-            description.unlink()
-        case "no weights":
-            weights.unlink()
-        case "torn weights":
-            weights.write_bytes(weights.read_bytes()[:-40])
-        case "torn json":
-            budget.write_text(budget.read_text()[:20])
-        case "not an object":
-            description.write_text("[1]")
-        case "another form":
-            description.write_text(json.dumps(json.loads(description.read_text()) | {"form": "maze"}))
-        case "another shape":
-            Retriever(HashingEncoder(64)).save(folder / "other")
-            (folder / "other" / "head.safetensors").replace(weights)
-        case "no sigma of this world":
-            budget.write_text(json.dumps({"budget": {"kind": "threshold", "sigma": 7}, "trained_on": {}}))
-        case "half a shot":
-            budget.write_text(
-                json.dumps(json.loads(budget.read_text()) | {"budget": {"kind": "threshold", "max_shots": 2.5}})
-            )
-        case "another moment":
-            Retriever(HashingEncoder(), seed=8).save(folder)
-        case "no number":
-            broken = Retriever(HashingEncoder())
-            torch.nn.init.constant_(broken.head.weight, float("nan"))
-            broken.save(folder)
-        case "unknown budget":
-            budget.write_text(json.dumps({"budget": {"kind": "mood"}, "trained_on": {}}))
+def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:
+    """Change the JSON object and the tensors of a checkpoint, and give it a right checksum again."""
+    content = (folder / checkpoint.FILE).read_bytes()
+    described, tensors = checkpoint._verified(content), unpacked(content)
+    change(described, tensors)
+    (folder / checkpoint.FILE).write_bytes(checkpoint._sealed(described, tensors))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "no budget", "no description", "no weights", "torn weights", "torn json", "not an object", "another form",
-        "another shape", "no sigma of this world", "unknown budget", "half a shot",
-        "another moment", "no number",
-    ],
-)  # fmt: skip
-def test_a_damaged_checkpoint_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
-    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold(), {}), tmp_path)
-    damage(tmp_path, kind)
+def test_the_old_form_of_several_files_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    old = tmp_path / "run" / "checkpoint"
+    old.mkdir(parents=True)
+    (old / "budget.json").write_text("{}")
+    for place in (old, tmp_path / "run"):
+        with pytest.raises(CheckpointError, match="older version of drike, in several files: train again"):
+            checkpoint.load(place)
+    with pytest.raises(CheckpointError, match="give a folder that `drike train` wrote"):
+        checkpoint.load(tmp_path)
+
+
+WRONG: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = {
+    "unknown form": lambda described, tensors: described.update(form="maze"),
+    "head of another shape": lambda described, tensors: tensors.update({"head.weight": torch.zeros(3, 3)}),
+    "no head": lambda described, tensors: tensors.pop("head.weight"),
+    "weights that are not finite": lambda described, tensors: tensors["head.weight"].fill_(float("nan")),
+    "sigma out of range": lambda described, tensors: described.update(budget={"kind": "threshold", "sigma": 7}),
+    "fractional max_shots": lambda described, tensors: described["budget"].update(max_shots=2.5),
+    "unknown budget": lambda described, tensors: described.update(budget={"kind": "mood"}),
+    "no budget": lambda described, tensors: described.pop("budget"),
+    "unknown style": lambda described, tensors: described.update(style={"layout": "maze"}),
+    "facts that are no pairs": lambda described, tensors: described.update(facts=[1, 2]),
+    "training that is no object": lambda described, tensors: described.update(training=3),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_invalid_content_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
+    resave(tmp_path, WRONG[kind])
     with pytest.raises(CheckpointError, match=str(tmp_path)):
         checkpoint.load(tmp_path)
 
 
 def test_another_encoder_is_refused(tmp_path: Path) -> None:
-    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold(), {}), tmp_path)
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
     with pytest.raises(CheckpointError, match="trained on features of"):
         checkpoint.load(tmp_path, encoder=HashingEncoder(64))
 
@@ -137,13 +160,6 @@ def test_a_learned_budget_keeps_the_same_and_goes_on_learning_the_same(tmp_path:
         assert torch.equal(loaded.weights, budget.weights) and torch.equal(loaded.moments, budget.moments)
 
 
-def test_a_budget_without_weights_leaves_none_of_an_earlier_one(tmp_path: Path) -> None:
-    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("scores")), tmp_path)
-    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
-    assert checkpoint.load(tmp_path).budget == Threshold()
-    assert not list(tmp_path.glob("budget.safetensors"))
-
-
 def test_a_learned_budget_may_have_an_encoder_of_its_own(tmp_path: Path) -> None:
     other = HashingEncoder(64)
     budget = untrained("query", other)
@@ -152,46 +168,25 @@ def test_a_learned_budget_may_have_an_encoder_of_its_own(tmp_path: Path) -> None
     assert isinstance(loaded, Controller) and loaded.encoder is not None and loaded.encoder.name == other.name
 
 
-def hurt(folder: Path, kind: str) -> None:
-    weights, budget = folder / "budget.safetensors", folder / "budget.json"
-    described = json.loads(budget.read_text())
-    match kind:
-        case "no weights":
-            weights.unlink()
-        case "torn weights":
-            weights.write_bytes(weights.read_bytes()[:-40])
-        case "weights of another moment":
-            other = folder.with_name("other")
-            checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query")), other)
-            (other / "budget.safetensors").replace(weights)
-        case "another edit of a byte":
-            content = bytearray(weights.read_bytes())
-            content[-1] ^= 1
-            weights.write_bytes(content)
-        case _:
-            edits: dict[str, dict[str, object]] = {
-                "reads nothing known": {"reads": ["mood"]},
-                "reads less": {"reads": ["scores"]},
-                "reads no list": {"reads": 3},
-                "quantile": {"quantile": 2.0},
-                "steps": {"steps": "many"},
-                "another size": {"dim": 12},
-                "a word too many": {"mood": 1},
-            }
-            budget.write_text(json.dumps(described | {"budget": described["budget"] | edits[kind]}))
+WRONG_BUDGETS: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = {
+    "no weights": lambda described, tensors: tensors.pop("budget.weights"),
+    "weights of another budget": lambda described, tensors: tensors.update(
+        {"budget.weights": learned("query").weights}
+    ),
+    "unknown part": lambda described, tensors: described["budget"].update(reads=["mood"]),
+    "too few parts": lambda described, tensors: described["budget"].update(reads=["scores"]),
+    "parts that are no list": lambda described, tensors: described["budget"].update(reads=3),
+    "quantile": lambda described, tensors: described["budget"].update(quantile=2.0),
+    "steps": lambda described, tensors: described["budget"].update(steps="many"),
+    "another size": lambda described, tensors: described["budget"]["encoder"].update(dim=12),
+    "unknown field": lambda described, tensors: described["budget"].update(mood=1),
+}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "no weights", "torn weights", "weights of another moment", "another edit of a byte", "reads nothing known",
-        "reads less", "reads no list", "quantile", "steps", "another size", "a word too many",
-    ],
-)  # fmt: skip
-def test_a_damaged_learned_budget_is_told_in_a_sentence(tmp_path: Path, kind: str) -> None:
-    folder = tmp_path / "c"
-    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query-context")), folder)
-    checkpoint.load(folder)
-    hurt(folder, kind)
-    with pytest.raises(CheckpointError, match=str(folder)):
-        checkpoint.load(folder)
+@pytest.mark.parametrize("kind", WRONG_BUDGETS)
+def test_an_invalid_learned_budget_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query-context")), tmp_path)
+    checkpoint.load(tmp_path)
+    resave(tmp_path, WRONG_BUDGETS[kind])
+    with pytest.raises(CheckpointError, match=str(tmp_path)):
+        checkpoint.load(tmp_path)

@@ -1,8 +1,8 @@
-"""Every byte of a checkpoint, a run.json and a split.json, flipped and cut off: told in a sentence, or harmless."""
+"""Every byte of a checkpoint, a run.json and a split.json, flipped or cut off: refused in a sentence, or harmless."""
 
 from __future__ import annotations
 
-import json
+import os
 import random
 import shutil
 from collections import Counter
@@ -11,20 +11,21 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 
 from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, ReportError, RunError
 from drike.models.protocols import Usage
+from drike.prompts import PromptStyle
 from drike.report.reading import read_run
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import answered, recorded, write_record
+from drike.runs.folder import answered, write_record
+from drike.runs.run import Run
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {
@@ -69,40 +70,24 @@ def content(folder: Path) -> tuple[object, ...]:
     loaded = checkpoint.load(folder)
     head = loaded.retriever
     weights = tuple(tuple(weight.flatten().tolist()) for weight in head.head.parameters())
+    found = weights, head.form, head.encoder.name, dict(loaded.training), loaded.style, head.trained_on
     budget = loaded.budget
     if isinstance(budget, Controller):
         tensors = tuple(tensor.flatten().tolist() for tensor in (budget.weights, budget.moments))
-        told = tuple(part.name for part in budget.reads), budget.steps, budget.max_shots, budget.quantile, budget.flip
-        return weights, head.form, head.encoder.name, tensors, told, dict(loaded.trained_on)
-    return weights, head.form, head.encoder.name, budget, dict(loaded.trained_on)
+        parts = tuple(part.name for part in budget.reads)
+        return *found, tensors, parts, budget.steps, budget.max_shots, budget.quantile, budget.flip
+    return *found, budget
 
 
-@pytest.mark.parametrize("name", ["head.safetensors", "retriever.json", "budget.json", "budget.safetensors"])
 @pytest.mark.parametrize("budget", BUDGETS)
-def test_no_damaged_byte_of_a_checkpoint_is_read_as_it_stands(budget: str, name: str, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Path) -> None:
     retriever = Retriever(SMALLEST, form="cross", seed=4)
-    checkpoint.save(Checkpoint(retriever, BUDGETS[budget], {"model": "m", "sigma": 0.25}), tmp_path)
-    path = tmp_path / name
-    if not path.exists():
-        assert (budget, name) in {("threshold", "budget.safetensors"), ("fraction", "budget.safetensors")}
-        return
-    # One learned budget has 4 kB of weights: a part of them here, all with `make reliability`.
-    some = 2000 if name == "budget.safetensors" else None
-    counts = check(path, lambda: content(tmp_path), CheckpointError, some=some)
-    assert counts["told"] > 100
-    if path.suffix == ".safetensors":
-        assert not counts["harmless"]
-
-
-@pytest.mark.parametrize("name", ["head.safetensors", "retriever.json"])
-def test_nor_of_a_retriever_alone(name: str, tmp_path: Path) -> None:
-    Retriever(SMALLEST, form="dot", seed=4).save(tmp_path)
-
-    def read() -> object:
-        loaded = Retriever.load(tmp_path, encoder=SMALLEST)
-        return loaded.form, [weight.tolist() for weight in loaded.head.parameters()]
-
-    assert check(tmp_path / name, read, CheckpointError)["told"] > 100
+    retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
+    checkpoint.save(Checkpoint(retriever, BUDGETS[budget], PromptStyle(), {"model": "m", "sigma": 0.25}), tmp_path)
+    # A learned budget has 4 kB of weights: a part of them here, all with `make reliability`.
+    some = 2000 if budget == "learned" else None
+    counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError, some=some)
+    assert counts["told"] > 1000 and not counts["harmless"]
 
 
 @pytest.fixture(scope="module")
@@ -117,68 +102,54 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_damaged_byte_of_a_runs_settings_is_read_as_it_stands(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "run.json", tmp_path)
-    names = recorded(tmp_path).keys() - {"sha256"}  # where its own name is damaged, the seal is not looked for
-
-    def read() -> object:
-        found = recorded(tmp_path)
-        return {name: found[name] for name in names}
-
-    counts = check(tmp_path / "run.json", read, RunError)
+    counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError)
     assert counts["told"] > 5000
 
 
-def test_nor_of_its_split(trained: Path, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_split_is_refused_or_harmless(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "split.json", tmp_path)
     check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError, some=3000)
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize("name", ["head.safetensors", "retriever.json", "budget.json", "budget.safetensors"])
-def test_nor_of_a_real_checkpoint(name: str, trained: Path, tmp_path: Path) -> None:
-    folder, some = tmp_path / "checkpoint", 10_000 if name == "head.safetensors" else None  # of half a million
-    shutil.copytree(trained / "checkpoint", folder)
-    print(name, check(folder / name, lambda: content(folder), CheckpointError, some=some))
+def test_every_damaged_byte_of_a_real_checkpoint_is_refused(trained: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(trained / checkpoint.FILE, tmp_path))
+    counts = check(path, lambda: content(tmp_path), CheckpointError, some=20_000)  # of half a million
+    assert not counts["harmless"]
 
 
 @pytest.mark.reliability
-def test_nor_of_a_real_split(trained: Path, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_small_checkpoint_with_a_learned_budget_is_refused(tmp_path: Path) -> None:
+    checkpoint.save(Checkpoint(Retriever(SMALLEST, form="cross", seed=4), BUDGETS["learned"]), tmp_path)
+    assert not check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError)["harmless"]
+
+
+@pytest.mark.reliability
+def test_every_damaged_byte_of_a_real_split_is_refused_or_harmless(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "split.json", tmp_path)
     print(check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError))
 
 
-def test_a_checkpoint_stopped_at_any_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
-    """Every step of a save, replayed by hand: what stands between two of them can be read."""
-    old = Checkpoint(Retriever(SMALLEST, form="cross", seed=1), BUDGETS["learned"], {"episodes": 1})
-    new = Checkpoint(Retriever(SMALLEST, form="cross", seed=2), Threshold(0.5), {"episodes": 2})
-    for first, second in ((old, new), (new, old)):
-        a, b, now = tmp_path / "a", tmp_path / "b", tmp_path / "now"
-        for folder in (a, b, now):
-            shutil.rmtree(folder, ignore_errors=True)
-        checkpoint.save(first, a)
-        checkpoint.save(second, b)
-        checkpoint.save(first, now)
-        files = [path for path in b.iterdir() if path.name != "budget.json"]
-        for path in files:
-            shutil.copy(path, now / f".{path.name}.next")
-            assert content(now) == content(a)
-        shutil.copy(b / "budget.json", now)
-        assert content(now) == content(b)
-        for path in files:
-            (now / f".{path.name}.next").replace(now / path.name)
-            assert content(now) == content(b)
-        checkpoint.save(first, now)
-        assert content(now) == content(a) and not list(now.glob(".*"))
-        assert torch.equal(next(checkpoint.load(now).retriever.head.parameters()), first.retriever.head.weight)
+def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Checkpoint(Retriever(SMALLEST, form="cross", seed=1), BUDGETS["learned"])
+    new = Checkpoint(Retriever(SMALLEST, form="cross", seed=2), Threshold(0.5))
+    checkpoint.save(old, tmp_path)
+    before = content(tmp_path)
 
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
 
-def test_a_checkpoint_without_a_seal_is_read(tmp_path: Path) -> None:
-    """Those that an earlier version wrote: only their weights had a hash."""
-    checkpoint.save(Checkpoint(Retriever(SMALLEST), Threshold(0.2)), tmp_path)
-    told = json.loads((tmp_path / "budget.json").read_text("utf-8"))
-    (tmp_path / "budget.json").write_text(
-        json.dumps({name: told[name] for name in ("format", "budget", "head_sha256", "trained_on")}), "utf-8"
-    )
-    assert checkpoint.load(tmp_path).budget == Threshold(0.2)
+    for owner, step in ((os, "fsync"), (Path, "replace")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, step, full)
+            with pytest.raises(OSError, match="No space left"):
+                checkpoint.save(new, tmp_path)
+        assert content(tmp_path) == before
+        assert [path.name for path in tmp_path.iterdir()] == [checkpoint.FILE]
+    checkpoint.save(new, tmp_path)
+    assert checkpoint.load(tmp_path).budget == Threshold(0.5)
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])

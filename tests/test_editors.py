@@ -1,4 +1,4 @@
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import pytest
 
@@ -53,11 +53,11 @@ class Trained:
 
     retriever: Retriever
     budget: Threshold
-    trained_on: dict[str, object]
+    style: PromptStyle
 
 
 STYLE = PromptStyle(retain="bare")
-TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), {"style": asdict(STYLE)})
+TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE)
 
 
 @pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])

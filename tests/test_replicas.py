@@ -167,5 +167,5 @@ def test_the_command_line_refuses_replicas_that_would_idle_and_records_blocks(
         main(["train", *small, "--parallel-edits", "4", "--out", str(folder)])
     record = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
     assert (record["parallel_edits"], record["replicas"]) == (4, 1)
-    trained = checkpoint.load(folder / "checkpoint", encoder=HashingEncoder()).trained_on
+    trained = checkpoint.load(folder, encoder=HashingEncoder()).training
     assert (trained["parallel_edits"], trained["episodes"]) == (4, 5)

@@ -516,7 +516,7 @@ def test_a_report_says_that_training_was_stopped(copy: Path) -> None:
 
 
 def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path, tmp_path: Path) -> None:
-    trained = checkpoint.load(demo / "checkpoint", encoder=HashingEncoder())
+    trained = checkpoint.load(demo, encoder=HashingEncoder())
     [group] = grouped(read_runs([demo]))
     assert group.parameters("DR-IKE") == group.parameters("Rank-50%") == trained.retriever.parameters > 0
     assert group.parameters("IKE") == group.parameters("Unedited") == 0
@@ -527,7 +527,7 @@ def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path,
         "s/query" in note for note in table.notes
     )
     moved = Path(shutil.copytree(demo, tmp_path / "moved"))
-    (moved / "checkpoint" / "head.safetensors").write_bytes(b"no tensors")
+    (moved / "checkpoint.safetensors").write_bytes(b"no tensors")
     [group] = grouped(read_runs([moved]))
     assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
 
@@ -539,7 +539,7 @@ def test_parameters_of_a_learned_budget_count_for_dr_ike_only(tmp_path: Path) ->
     asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
     assert cli("evaluate", "--run", str(run), *asked) == 0
     [group] = grouped(read_runs([tmp_path / "e"]))
-    trained = checkpoint.load(run / "checkpoint", encoder=HashingEncoder())
+    trained = checkpoint.load(run, encoder=HashingEncoder())
     assert isinstance(trained.budget, Controller)
     assert group.parameters("Rank-All") == trained.retriever.parameters
     assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()

@@ -17,6 +17,8 @@ from commands import run
 from drike.cli.resume import alone_at
 from drike.files import with_checksum
 from drike.metrics import Outcome
+from drike.retrieval.budget import Threshold
+from drike.runs import checkpoint
 from drike.runs.folder import outcomes_path, read_outcomes
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
@@ -41,12 +43,11 @@ def test_a_stopped_training_goes_on_to_the_same_end(tmp_path: Path, capsys: pyte
     assert run("train", *options, "--out", str(stopped)) == 0
     lines = (stopped / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (stopped / "episodes.jsonl").write_bytes(b"".join(lines[:11]) + lines[11][:20])  # killed while it wrote
-    (stopped / "checkpoint" / "budget.json").unlink()
+    (stopped / checkpoint.FILE).unlink()
     capsys.readouterr()
     assert run("train", "--resume", str(stopped)) == 0
     assert "Recovered 11 of 16 episodes" in capsys.readouterr().out
-    for name in ("head.safetensors", "budget.json", "retriever.json"):
-        assert (stopped / "checkpoint" / name).read_bytes() == (whole / "checkpoint" / name).read_bytes()
+    assert (stopped / checkpoint.FILE).read_bytes() == (whole / checkpoint.FILE).read_bytes()
     first, second = (
         [{**json.loads(line), "seconds": 0} for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
         for folder in (whole, stopped)
@@ -111,10 +112,7 @@ def test_another_policy_than_the_run_began_with_is_refused(
     copy, folder = tmp_path / "t", tmp_path / "e"
     subprocess.run(["cp", "-r", str(trained), str(copy)], check=True)
     assert run("evaluate", "--run", str(copy), "--editors", "dr-ike", "--out", str(folder)) == 0
-    budget = copy / "checkpoint" / "budget.json"
-    told = json.loads(budget.read_text("utf-8"))
-    told["budget"]["sigma"] = 0.5
-    budget.write_text(json.dumps(with_checksum(told)), "utf-8")
+    checkpoint.save(replace(checkpoint.load(copy), budget=Threshold(0.5)), copy)
     assert run("evaluate", "--resume", str(folder)) == 1
     assert "another trained policy" in " ".join(capsys.readouterr().err.split())
 
@@ -126,7 +124,7 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
 
     for command in ("train", "evaluate"):
         assert "holds no run" in refused(command, "--resume", str(tmp_path))
-    assert "another command" in refused("evaluate", "--resume", str(trained))
+    assert "is a training run" in refused("evaluate", "--resume", str(trained))
     assert "leave --epochs out" in refused("train", "--resume", str(trained), "--epochs", "9", code=2)
     assert "leave --out out" in refused("train", "--resume", str(trained), "--out", str(tmp_path / "new"), code=2)
     folder = tmp_path / "run"
@@ -139,7 +137,7 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
         "no options": {"options": None},
     }.items():
         (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
-        assert "not as it was written" in refused("train", "--resume", str(folder))
+        assert "has changed since it was written" in refused("train", "--resume", str(folder))
         (folder / "run.json").write_text(json.dumps(with_checksum({**record, **told})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
     (folder / "run.json").write_text(json.dumps(with_checksum({**record, "versions": {"torch": "0.1"}})), "utf-8")
@@ -198,8 +196,7 @@ def test_a_signal_stops_a_run_at_once_and_it_goes_on(
     assert run("train", "--resume", str(stopped)) == 0
     assert f"Recovered {done} of 200 episodes" in capsys.readouterr().out
     assert run(*options, "--epochs", "5", "--out", str(whole)) == 0
-    for name in ("head.safetensors", "budget.json", "retriever.json"):
-        assert (stopped / "checkpoint" / name).read_bytes() == (whole / "checkpoint" / name).read_bytes()
+    assert (stopped / checkpoint.FILE).read_bytes() == (whole / checkpoint.FILE).read_bytes()
 
 
 def test_two_processes_do_not_work_at_one_run(

@@ -318,7 +318,7 @@ def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
             assert 1 <= len(cases) < 12
         else:
             assert len((tmp_path / "r" / "episodes.jsonl").read_text("utf-8").splitlines()) == 8
-            assert (tmp_path / "r" / "checkpoint" / "budget.json").is_file()
+            assert (tmp_path / "r" / "checkpoint.safetensors").is_file()
         stops.count = 10**6
         assert run(command, "--resume", str(tmp_path / "r")) == 0
         paid = Counter(map(json.dumps, served.bodies))

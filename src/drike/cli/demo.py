@@ -16,7 +16,6 @@ from drike.cli.setup import (
     new_run,
     open_encoder,
     open_setup,
-    record_run,
 )
 from drike.cli.train import run_training
 from drike.edited import EditedModel
@@ -30,6 +29,7 @@ from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import has_begun
+from drike.runs.run import Run
 
 
 @takes_options
@@ -64,7 +64,7 @@ def demo(
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
     with alone_at(folder, None):
-        record_run(folder, setup, described, settings)
+        Run.create(folder, setup, described, settings)
         editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
         method = MethodOptions(epochs=epochs)
         trained = run_training(folder, setup, asked, editor, method, seed=seed, described=described)
@@ -73,7 +73,7 @@ def demo(
         editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]
         outcomes = run_evaluation(folder, setup, asked, editors)
     drike = this_command()
-    case = next(case for case in setup.parts.test if case.case_id == _shown(outcomes["DR-IKE"]))
+    case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     edited = EditedModel(asked, dr_ike, case.edit)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")

@@ -55,19 +55,19 @@ def edit(
     past = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    sources = data or (list(past.data) if past else [TINYFACTS])
+    sources = data or (list(past.run.data) if past else [TINYFACTS])
     setup = open_setup(
-        sources, encoder=encoder or (past.encoder if past else MINILM), seed=past.seed if past else 0,
+        sources, encoder=encoder or (past.run.encoder if past else MINILM), seed=past.run.seed if past else 0,
         split=past.split if past and data is None else None, train=0, test=0,
-        target=past.zsre_target if past else "alt",
+        target=past.run.zsre_target if past else None,
     )  # fmt: skip
-    name = model.model or (past.model if past else EMBEDDED)
-    template = template_for(name, model.template or (past.template if past else None))
-    api = replace(api, tokenizer=api.tokenizer or (past.tokenizer if past and name == past.model else None))
+    name = model.model or (past.run.model if past else EMBEDDED)
+    template = template_for(name, model.template or (past.run.template if past else None))
+    api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
     counted = counting_model(name, template, api) if dry_run else None
     asked = counted or load(name, template=template, device=model.device, api=api)
     by = editor.casefold() if editor else "dr-ike" if past else "ike"
-    limit = limit_to(model.prompt_tokens or (past.prompt_tokens if past else None), asked, api.tokenizer, template)
+    limit = limit_to(model.prompt_tokens or (past.run.prompt_tokens if past else None), asked, api.tokenizer, template)
     chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     for one, given in zip(edits, subject or (), strict=bool(subject)):

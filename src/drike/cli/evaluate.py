@@ -11,17 +11,14 @@ from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, note, progress, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, check_same, options_in, resumable
+from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
     TINYFACTS,
-    Setup,
     describe_model,
     limit_to,
     new_run,
     open_setup,
     open_trained_run,
-    record_run,
-    trained_facts,
 )
 from drike.cli.train import warm
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
@@ -42,7 +39,10 @@ from drike.report import Table, as_markdown, costs, differences, published, tabl
 from drike.report.reading import trained_run
 from drike.report.variants import further
 from drike.retrieval.token_limit import TokenLimit
-from drike.runs.folder import add_usage, recovered, saved, write_record
+from drike.runs.folder import add_usage, saved, write_record
+from drike.runs.resume import check_same, recovered_outcomes
+from drike.runs.run import Run
+from drike.runs.setup import Setup
 
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; nearest-same-k and {', '.join(TRAINED)} need --run. NAMES of orders are "
@@ -84,17 +84,17 @@ def evaluate(
                 "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
             )
         split = tested(past.split, data.test)
-    sources = data.data or (list(past.data) if past else [TINYFACTS])
-    name = model.model or (past.model if past else EMBEDDED)
-    template = template_for(name, model.template or (past.template if past else None))
-    api = replace(api, tokenizer=api.tokenizer or (past.tokenizer if past and name == past.model else None))
+    sources = data.data or (list(past.run.data) if past else [TINYFACTS])
+    name = model.model or (past.run.model if past else EMBEDDED)
+    template = template_for(name, model.template or (past.run.template if past else None))
+    api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
     settings = {
         "run": None if run is None else str(run), "data": sources, "model": name, "template": template,
         "test": data.test, "editable": data.editable,
-        "seed": data.seed if data.seed is not None else past.seed if past else 0,
-        "encoder": encoder or (past.encoder if past else MINILM), "write": write, "subset": data.subset,
-        "zsre_target": data.zsre_target or (past.zsre_target if past else "alt"),
-        "prompt_tokens": model.prompt_tokens or (past.prompt_tokens if past else None),
+        "seed": data.seed if data.seed is not None else past.run.seed if past else 0,
+        "encoder": encoder or (past.run.encoder if past else MINILM), "write": write, "subset": data.subset,
+        "zsre_target": data.zsre_target or (past.run.zsre_target if past else None) or "alt",
+        "prompt_tokens": model.prompt_tokens or (past.run.prompt_tokens if past else None),
         "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": api.tokenizer,
     }  # fmt: skip
     by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if past else ())]
@@ -106,7 +106,7 @@ def evaluate(
     setup = open_setup(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=data.test, editable=data.editable, subset=data.subset, target=str(settings["zsre_target"]),
-        leave_out=trained_facts(past) if past and split is None else (),
+        leave_out=past.trained.retriever.trained_on if past and split is None else (),
     )  # fmt: skip
     counted = counting_model(name, template, api) if dry_run else None
     left = api.after(used_in(folder)) if resume else api
@@ -119,16 +119,16 @@ def evaluate(
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
     if counted is not None:
         for editor in made:
-            for _ in outcomes_of(editor, counted, setup.parts.test, write=write):
+            for _ in outcomes_of(editor, counted, setup.split.test, write=write, allow_trained=True):
                 pass
         return show_bound(counted.tally, api)
     described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
     with alone_at(folder, "evaluate"):
         if resume:
-            check_same(folder, setup, described, policy)
+            tell_versions(check_same(Run.open(folder), setup, described, policy))
         else:
             named = settings | {"editors": [one.name for one in made]}
-            record_run(folder, setup, described, named, options=options, trained=policy)
+            Run.create(folder, setup, described, named, options=options, trained_sha256=policy)
         with metered(asked, folder):
             outcomes = run_evaluation(folder, setup, asked, made, write=write, further=further)
     if limit is not None:
@@ -175,12 +175,12 @@ def run_evaluation(
     Edits whose outcomes are in the folder already are not asked about. `further` makes tables that are shown and saved
     behind the usual ones.
     """
-    cases = setup.parts.test
+    cases = setup.split.test
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
     warm(setup, cases, {id(part): part for part in parts}.values())
-    outcomes = {editor.name: recovered(folder, editor.name, cases) for editor in editors}
+    outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
     if any(done.values()):
         say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
@@ -192,7 +192,9 @@ def run_evaluation(
             bar.update(task, total=len(cases), completed=done[editor.name])
             model.forget()  # seconds are an editor's own, not what another has asked before
             try:
-                with closing(outcomes_of(editor, model, cases[done[editor.name] :], write=write)) as found:
+                left = cases[done[editor.name] :]
+                # The split keeps training rows out; rows with the same words under another id stay as they are.
+                with closing(outcomes_of(editor, model, left, write=write, allow_trained=True)) as found:
                     for case in saved(folder, editor.name, found):
                         outcomes[editor.name].extend(case)
                         bar.update(task, advance=1)

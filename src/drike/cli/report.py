@@ -15,18 +15,17 @@ from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress, say
 from drike.cli.options import DATA, OUTPUT, option, takes_options
 from drike.cli.setup import limit_to, open_setup
-from drike.datasets.splits import SplitIds
 from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
-from drike.models import load
+from drike.models import load, template_for
 from drike.report import cases as shown
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
-from drike.runs.folder import settings_of
+from drike.runs.run import Run
 
 _SHOWING = ("ike", *TRAINED)
 
@@ -98,20 +97,18 @@ def _studies(
     for name in names:
         if name not in _SHOWING:
             raise UsageError(f"{name!r} shows no retains: choose of {', '.join(_SHOWING)}")
-    told, trained = settings_of(run), trained_run(run)
+    past, trained = Run.open(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
-    learned, split = checkpoint.load(trained / "checkpoint"), SplitIds.load(run / "split.json")
-    setup = open_setup(
-        told["data"], encoder=told["encoder"], seed=told["seed"], split=split, target=told.get("zsre_target", "alt")
-    )
+    learned, split = checkpoint.load(trained), past.split()
+    setup = open_setup(past.data, encoder=past.encoder, seed=past.seed, split=split, target=past.zsre_target)
     known = {one.case_id: one for one in setup.dataset.cases}
     for case_id in cases:
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
-    model = load(told["model"], template=told["template"], device=device)
-    limit = limit_to(told.get("prompt_tokens"), model, told.get("tokenizer"), told["template"])
+    model = load(past.model, template=template_for(past.model, past.template), device=device)
+    limit = limit_to(past.prompt_tokens, model, past.tokenizer, past.template)
     made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]
     with progress("asking"):

@@ -7,9 +7,8 @@ policy, or not at all; what it has done already is not done again.
 from __future__ import annotations
 
 import inspect
-import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -17,12 +16,13 @@ from typing import Any
 
 import typer
 
+from drike.cli.api_options import used_in
 from drike.cli.console import complain, note, this_command
 from drike.cli.options import flat
-from drike.cli.setup import Setup
-from drike.datasets.splits import SplitIds
 from drike.errors import RunError, UsageError
-from drike.runs.folder import has_begun, options_of, recorded, versions
+from drike.runs.folder import has_begun
+from drike.runs.resume import locked
+from drike.runs.run import Run
 
 # What may be another when a run goes on, as it decides no result; everything else stays as it was asked for.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
@@ -47,7 +47,9 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
         for name in sorted(named - _FREE):
             flag = name.replace("_", "-")
             raise UsageError(f"--resume goes on as the run was asked for: leave --{flag} out, or start a new run")
-        began = options_of(folder)
+        began = Run.open(folder).options
+        if began is None:
+            raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
         if "editors" in known and "epochs" in began:
             raise RunError(
                 f"{folder} is a training run: evaluate it with --run {folder}, or continue training with "
@@ -57,7 +59,7 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
-        return command(**(began | {name: given[name] for name in named}), resume=folder)
+        return command(**({**began} | {name: given[name] for name in named}), resume=folder)
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     taken = signature.replace(parameters=[first, *signature.parameters.values()])
@@ -72,38 +74,21 @@ def options_in(given: Mapping[str, Any]) -> dict[str, object]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 
-def check_same(folder: Path, setup: Setup, described: Mapping[str, object], trained: str | None = None) -> None:
-    """Raise RunError unless rows, split, weights and trained policy are those a run began with.
-
-    Other versions of packages are told and used: what they compute may differ in the last digits.
-    """
-    record = recorded(folder)
-    weights = record["model"].get("weights_sha256")
-    if record["data_fingerprint"] != setup.dataset.fingerprint:
-        raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
-    if SplitIds.load(folder / "split.json") != setup.split:
-        raise RunError(f"{folder} was begun on another split of its rows: start a new run")
-    if weights != described.get("weights_sha256"):
-        raise RunError(f"{folder} was begun with other weights of its model: start a new run")
-    if record.get("trained_sha256") != trained:
-        raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
-    before = record.get("versions")
-    now = versions()
-    other = [name for name in now if isinstance(before, dict) and before.get(name) != now[name]]
-    if other:
-        note(f"begun with another version of {', '.join(other)}")
+def tell_versions(packages: Sequence[str]) -> None:
+    """Note that a run was begun with other versions of packages."""
+    if packages:
+        note(f"begun with another version of {', '.join(packages)}")
 
 
 @contextmanager
 def alone_at(folder: Path, command: str | None) -> Iterator[None]:
     """Keep other processes out of a run's folder, and say how to continue if an error, a limit or Ctrl-C stops the run.
 
-    A run that recorded nothing has nothing to continue with: the folder that was made for it is removed. Raises
-    RunError if another process uses the folder.
+    A run that recorded nothing and paid for nothing has nothing to continue with: the folder that was made for it is
+    removed. Raises RunError if another process uses the folder.
     """
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with locked(folder):
         try:
             yield
         except BaseException:
@@ -111,30 +96,9 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
                 complain(f"What was done so far is in {folder}", "yellow")
                 if command is not None:
                     complain(f"Continue with: {this_command()} {command} --resume {folder}", "yellow")
-            elif is_new:
+            elif is_new and not used_in(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system takes back however a process ends; nothing where it has no such lock."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another process works at {folder}: let it end, or stop it first") from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)
 
 
 def _source(context: typer.Context, name: str) -> str:

@@ -13,16 +13,14 @@ from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, say, this_command, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, check_same, options_in, resumable
+from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
     TINYFACTS,
-    Setup,
     describe_model,
     limit_to,
     new_run,
     open_encoder,
     open_setup,
-    record_run,
 )
 from drike.demonstrations import DemonstrationSet
 from drike.editors.ike import IKE
@@ -39,7 +37,10 @@ from drike.retrieval.learned_budget import Controller, untrained
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import add_usage, answered, append, episode_record, keep_lines
+from drike.runs.folder import add_usage, append, episode_record
+from drike.runs.resume import check_same, recovered_episodes
+from drike.runs.run import Run
+from drike.runs.setup import Setup
 from drike.training import reinforce
 from drike.training.choices import renormalised, sampled, top
 from drike.training.rewards import RecordedRollout, edit_takes, replayed
@@ -82,7 +83,7 @@ def train(
     if dry_run:
         counted = counting_model(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
-        candidates = setup.pool.candidates([case.edit for case in setup.parts.train])
+        candidates = setup.pool.candidates([case.edit for case in setup.split.train])
         count_training(counted.tally, candidates, method.max_shots, style, limit)
         return show_bound(counted.tally, api, method.epochs)
     left = api.after(used_in(folder)) if resume else api
@@ -90,27 +91,18 @@ def train(
     limit = limit_to(model.prompt_tokens, asked, api.tokenizer, template)
     described = describe_model(name, asked)
     with alone_at(folder, "train"):
-        past = take_up(folder, setup, described) if resume else []
-        if not resume:
-            record_run(folder, setup, described, settings, options=options)
+        past: list[RecordedRollout] = []
+        if resume:
+            tell_versions(check_same(Run.open(folder), setup, described))
+            past = recovered_episodes(folder)
+        else:
+            Run.create(folder, setup, described, settings, options=options)
         retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(asked, folder):
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, limit)
             run_training(folder, setup, asked, editor, method, seed=seed, described=described, past=past)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
-
-
-def take_up(folder: Path, setup: Setup, described: Mapping[str, object]) -> list[RecordedRollout]:
-    """What is recorded of a training that is to go on, its file cut to whole episodes.
-
-    Raises RunError where data or model are not those it began with.
-    """
-    check_same(folder, setup, described)
-    path = folder / "episodes.jsonl"
-    past = answered(path)
-    keep_lines(path, len(past))
-    return past
 
 
 def run_training(
@@ -131,7 +123,7 @@ def run_training(
     """
     retriever, budget, epochs = editor.ranker, editor.budget, method.epochs
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
-    cases = setup.parts.train
+    cases = setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     say(
@@ -141,9 +133,9 @@ def run_training(
     if past:
         say(f"Recovered {len(past)} of {epochs * len(cases)} episodes")
     warm(setup, cases, [retriever, budget])
-    trained_on: dict[str, object] = {
+    training: dict[str, object] = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
-        "edits": len(cases), "seed": seed, "style": asdict(editor.style), "method": asdict(method),
+        "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
     current, done, head, before = budget, 0, _copy(retriever), model.usage
     reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
@@ -162,13 +154,13 @@ def run_training(
                 continue
             append(folder / "episodes.jsonl", [episode_record(episode)])
             if done % len(cases) == 0:
-                checkpoint.save(Checkpoint(retriever, current, trained_on | {"episodes": done}), folder / "checkpoint")
+                checkpoint.save(Checkpoint(retriever, current, editor.style, training | {"episodes": done}), folder)
     finally:
         try:
             retriever.head.load_state_dict(head)
-            saved = Checkpoint(retriever, current, trained_on | {"episodes": done})
+            saved = Checkpoint(retriever, current, editor.style, training | {"episodes": done})
             if done:
-                checkpoint.save(saved, folder / "checkpoint")
+                checkpoint.save(saved, folder)
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that are still being asked about
             used = add_usage(folder, "training", model.usage - before)

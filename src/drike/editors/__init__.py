@@ -6,7 +6,7 @@ IKE, DR-IKE, the rankings of the paper's ablation and the nearest-record control
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.edits import Edit
-from drike.errors import CheckpointError, UsageError
+from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, Fraction, SameCount
@@ -56,8 +56,8 @@ class Trained(Protocol):
         ...
 
     @property
-    def trained_on(self) -> Mapping[str, object]:
-        """Model, data and settings of the training; "style" is the `PromptStyle` of its prompts."""
+    def style(self) -> PromptStyle:
+        """The style of its prompts."""
         ...
 
 
@@ -88,7 +88,7 @@ def make(
     """
     require_editor(name, trained=trained is not None)
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"), limit)
-    nearest = replace(ike, style=PromptStyle() if trained is None else style_of(trained))
+    nearest = replace(ike, style=PromptStyle() if trained is None else trained.style)
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
@@ -109,12 +109,3 @@ def make(
     if name not in editors:
         raise UsageError(f"{name} asks the model while it writes prompts: give it the model")
     return editors[name]
-
-
-def style_of(trained: Trained) -> PromptStyle:
-    """The style of the prompts in a training; the default where it is not recorded. Raises CheckpointError."""
-    recorded = trained.trained_on.get("style", {})
-    try:
-        return PromptStyle(**recorded)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as problem:
-        raise CheckpointError(f"the checkpoint's prompt style cannot be used ({problem}): train again") from problem

@@ -19,7 +19,9 @@ from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.report.groups import METHOD, ReportedRun
 from drike.report.training import Step, step_of
-from drike.runs.folder import read_outcomes, read_usage, recorded, slug, whole_lines
+from drike.runs.checkpoint import FILE
+from drike.runs.folder import read_outcomes, read_usage, slug, whole_lines
+from drike.runs.run import Run
 
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
 _IGNORED = {
@@ -34,9 +36,7 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
     Raises RunError, one sentence with folder and remedy.
     """
     by_place = {folder.resolve(): folder for folder in reversed(folders)}
-    evaluated = {
-        _trained_by(folder, recorded(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()
-    }
+    evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
     return [
         read_run(by_place[place])
         for place in dict.fromkeys(folder.resolve() for folder in folders)
@@ -46,40 +46,38 @@ def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
 
 def read_run(folder: Path) -> ReportedRun:
     """Read one run with outcomes. Raises RunError."""
-    record = recorded(folder)
-    split = SplitIds.load(folder / "split.json")
-    settings = record["settings"]
-    trained = _trained_by(folder, record)
+    run = Run.open(folder)
+    split, trained = run.split(), _trained_by(run)
     origin = folder if (folder / "episodes.jsonl").exists() else trained
     inherited: dict[str, Any] = {}
     training, usage = split, read_usage(folder)
     if trained is not None and trained != folder.resolve():
-        inherited = dict(recorded(trained)["settings"])
-        training = SplitIds.load(trained / "split.json")
+        before = Run.open(trained)
+        inherited, training = dict(before.settings), before.split()
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
-    merged = inherited | {name: value for name, value in settings.items() if value is not None or name not in inherited}
-    outcomes = _outcomes(folder, split, record)
+    merged = inherited | {
+        name: value for name, value in run.settings.items() if value is not None or name not in inherited
+    }
+    outcomes = _outcomes(run, split)
     return ReportedRun(
         folder=str(folder),
-        model=_text(settings["model"]),
+        model=run.model,
         data=split.title,
-        seed=settings["seed"],
-        settings=_comparable(merged, split, training, record),
-        identity={
-            name: _text(record["model"][name]) for name in ("weights_sha256", "dtype") if name in record["model"]
-        },
+        seed=run.seed,
+        settings=_comparable(merged, split, training, run.fingerprint),
+        identity={name: _text(run.identity[name]) for name in ("weights_sha256", "dtype") if name in run.identity},
         test=split.test,
         outcomes=outcomes,
-        missing=_missing(folder, settings, outcomes),
+        missing=_missing(run, outcomes),
         steps=() if origin is None else _steps(origin / "episodes.jsonl"),
         training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         own_sigma=merged.get("budget", "threshold") != "threshold",
         parameters=_parameters(outcomes, origin),
-        form="; ".join(_text(source.get("form", "")) for source in record.get("data", [])),
+        form="; ".join(_text(source.get("form", "")) for source in run.sources),
         usage=usage,
-        started=_text(record.get("started", "")),
-        versions={name: _text(value) for name, value in record.get("versions", {}).items()},
+        started=run.started,
+        versions=run.versions,
     )
 
 
@@ -89,12 +87,12 @@ def evaluate_again(folder: Path | str) -> str:
     return f"drike evaluate {'--run' if training else '--resume'} {folder}"
 
 
-def _missing(folder: Path, settings: Mapping[str, Any], outcomes: Mapping[str, object]) -> tuple[str, ...]:
+def _missing(run: Run, outcomes: Mapping[str, object]) -> tuple[str, ...]:
     """The editors that were to be evaluated, or that the run's own summary lists, and that have no outcomes."""
-    path = folder / "summary.json"
+    path = run.folder / "summary.json"
     try:
         summary = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        listed = [*(settings.get("editors") or ()), *summary.keys()]
+        listed = [*(run.editors or ()), *summary.keys()]
     except (ValueError, AttributeError, RecursionError) as problem:
         raise RunError(f"{path} is damaged: remove it, or evaluate again") from problem
     found = {slug(editor) for editor in outcomes}
@@ -103,26 +101,24 @@ def _missing(folder: Path, settings: Mapping[str, Any], outcomes: Mapping[str, o
 
 def trained_run(folder: Path) -> Path | None:
     """The training run behind a run: itself, or the one it evaluated; None if that cannot be found."""
-    return folder if (folder / "checkpoint").exists() else _trained_by(folder, recorded(folder))
+    return folder if (folder / FILE).exists() else _trained_by(Run.open(folder))
 
 
-def _trained_by(folder: Path, record: Mapping[str, Any]) -> Path | None:
+def _trained_by(run: Run) -> Path | None:
     """Find the training run that a run evaluated, where it was or beside the run; a training run is its own."""
-    given = record["settings"].get("run")
-    if given is None:
-        return folder.resolve() if (folder / "episodes.jsonl").exists() else None
-    for place in (Path(given), folder.resolve().parent / Path(given).name):
+    here = run.folder.resolve()
+    if run.run is None:
+        return here if (here / "episodes.jsonl").exists() else None
+    for place in (Path(run.run), here.parent / Path(run.run).name):
         if (place / "run.json").exists():
             return place.resolve()
     return None
 
 
-def _comparable(
-    settings: Mapping[str, Any], split: SplitIds, training: SplitIds, record: Mapping[str, Any]
-) -> dict[str, str]:
+def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:
     """The settings that rows of a table must share, by the names that --across accepts."""
     shared = {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
-    shared["data"] = f"{split.dataset} {record['data_fingerprint'][:8]}"
+    shared["data"] = f"{split.dataset} {fingerprint[:8]}"
     shared["test"] = f"{len(split.test)} edits"
     if training.train:
         shared["edits"] = f"{len(training.train)} edits"
@@ -131,12 +127,8 @@ def _comparable(
 
 def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     """Count the trained parameters of each editor; editors whose checkpoint is missing are left out."""
-    head = budget = None
-    if trained is not None:
-        place = trained / "checkpoint"
-        head = _numbers(place / "head.safetensors")
-        learned = place / "budget.safetensors"
-        budget = _numbers(learned, "weights") if learned.exists() else 0
+    head = None if trained is None else _numbers(trained / FILE, "head.")
+    budget = None if trained is None else _numbers(trained / FILE, "budget.weights")
     known: dict[str, int | None] = {}
     for editor in editors:
         ranked = editor.startswith(("Rank-", METHOD))
@@ -145,19 +137,21 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     return {editor: count for editor, count in known.items() if count is not None}
 
 
-def _numbers(path: Path, name: str = "") -> int | None:
-    """Count the numbers in a safetensors file, or in one of its tensors; None if it cannot be read."""
+def _numbers(path: Path, prefix: str) -> int | None:
+    """Count the numbers in the tensors of a file whose names begin so; None if it cannot be read."""
     try:
         with safe_open(path, "np") as tensors:
-            return sum(int(prod(tensors.get_slice(one).get_shape())) for one in tensors.keys() if name in ("", one))  # noqa: SIM118 - no mapping
+            named = [name for name in tensors.keys() if name.startswith(prefix)]  # noqa: SIM118 - no mapping
+            return sum(int(prod(tensors.get_slice(name).get_shape())) for name in named)
     except (OSError, SafetensorError):
         return None
 
 
-def _outcomes(folder: Path, split: SplitIds, record: Mapping[str, Any]) -> dict[str, tuple[Outcome, ...]]:
+def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     """Read every editor's outcomes, which must cover the same probes of all test edits. Raises RunError."""
     by_editor: dict[str, tuple[Outcome, ...]] = {}
-    resumable = record.get("options") is not None and not (folder / "episodes.jsonl").exists()
+    folder = run.folder
+    resumable = run.options is not None and not (folder / "episodes.jsonl").exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
     if not paths and resumable:

@@ -12,32 +12,23 @@ Only the head learns; features are computed once per text and kept by the encode
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.encoders import TextEncoder, load_encoder
-from drike.errors import CheckpointError
-from drike.files import checksum_ok, with_checksum, write_bytes
+from drike.encoders import TextEncoder
 from drike.prompts import demonstration_block, query_block
 
 Form = Literal["dot", "cross"]
 
 FORMS: tuple[Form, ...] = ("dot", "cross")
 HIDDEN = 128
-WEIGHTS = "head.safetensors"
-DESCRIPTION = "retriever.json"
 
 
 @dataclass(frozen=True)
@@ -130,110 +121,6 @@ class Retriever:
         """The pool in the policy's order."""
         with torch.no_grad():
             return ranking_of(candidates.retains, self.log_probs(self.features(candidates)).tolist())
-
-    def packed(self) -> dict[str, bytes]:
-        """Head and description as files by name (safetensors and JSON); the description names the head's hash."""
-        weights = save({name: tensor.detach().contiguous() for name, tensor in self.head.state_dict().items()})
-        description = {"format": 1, "form": self.form, "encoder": self.encoder.name, "dim": self.encoder.dim}
-        told = with_checksum(description | {"head_sha256": hashlib.sha256(weights).hexdigest()})
-        return {WEIGHTS: weights, DESCRIPTION: (json.dumps(told, indent=2) + "\n").encode()}
-
-    def save(self, folder: str | Path) -> None:
-        """Write head and description into `folder`."""
-        for name, content in self.packed().items():
-            write_bytes(Path(folder) / name, content)
-
-    @classmethod
-    def load(cls, folder: str | Path, *, encoder: TextEncoder | None = None) -> Retriever:
-        """Read what `save` wrote; the encoder is loaded by its recorded name unless one is given.
-
-        Raises CheckpointError if the folder is not a retriever's, is damaged, or belongs to another encoder.
-        """
-        folder = Path(folder)
-        return cls.unpack({name: read_file(folder / name) for name in (WEIGHTS, DESCRIPTION)}, folder, encoder=encoder)
-
-    @classmethod
-    def unpack(cls, files: Mapping[str, bytes], folder: Path, *, encoder: TextEncoder | None = None) -> Retriever:
-        """What `packed` gave, read from `folder`. Raises CheckpointError as `load`."""
-        description, weights = parse_description(files[DESCRIPTION], folder / DESCRIPTION), files[WEIGHTS]
-        try:
-            form, name, dim = description["form"], description["encoder"], description["dim"]
-        except KeyError as missing:
-            raise CheckpointError(f"{folder / DESCRIPTION} lacks {missing}: save the retriever again") from missing
-        if form not in FORMS:
-            raise CheckpointError(f"{folder / DESCRIPTION} names the form {form!r}; this version reads {FORMS}")
-        if description.get("head_sha256", digest := hashlib.sha256(weights).hexdigest()) != digest:
-            raise CheckpointError(f"{folder / WEIGHTS} is not the head that was saved: train or copy it again")
-        encoder = encoder if encoder is not None else load_encoder(str(name))
-        if (encoder.name, encoder.dim) != (name, dim):
-            raise CheckpointError(
-                f"{folder} was trained on features of {name} ({dim} numbers), not of {encoder.name} ({encoder.dim}): "
-                "load it with that encoder"
-            )
-        retriever = cls(encoder, form=form)
-        try:
-            retriever.head.load_state_dict(load(weights))
-        except (SafetensorError, RuntimeError) as problem:
-            raise CheckpointError(f"{folder / WEIGHTS} cannot be read ({problem}): train or copy it again") from problem
-        if not all(torch.isfinite(weight).all() for weight in retriever.head.parameters()):
-            raise CheckpointError(f"{folder / WEIGHTS} holds numbers that are not finite: train it again")
-        return retriever
-
-    @classmethod
-    def from_pretrained(
-        cls, name_or_path: str, *, encoder: TextEncoder | None = None, revision: str | None = None
-    ) -> Retriever:
-        """`load` from a folder, or from a model repository of the Hugging Face hub."""
-        if Path(name_or_path).is_dir():
-            return cls.load(name_or_path, encoder=encoder)
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-        try:
-            folder = snapshot_download(name_or_path, revision=revision, allow_patterns=[WEIGHTS, "*.json"])
-        except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as problem:
-            raise CheckpointError(
-                f"{name_or_path!r} is neither a folder nor a hub repository in reach ({type(problem).__name__}): "
-                "give the path of a saved retriever"
-            ) from problem
-        return cls.load(folder, encoder=encoder)
-
-    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
-        """Upload what `save` writes to a hub repository, made if missing; returns its address."""
-        import tempfile
-
-        from huggingface_hub import HfApi
-
-        api = HfApi()
-        with tempfile.TemporaryDirectory() as folder:
-            self.save(folder)
-            api.create_repo(repository, private=private, exist_ok=True)
-            return str(
-                api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Upload retriever head")
-            )
-
-
-def read_file(path: Path) -> bytes:
-    """A checkpoint's file. Raises CheckpointError with the path and the remedy."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote") from None
-    except OSError as problem:
-        raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
-
-
-def parse_description(content: bytes, path: Path) -> dict[str, object]:
-    """A checkpoint's JSON object, read from `path`. Raises CheckpointError with the path and the remedy."""
-    try:
-        description = json.loads(content)
-    except (ValueError, RecursionError) as problem:
-        raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
-    if not isinstance(description, dict):
-        raise CheckpointError(f"{path} is not a JSON object: train or copy it again")
-    if not checksum_ok(description):
-        raise CheckpointError(f"{path} is not as it was saved: copy it again, or train again (--resume asks no model)")
-    return description
 
 
 def _new_head(form: Form, dim: int, seed: int) -> nn.Linear:

@@ -1,11 +1,8 @@
-"""A trained policy on disk: head, budget, and what they were trained on, in one folder of safetensors and JSON.
+"""A trained policy in one file: head, budget, prompt style, and what they were trained on.
 
-head.safetensors, retriever.json   the policy
-budget.json                        the budget, what it was trained with, and the sha256 of every file and of itself
-budget.safetensors                 weights and moments, of a learned budget only
-
-budget.json is what counts. A new checkpoint's other files are written beside the old ones, budget.json then takes the
-old one's place, and they theirs: at every moment one whole checkpoint can be read, the old or the new.
+`checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
+file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right. The file is
+written beside the old one and renamed over it: at every moment there is one whole checkpoint, the old or the new.
 """
 
 from __future__ import annotations
@@ -13,166 +10,205 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
+from torch import Tensor
 
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
-from drike.files import sha256, with_checksum, write_bytes, write_text
+from drike.files import sha256, write_bytes
+from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, reading
-from drike.retrieval.retriever import DESCRIPTION, WEIGHTS, Retriever, parse_description, read_file
+from drike.retrieval.retriever import Retriever
 
-_BUDGET, _BUDGET_WEIGHTS = "budget.json", "budget.safetensors"
-_HASHES = {WEIGHTS: "head_sha256", DESCRIPTION: "retriever_sha256", _BUDGET_WEIGHTS: "budget_sha256"}  # in budget.json
+FILE = "checkpoint.safetensors"
+_OLD = ("budget.json", "retriever.json", "head.safetensors", "checkpoint/budget.json")
+_KEY, _ZEROS = "drike", "0" * 64
+_PLAIN = {"threshold": Threshold, "fraction": Fraction}
+_AGAIN = "train or copy it again"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A retriever, the budget that was learned with it, and where both come from (model, data, seed, versions)."""
+    """A retriever, the budget learned with it, and the style of the prompts it was trained with.
+
+    `training` describes the training for people: model, data, settings. The facts it was trained on are in
+    `retriever.trained_on`.
+    """
 
     retriever: Retriever
     budget: Budget
-    trained_on: Mapping[str, object] = field(default_factory=dict)
+    style: PromptStyle = field(default_factory=PromptStyle)
+    training: Mapping[str, object] = field(default_factory=dict)
 
+    @classmethod
+    def from_pretrained(
+        cls, name: str, *, encoder: TextEncoder | None = None, revision: str | None = None
+    ) -> Checkpoint:
+        """Load from a path, or from a repository of the Hugging Face hub. Raises CheckpointError."""
+        if Path(name).exists():
+            return load(name, encoder=encoder)
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-def save(checkpoint: Checkpoint, folder: str | Path) -> None:
-    """Write a checkpoint: whatever happens meanwhile, `load` reads the old one or this one.
+        try:
+            path = hf_hub_download(name, FILE, revision=revision)
+        except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as problem:
+            raise CheckpointError(
+                f"{name!r} is neither a path nor a reachable hub repository ({type(problem).__name__}): "
+                "give the path of a checkpoint"
+            ) from problem
+        return load(path, encoder=encoder)
 
-    Raises TypeError for a budget that has no form on disk, OSError where the disk is full.
-    """
-    folder, budget = Path(folder), checkpoint.budget
-    described: dict[str, object] = {"format": 1, "budget": _describe(budget)}
-    files = checkpoint.retriever.packed()
-    if isinstance(budget, Controller):
-        files[_BUDGET_WEIGHTS] = packed({"weights": budget.weights, "moments": budget.moments})
-    described |= {_HASHES[name]: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    described["trained_on"] = dict(checkpoint.trained_on)
-    _settle(folder)
-    try:
-        for name, content in files.items():
-            write_bytes(_coming(folder, name), content)
-        write_text(folder / _BUDGET, json.dumps(with_checksum(described), indent=2, ensure_ascii=False) + "\n")
-    finally:
-        _settle(folder)
+    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
+        """Upload to a repository of the Hugging Face hub, created if it does not exist; return its address."""
+        from huggingface_hub import HfApi
 
-
-def load(folder: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
-    """Read what `save` wrote. Raises CheckpointError, one sentence with file and remedy."""
-    folder = Path(folder)
-    described = parse_description(read_file(folder / _BUDGET), folder / _BUDGET)
-    budget, trained_on = described.get("budget"), described.get("trained_on")
-    if not isinstance(budget, dict) or not isinstance(trained_on, dict) or _HASHES[WEIGHTS] not in described:
-        raise CheckpointError(f"{folder / _BUDGET} lacks its budget, trained_on or hashes: train or copy it again")
-    files = {name: _content(folder, name, described.get(_HASHES[name])) for name in (WEIGHTS, DESCRIPTION)}
-    retriever = Retriever.unpack(files, folder, encoder=encoder)
-    if budget.get("kind") == "controller":
-        return Checkpoint(retriever, _controller(folder, described, budget, retriever.encoder), trained_on)
-    return Checkpoint(retriever, _budget(budget, folder / _BUDGET), trained_on)
-
-
-def fingerprint(folder: str | Path) -> str:
-    """SHA-256 of a saved checkpoint: of its budget's file, which names the others' hashes. Raises OSError."""
-    return sha256(Path(folder) / _BUDGET)
-
-
-def _coming(folder: Path, name: str) -> Path:
-    """Where a file of the next checkpoint waits for its budget.json."""
-    return folder / f".{name}.next"
-
-
-def _settle(folder: Path) -> None:
-    """Bring what a save left on its way to its end: files that budget.json names to their places, others out of it."""
-    try:
-        described = parse_description(read_file(folder / _BUDGET), folder / _BUDGET)
-    except CheckpointError:
-        described = {}
-    for name, key in _HASHES.items():
-        coming = _coming(folder, name)
-        if coming.exists() and sha256(coming) == described.get(key):
-            coming.replace(folder / name)
-        coming.unlink(missing_ok=True)
-    if described and _HASHES[_BUDGET_WEIGHTS] not in described:
-        (folder / _BUDGET_WEIGHTS).unlink(missing_ok=True)  # another budget's, saved here before
-
-
-def _content(folder: Path, name: str, expected: object) -> bytes:
-    """A file with the hash that budget.json has of it (None: an older version had none), also where it is on its way.
-
-    Raises CheckpointError.
-    """
-    coming = _coming(folder, name)
-    if expected is not None and coming.exists() and sha256(coming) == expected:
-        return read_file(coming)
-    content = read_file(folder / name)
-    if expected not in (None, hashlib.sha256(content).hexdigest()):
-        raise CheckpointError(
-            f"{folder / name} is not the file that {_BUDGET} was saved with: copy the folder whole, or train again "
-            "(--resume asks no model)"
+        api = HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        uploaded = api.upload_file(
+            path_or_fileobj=_serialise(self), path_in_repo=FILE, repo_id=repository, commit_message="Upload checkpoint"
         )
-    return content
+        return str(uploaded)
+
+
+def save(checkpoint: Checkpoint, path: str | Path) -> None:
+    """Write a checkpoint to a file, or into a folder; whatever happens meanwhile, `load` reads the old one or this one.
+
+    Raises TypeError for a budget that cannot be saved, OSError where the disk is full.
+    """
+    write_bytes(_file(Path(path)), _serialise(checkpoint))
+
+
+def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
+    """Read a checkpoint: its file, or the folder (of a run) that holds it.
+
+    The encoder is loaded by its recorded name unless one is given. Raises CheckpointError.
+    """
+    path = _file(Path(path))
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        if any((path.parent / name).exists() for name in _OLD):
+            raise CheckpointError(
+                f"{path.parent} holds a checkpoint of an older version of drike, in several files: train again"
+            ) from None
+        raise CheckpointError(f"{path.parent} holds no {path.name}: give a folder that `drike train` wrote") from None
+    except OSError as problem:
+        raise CheckpointError(f"{path} cannot be read ({problem}): {_AGAIN}") from problem
+    try:
+        described = _verified(content)
+        # Copied, since in the file's memory they are aligned differently, and then a product is rounded differently.
+        tensors = {name: tensor.clone() for name, tensor in unpacked(content).items()}
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as problem:
+        raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
+    try:
+        retriever = _retriever(described, tensors, path, encoder)
+        budget = _budget(described["budget"], tensors, retriever.encoder)
+        return Checkpoint(retriever, budget, PromptStyle(**described["style"]), dict(described["training"]))
+    except (ValueError, KeyError, TypeError, RuntimeError) as problem:
+        raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
+
+
+def fingerprint(path: str | Path) -> str:
+    """SHA-256 of a saved checkpoint. Raises OSError."""
+    return sha256(_file(Path(path)))
+
+
+def _file(path: Path) -> Path:
+    return path if path.suffix == ".safetensors" else path / FILE
+
+
+def _serialise(checkpoint: Checkpoint) -> bytes:
+    retriever, budget = checkpoint.retriever, checkpoint.budget
+    tensors = {f"head.{name}": tensor.detach() for name, tensor in retriever.head.state_dict().items()}
+    if isinstance(budget, Controller):
+        tensors |= {"budget.weights": budget.weights, "budget.moments": budget.moments}
+    described = {
+        "format": 2,
+        "form": retriever.form,
+        "encoder": {"name": retriever.encoder.name, "dim": retriever.encoder.dim},
+        "budget": _describe(budget),
+        "style": asdict(checkpoint.style),
+        "training": dict(checkpoint.training),
+        "facts": sorted(retriever.trained_on),
+    }
+    return _sealed(described, tensors)
+
+
+def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> bytes:
+    """A safetensors file with a JSON object in its metadata and the SHA-256 of the file in that."""
+    metadata = {_KEY: json.dumps({**described, "sha256": _ZEROS})}
+    content = packed({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    return content.replace(_ZEROS.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
+
+
+def _verified(content: bytes) -> dict[str, Any]:
+    """The JSON object of a checkpoint. Raises ValueError, KeyError or TypeError if any byte is not as it was saved."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    described: dict[str, Any] = json.loads(header["__metadata__"][_KEY])
+    digest = str(described["sha256"])
+    if len(digest) != len(_ZEROS):
+        raise ValueError("no SHA-256")
+    if hashlib.sha256(content.replace(digest.encode(), _ZEROS.encode(), 1)).hexdigest() != digest:
+        raise ValueError("SHA-256 differs")
+    return described
+
+
+def _retriever(
+    described: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None
+) -> Retriever:
+    name, dim = described["encoder"]["name"], described["encoder"]["dim"]
+    encoder = encoder if encoder is not None else load_encoder(str(name))
+    if (encoder.name, encoder.dim) != (name, dim):
+        raise CheckpointError(
+            f"{path} was trained on features of {name} ({dim} numbers), not of {encoder.name} ({encoder.dim}): "
+            "load it with that encoder"
+        )
+    retriever = Retriever(encoder, form=described["form"])
+    prefix = "head."
+    retriever.head.load_state_dict({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+    if not all(torch.isfinite(weight).all() for weight in retriever.head.parameters()):
+        raise ValueError("weights that are not finite")
+    retriever.trained_on = frozenset((query, target) for query, target in described["facts"])
+    return retriever
 
 
 def _describe(budget: Budget) -> dict[str, object]:
     match budget:
-        case Threshold(sigma, max_shots, flip):
-            return {"kind": "threshold", "sigma": sigma, "max_shots": max_shots, "flip": flip}
-        case Fraction(share, max_shots):
-            return {"kind": "fraction", "share": share, "max_shots": max_shots}
+        case Threshold() | Fraction():
+            return {"kind": type(budget).__name__.lower(), **asdict(budget)}
         case Controller():
             encoder = budget.encoder
             return {
                 "kind": "controller",
                 "reads": [part.name for part in budget.reads],
-                "encoder": None if encoder is None else encoder.name,
-                "dim": None if encoder is None else encoder.dim,
-                "steps": budget.steps,
-                "max_shots": budget.max_shots,
-                "quantile": budget.quantile,
-                "learning_rate": budget.learning_rate,
-                "flip": budget.flip,
+                "encoder": None if encoder is None else {"name": encoder.name, "dim": encoder.dim},
+                **{name: getattr(budget, name) for name in ("steps", "max_shots", "quantile", "learning_rate", "flip")},
             }
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 
-def _budget(described: dict[str, object], path: Path) -> Budget:
-    values = {name: value for name, value in described.items() if name != "kind"}
-    try:
-        match described.get("kind"):
-            case "threshold":
-                return Threshold(**values)  # type: ignore[arg-type]
-            case "fraction":
-                return Fraction(**values)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as problem:
-        raise CheckpointError(f"{path} holds no valid budget ({problem}): train or copy it again") from problem
-    raise CheckpointError(f"{path} names the budget {described.get('kind')!r}, which this version does not know")
-
-
-def _controller(
-    folder: Path, described: Mapping[str, object], budget: Mapping[str, object], encoder: TextEncoder
-) -> Controller:
-    """A learned budget; `encoder` is the head's, and the budget's too unless it names another one."""
-    path = folder / _BUDGET_WEIGHTS
-    content = _content(folder, _BUDGET_WEIGHTS, described.get(_HASHES[_BUDGET_WEIGHTS]))
-    try:
-        # Copied, since in the file's memory they are aligned otherwise, and then a product rounds otherwise.
-        tensors = {name: tensor.clone() for name, tensor in unpacked(content).items()}
-    except SafetensorError as problem:
-        raise CheckpointError(f"{path} cannot be read ({problem}): train or copy it again") from problem
-    values = {name: value for name, value in budget.items() if name not in ("kind", "reads", "encoder", "dim")}
-    name, dim, reads = budget.get("encoder"), budget.get("dim"), budget.get("reads")
-    if name is not None and name != encoder.name:
-        encoder = load_encoder(str(name))
-    if name is not None and dim != encoder.dim:
-        raise CheckpointError(f"{folder / _BUDGET} reads {dim} numbers of {name}, which has {encoder.dim}: train again")
-    try:
-        parts = tuple(reading(part, encoder) for part in reads)  # type: ignore[attr-defined]
-        return Controller(parts, tensors["weights"], tensors["moments"], **values)  # type: ignore[arg-type]
-    except (TypeError, ValueError, KeyError) as problem:
-        raise CheckpointError(
-            f"{folder / _BUDGET} holds no valid budget ({problem}): train or copy it again"
-        ) from problem
+def _budget(described: Mapping[str, Any], tensors: Mapping[str, Tensor], encoder: TextEncoder) -> Budget:
+    """A budget; a learned one reads with `encoder`, the head's, unless it names another one."""
+    values = dict(described)
+    kind = values.pop("kind")
+    if kind != "controller":
+        if kind not in _PLAIN:
+            raise ValueError(f"a budget {kind!r}")
+        plain: Budget = _PLAIN[kind](**values)
+        return plain
+    own, reads = values.pop("encoder"), values.pop("reads")
+    if own is not None and own["name"] != encoder.name:
+        encoder = load_encoder(own["name"])
+    if own is not None and own["dim"] != encoder.dim:
+        raise ValueError(f"a budget that reads {own['dim']} numbers of {own['name']}, which has {encoder.dim}")
+    parts = tuple(reading(part, encoder) for part in reads)
+    return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **values)

@@ -3,7 +3,7 @@
     run.json             command, options, settings, seed, versions, data (source, sha256), model
     split.json           the case ids of every part
     episodes.jsonl       training, one line an episode
-    checkpoint/          head and budget, rewritten after every epoch
+    checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation
     usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
@@ -19,16 +19,16 @@ import math
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from drike.edits import Aspect, EditCase
+from drike.edits import Aspect
 from drike.errors import RunError
-from drike.files import checksum_ok, write_bytes, write_text
+from drike.files import write_bytes, write_text
 from drike.metrics import Outcome
 from drike.models.protocols import Usage
 from drike.retrieval.budget import Fraction
@@ -121,103 +121,10 @@ def add_usage(folder: Path, part: str, used: Usage) -> Usage:
     return known[part]
 
 
-def recorded(folder: Path) -> dict[str, Any]:
-    """run.json with the fields that are needed. Raises RunError."""
-    found = _record(folder)
-    if several := _models_of(found):
-        raise RunError(f"{folder} holds several runs: give one of them, such as {folder / slug(several[0])}")
-    wanted = {"settings": dict, "model": dict, "data_fingerprint": str}
-    missing = [name for name, kind in wanted.items() if not isinstance(found.get(name), kind)]
-    settings = {} if missing else found["settings"]
-    kinds = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
-    missing += [name for name, kind in kinds.items() if not isinstance(settings.get(name), kind)]
-    if missing:
-        path = folder / "run.json"
-        raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again with this one")
-    return found
-
-
-def runs_in(folder: Path) -> tuple[Path, ...]:
-    """The evaluated runs in a folder that `drike models` wrote, a model each; any other folder is a run itself.
-
-    Raises RunError where there is no run, or none was evaluated.
-    """
-    several = _models_of(_record(folder))
-    found = tuple(folder / slug(name) for name in several if any((folder / slug(name) / "outcomes").glob("*.jsonl")))
-    if several and not found:
-        raise RunError(f"{folder} holds no run that was evaluated: run drike models again")
-    return found or (folder,)
-
-
-def _models_of(record: Mapping[str, Any]) -> list[str]:
-    """The models that a run of several was asked for; none for a run of one."""
-    settings = record.get("settings")
-    asked = settings.get("model") if isinstance(settings, dict) else None
-    return [str(name) for name in asked] if isinstance(asked, list) else []
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    """run.json as it stands, {} if it is no object. Raises RunError."""
-    path = folder / "run.json"
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except OSError as problem:
-        raise RunError(
-            f"{folder} is not a run, as it holds no run.json ({type(problem).__name__}): "
-            "give a folder that drike demo, train or evaluate wrote"
-        ) from problem
-    except (ValueError, RecursionError) as problem:
-        raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
-    found: dict[str, Any] = record if isinstance(record, dict) else {}
-    require_checksum(found, path)
-    return found
-
-
-def require_checksum(record: Mapping[str, object], path: Path) -> None:
-    """Refuse a run.json that is not the one that was written. Raises RunError."""
-    if not checksum_ok(record):
-        raise RunError(
-            f"{path} is not as it was written (its sha256 tells): restore it from a copy, or take its line sha256 out "
-            "if you changed it yourself"
-        )
-
-
-def settings_of(folder: Path) -> dict[str, Any]:
-    """What a run was asked for; data, model, template, encoder and seed are there. Raises RunError."""
-    return dict(recorded(folder)["settings"])
-
-
-def options_of(folder: Path) -> dict[str, Any]:
-    """The options a run was asked for, by their names in the command. Raises RunError."""
-    options = recorded(folder).get("options")
-    if not isinstance(options, dict):
-        raise RunError(f"{folder} cannot go on, as its run.json holds no options: start a new run")
-    return options
-
-
 def has_begun(folder: Path) -> bool:
     """Whether a run is in the folder that recorded anything."""
     records = ("episodes.jsonl", "outcomes/*.jsonl", "summary.json", "*/episodes.jsonl")  # the last: of several models
     return (folder / "run.json").exists() and any(any(folder.glob(record)) for record in records)
-
-
-def recovered(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:
-    """An editor's outcomes of the first of `cases`, as a stopped evaluation left them, its file cut to whole cases.
-
-    Raises RunError for outcomes of other probes.
-    """
-    path = outcomes_path(folder, editor)
-    found, whole = read_outcomes(path), 0
-    for case in cases:
-        of_case = found[whole : whole + len(case.probes)]
-        asked = [(case.case_id, probe.aspect, probe.query, probe.target) for probe in case.probes]
-        if [(one.case_id, one.aspect, one.query, one.target) for one in of_case] != asked[: len(of_case)]:
-            raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
-        if len(of_case) < len(asked):
-            break
-        whole += len(asked)
-    keep_lines(path, whole)
-    return found[:whole]
 
 
 def answered(path: Path) -> list[RecordedRollout]:

@@ -1,0 +1,88 @@
+"""Resume a stopped run: check that it is the same run, keep other processes out, and recover what is recorded.
+
+A run continues with the same rows, split, weights and trained policy as it began with, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from drike.edits import EditCase
+from drike.errors import RunError
+from drike.metrics import Outcome
+from drike.runs.folder import answered, keep_lines, outcomes_path, read_outcomes, versions
+from drike.runs.run import Run
+from drike.runs.setup import Setup
+from drike.training.rewards import RecordedRollout
+
+
+def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
+    """Raise RunError unless rows, split, weights and trained policy are those the run began with.
+
+    Returns the packages whose version is another one: what they compute may differ in the last digits.
+    """
+    folder = run.folder
+    if run.fingerprint != setup.dataset.fingerprint:
+        raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
+    if run.split() != setup.split.ids:
+        raise RunError(f"{folder} was begun on another split of its rows: start a new run")
+    if run.identity.get("weights_sha256") != identity.get("weights_sha256"):
+        raise RunError(f"{folder} was begun with other weights of its model: start a new run")
+    if run.trained_sha256 != trained_sha256:
+        raise RunError(f"{folder} was begun with another trained policy than its --run holds now: start a new run")
+    return [name for name, now in versions().items() if run.versions and run.versions.get(name) != now]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder, which the system releases however a process ends.
+
+    Raises RunError where another process holds it. Does nothing on systems without such locks.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process works at {folder}: let it end, or stop it first") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def recovered_episodes(folder: Path) -> list[RecordedRollout]:
+    """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
+    path = folder / "episodes.jsonl"
+    found = answered(path)
+    keep_lines(path, len(found))
+    return found
+
+
+def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:
+    """An editor's outcomes of the first of `cases` in a stopped evaluation; its file is cut to whole cases.
+
+    Raises RunError for outcomes of other probes.
+    """
+    path = outcomes_path(folder, editor)
+    found, whole = read_outcomes(path), 0
+    for case in cases:
+        of_case = found[whole : whole + len(case.probes)]
+        expected = [(case.case_id, probe.aspect, probe.query, probe.target) for probe in case.probes]
+        if [(one.case_id, one.aspect, one.query, one.target) for one in of_case] != expected[: len(of_case)]:
+            raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
+        if len(of_case) < len(expected):
+            break
+        whole += len(expected)
+    keep_lines(path, whole)
+    return found[:whole]

@@ -1,0 +1,137 @@
+"""A run: what it was asked for, on which data and model; kept in the run.json of its folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drike.datasets.splits import SplitIds
+from drike.errors import RunError
+from drike.files import checksum_ok, with_checksum
+from drike.runs.folder import versions, write_record
+from drike.runs.setup import Setup
+
+FILE, SPLIT = "run.json", "split.json"
+_SETTINGS = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
+_OPTIONAL = {"zsre_target": str, "prompt_tokens": int, "tokenizer": str, "epochs": int, "run": str, "editors": list}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's folder and what is recorded there.
+
+    data, model, template, encoder, seed and the optional ones after them are settings that other commands use;
+    `settings` has all that the options came to. options: as given, of a command that can be resumed. identity: of the
+    model. sources: data files with their SHA-256. trained_sha256: of the checkpoint that an evaluation used.
+    """
+
+    folder: Path
+    data: tuple[str, ...]
+    model: str
+    template: str
+    encoder: str
+    seed: int
+    zsre_target: str | None
+    prompt_tokens: int | None
+    tokenizer: str | None
+    epochs: int | None
+    run: str | None
+    editors: list[str] | None
+    settings: Mapping[str, Any]
+    options: Mapping[str, Any] | None
+    identity: Mapping[str, Any]
+    sources: tuple[Mapping[str, Any], ...]
+    fingerprint: str
+    trained_sha256: str | None
+    started: str
+    versions: Mapping[str, str]
+
+    def split(self) -> SplitIds:
+        """Its split. Raises DataError."""
+        return SplitIds.load(self.folder / SPLIT)
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        setup: Setup,
+        identity: Mapping[str, object],
+        settings: Mapping[str, object],
+        *,
+        options: Mapping[str, object] | None = None,
+        trained_sha256: str | None = None,
+    ) -> Run:
+        """Write split.json and run.json, and return the run."""
+        record = {
+            "command": ["drike", *sys.argv[1:]],
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "options": None if options is None else dict(options),
+            "settings": dict(settings),
+            "model": dict(identity),
+            "trained_sha256": trained_sha256,
+            "data": [
+                {"given": one.given, "sha256": one.sha256, "rows": one.rows, "form": one.form}
+                for one in setup.dataset.sources
+            ],
+            "data_fingerprint": setup.dataset.fingerprint,
+            "encoder": setup.pool.encoder.name,
+            "fallbacks": setup.pool.fallbacks,
+            "versions": versions(),
+        }
+        setup.split.ids.save(folder / SPLIT)  # first, since a folder with run.json is a run
+        write_record(folder, FILE, with_checksum(record))
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Read a run's folder. Raises RunError if it is not one, is damaged, or is of another version."""
+        path = folder / FILE
+        record = _read(folder)
+        settings = record.get("settings")
+        settings = settings if isinstance(settings, dict) else {}
+        missing = [
+            *(name for name, kind in {"settings": dict, "model": dict, "data_fingerprint": str}.items()
+              if not isinstance(record.get(name), kind)),
+            *(name for name, kind in _SETTINGS.items() if not isinstance(settings.get(name), kind)),
+        ]  # fmt: skip
+        if missing:
+            raise RunError(f"{path} lacks {missing[0]}: it is of another version of drike, so run it again")
+        wrong = [name for name, kind in _OPTIONAL.items() if not isinstance(settings.get(name), kind | None)]
+        if wrong or not all(isinstance(source, str) for source in settings["data"]):
+            raise RunError(f"{path} has no usable {(wrong or ['data'])[0]}: run it again with this version of drike")
+        options, found, sources = (record.get(name) for name in ("options", "versions", "data"))
+        return cls(
+            folder=folder,
+            **{name: settings.get(name) for name in (*_SETTINGS, *_OPTIONAL)} | {"data": tuple(settings["data"])},
+            settings=settings,
+            options=options if isinstance(options, dict) else None,
+            identity=record["model"],
+            sources=tuple(one for one in sources if isinstance(one, dict)) if isinstance(sources, list) else (),
+            fingerprint=record["data_fingerprint"],
+            trained_sha256=record.get("trained_sha256"),
+            started=str(record.get("started", "")),
+            versions={name: str(value) for name, value in found.items()} if isinstance(found, dict) else {},
+        )
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """run.json, {} if it is no object. Raises RunError."""
+    path = folder / FILE
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except OSError as problem:
+        raise RunError(
+            f"{folder} is not a run, as it holds no {FILE} ({type(problem).__name__}): "
+            "give a folder that drike demo, train or evaluate wrote"
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
+    found: dict[str, Any] = record if isinstance(record, dict) else {}
+    if not checksum_ok(found):
+        raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
+    return found
