@@ -242,7 +242,7 @@ def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixtu
 def test_ctrl_c_keeps_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from drike.tinyfacts.reader import BayesianReader
+    from drike.models.reader import BayesianReader
 
     score, calls = BayesianReader.score, []
 
