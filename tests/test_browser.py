@@ -58,7 +58,7 @@ def test_a_page_opens_without_errors_or_requests(desktop: Browser, pages: dict[s
     assert desktop.run("document.querySelectorAll('img').length") == 0
 
 
-def test_search_and_filters_find_what_they_say(desktop: Browser, pages: dict[str, Path]) -> None:
+def test_search_and_filters_show_exactly_the_matching_cases(desktop: Browser, pages: dict[str, Path]) -> None:
     desktop.open(pages["small"])
     desktop.run("document.getElementById('f-text').focus()")
     desktop.press(*"land7</script")
@@ -86,7 +86,7 @@ def test_search_and_filters_find_what_they_say(desktop: Browser, pages: dict[str
     assert wrong + int(desktop.run(COUNT).split()[0]) == 40
 
 
-def test_the_keyboard_is_enough(desktop: Browser, pages: dict[str, Path]) -> None:
+def test_the_page_can_be_used_by_keyboard_alone(desktop: Browser, pages: dict[str, Path]) -> None:
     desktop.open(pages["small"])
     focus = "document.activeElement.tagName + '#' + document.activeElement.id"
     desktop.press("tab")
@@ -110,7 +110,7 @@ def test_the_keyboard_is_enough(desktop: Browser, pages: dict[str, Path]) -> Non
     desktop.wait("document.getElementById('p-where').textContent === 'page 2 of 4'")
 
 
-def test_20_000_cases_render_and_filter_in_time(desktop: Browser, pages: dict[str, Path]) -> None:
+def test_20_000_cases_render_and_filter_within_seconds(desktop: Browser, pages: dict[str, Path]) -> None:
     began = time.monotonic()
     desktop.open(pages["large"])
     desktop.wait(f"{COUNT} === '20,000 of 20,000 cases'")
@@ -145,7 +145,7 @@ def test_nothing_is_wider_than_the_screen(width: int, pages: dict[str, Path], tm
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_text_stands_out_from_its_ground(dark: bool, desktop: Browser, pages: dict[str, Path]) -> None:
+def test_text_has_enough_contrast(dark: bool, desktop: Browser, pages: dict[str, Path]) -> None:
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     desktop.call("POST", "/chromium/send_command", cmd="Emulation.setEmulatedMedia", params={"features": [scheme]})
     desktop.open(pages["small"])

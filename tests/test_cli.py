@@ -312,7 +312,7 @@ REFUSED = {
     "no such order": (["evaluate", *SMALL, "--editors", "ike", "--order", "sideways"], "--order knows policy", 2),
     "order of nothing": (["evaluate", *SMALL, "--editors", "ike", "--order", "reversed"], "for trained editors", 2),
     "sigma": (["evaluate", *SMALL, "--sigmas", "2"], "dr-ike needs a trained retriever", 2),
-    "no such study": (["paper", "table99"], "there is no 'table99' in the paper", 2),
+    "no such study": (["paper", "table99"], "'table99' is not in the paper", 2),
     "no run": (["evaluate", "--run", "no-run"], "is not a run, as it holds no run.json", 1),
     "too many edits": (["train", *SMALL, "--edits", "5000"], "459 editable", 1),
     "form": (["train", *SMALL, "--form", "maze"], "--form must be dot or cross", 2),

@@ -141,7 +141,7 @@ def test_the_meter_is_told_live_and_at_the_end(tmp_path: Path) -> None:
         model.generate(["one", "one", "other one"])
         assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four written
         assert sentence(model.usage) == (
-            "2 calls in 2 requests, 1 answers from the cache; 3 tokens read, 4 written; 7.0000 in money"
+            "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )
 
 
@@ -164,9 +164,9 @@ def test_a_dry_run_sends_nothing_and_is_never_passed(
     probes = 4 if template == "plain" else 0
     assert 0 < served.requests - probes <= bound(shown, "calls") == 4 * 16 * 2
     spent = used_in(trained)
-    assert spent.prompt_tokens <= bound(shown, "tokens read") + 50 * probes
+    assert spent.prompt_tokens <= bound(shown, "prompt tokens") + 50 * probes
     assert spent.requests == served.requests
-    assert spent.completion_tokens <= bound(shown, "tokens written")
+    assert spent.completion_tokens <= bound(shown, "generated tokens")
     before = served.requests
     editors = ("--editors", "unedited,editcot,editcot-full,ike,dr-ike")
     assert run("evaluate", "--run", str(trained), *editors, "--dry-run", "--out", str(tested)) == 0
@@ -176,7 +176,7 @@ def test_a_dry_run_sends_nothing_and_is_never_passed(
     assert 0 < served.requests - before - probes <= bound(shown, "calls")
     spent = used_in(tested)
     assert spent.requests == served.requests - before and spent.cached > 0
-    assert spent.prompt_tokens <= bound(shown, "tokens read") + 50 * probes
+    assert spent.prompt_tokens <= bound(shown, "prompt tokens") + 50 * probes
     assert "calls in" in capsys.readouterr().out
 
 
@@ -199,7 +199,7 @@ def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
     assert run("train", *options, *counted, "--out", str(tmp_path / "t")) == 0
     sent = tokens_sent(served, 0)
     assert max(sent) <= 600 and 4 < len(sent) <= bound(shown, "calls") < 4 * 16
-    assert sum(sent) <= bound(shown, "tokens read")
+    assert sum(sent) <= bound(shown, "prompt tokens")
     before = served.requests
     evaluation = ("evaluate", "--run", str(tmp_path / "t"), "--editors", "ike,dr-ike")  # limit and tokenizer of the run
     capsys.readouterr()
@@ -207,7 +207,7 @@ def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
     shown = capsys.readouterr().out
     assert run(*evaluation, "--out", str(tmp_path / "e")) == 0
     sent = tokens_sent(served, before)
-    assert max(sent) <= 600 and len(sent) == bound(shown, "calls") and sum(sent) == bound(shown, "tokens read")
+    assert max(sent) <= 600 and len(sent) == bound(shown, "calls") and sum(sent) == bound(shown, "prompt tokens")
     outcomes = read_outcomes(tmp_path / "e" / "outcomes" / "ike.jsonl")
     assert {outcome.pruned > 0 for outcome in outcomes} == {True} and {outcome.shots for outcome in outcomes} != {1}
 

@@ -1,4 +1,4 @@
-"""Counting and judging: figures that follow from episodes and outcomes."""
+"""Summaries of training runs and of variants of editors, and verdicts on differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
-def test_epochs_part_the_episodes_and_their_sums_are_the_runs(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
+def test_epochs_divide_the_episodes_and_sum_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
     episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda one: one[0])]
     epochs = by_epoch(episodes)
     assert [one.epoch for one in epochs] == sorted({epoch for epoch, _ in drawn})
@@ -52,7 +52,7 @@ def test_epochs_part_the_episodes_and_their_sums_are_the_runs(drawn: list[tuple[
     assert all(0 <= one.esr <= 1 and -1 <= one.reward <= 1 for one in epochs)
 
 
-def test_an_epochs_sigma_is_that_of_its_last_episode_and_unknown_tokens_are_not_nought() -> None:
+def test_an_epoch_has_the_sigma_of_its_last_episode_and_unknown_tokens_stay_unknown() -> None:
     [one] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
     assert one.sigma == 0.7 and one.prompt_tokens is None and one.esr == 0.5
     half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
@@ -64,13 +64,13 @@ def test_an_epochs_sigma_is_that_of_its_last_episode_and_unknown_tokens_are_not_
     )
 
 
-def test_esr_is_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
+def test_training_esr_is_that_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
     assert step_of(json.loads(json.dumps(episode_record(tried[0])))).correct
 
 
-def test_efficiency_tells_what_is_saved_against_the_first_run() -> None:
+def test_the_efficiency_table_compares_every_run_with_the_first() -> None:
     full = [episode(e, (1, 1, 1), tokens=300, seconds=2080.1) for e in (1, 2)]
     cut = [episode(e, (1,), tokens=100, seconds=1459.6) for e in (1, 2)]
     table = efficiency_table({"without": full, "with": cut})
@@ -98,7 +98,7 @@ def test_a_distribution_counts_every_edit_once(shots: list[int]) -> None:
         distribution_of(paraphrases)
 
 
-def test_agreement_is_of_verdicts_on_the_same_probes() -> None:
+def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:
     ours = [outcome(str(i), 2, correct=i % 2 == 0) for i in range(20)]
     assert agreement(ours, ours).value == 1
     assert agreement(ours, [replace(one, correct=not one.correct) for one in ours]).value == 0
@@ -112,7 +112,7 @@ def test_agreement_is_of_verdicts_on_the_same_probes() -> None:
     assert row[:2] == ("DR-IKE (reversed)", "1.000 [1.00,1.00]") and row[3].startswith("+0.000")
 
 
-def test_the_frontier_is_who_is_beaten_by_nobody() -> None:
+def test_the_frontier_holds_the_editors_that_none_beats_in_both_length_and_s() -> None:
     def probes(name: str, shots: int, right: int) -> list[Outcome]:
         return [
             replace(outcome(str(i), shots, editor=name, correct=i < right), aspect=aspect, query=aspect)
@@ -127,7 +127,7 @@ def test_the_frontier_is_who_is_beaten_by_nobody() -> None:
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5))
-def test_verdicts_turn_with_the_sign_and_need_an_interval(value: float, half: float) -> None:
+def test_verdicts_depend_on_the_sign_and_need_an_interval(value: float, half: float) -> None:
     measured = Estimate(value, value - half, value + half)
     mirrored = Estimate(-value, -value - half, -value + half)
     assert verdict(measured, "up") == verdict(mirrored, "down")
@@ -136,7 +136,7 @@ def test_verdicts_turn_with_the_sign_and_need_an_interval(value: float, half: fl
     assert verdict(Estimate(value), "up") == "n/a"
 
 
-def test_the_same_means_within_the_margin() -> None:
+def test_same_means_that_the_interval_lies_within_the_margin() -> None:
     assert verdict(Estimate(0.0, -0.04, 0.04), "same") == "agrees"
     assert verdict(Estimate(0.03, 0.02, 0.04), "same") == "agrees", "a difference, but an immaterial one"
     assert verdict(Estimate(0.0, -0.2, 0.2), "same") == "within noise"

@@ -1,4 +1,4 @@
-"""TinyFacts: its rows, tokens and documents keep the promises of their docstrings; training and check run."""
+"""TinyFacts: its rows, tokens and documents do what their docstrings say; training and check run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_no_wording_is_the_published_one() -> None:
     assert not published & {template for group in TEMPLATES.values() for template in group}
 
 
-def test_the_shipped_rows_are_what_the_code_makes() -> None:
+def test_the_stored_rows_are_those_the_code_generates() -> None:
     assert rows() == make_rows()
 
 
@@ -78,7 +78,7 @@ def test_the_rows_load_whole_and_in_order() -> None:
     assert data.cases == raw.cases, "nothing needs cleaning"
 
 
-def test_probes_ask_what_they_say() -> None:
+def test_probes_ask_for_the_facts_of_their_rows() -> None:
     true = true_facts()
     asked = {t.format(f.subject): f for f in facts() for t in TEMPLATES[f.relation]}
     for case in load(rows_path(), cleaning=False).cases:
@@ -158,7 +158,7 @@ def test_a_document_points_at_what_it_says() -> None:
         assert (np.triu(d.attention[:, :-1]) == 0).all(), "nothing later counts"
 
 
-def test_the_spelled_out_forward_is_llamas() -> None:
+def test_the_forward_written_out_equals_transformers_llama() -> None:
     model = new_model(0).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -200,7 +200,7 @@ def test_saving_replaces_a_folder_whole(tmp_path: Path) -> None:
     assert (out / "model.safetensors").exists()
 
 
-def test_the_reader_itself_keeps_every_promise() -> None:
+def test_the_reader_meets_every_requirement() -> None:
     measures = list(measure(BayesianReader(facts(), TEMPLATES), held_out()[::2]))
     assert [m.name for m in measures if not m.ok] == []
     values = {m.name: m.value for m in measures}
@@ -208,7 +208,7 @@ def test_the_reader_itself_keeps_every_promise() -> None:
     assert values["random 3 retains: best of 12 minus mean, PC"] >= 0.10
 
 
-def test_candidates_are_dealt_without_an_encoder() -> None:
+def test_demonstrations_are_chosen_without_an_encoder() -> None:
     cases = load(rows_path(), cleaning=False).cases
     dealt = demonstrations_for(cases, 0)
     assert dealt == demonstrations_for(cases, 0)

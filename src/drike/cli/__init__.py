@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
-# Before torch is loaded: its threads shall sleep while they wait. On a machine that is busy with other work, threads
-# that spin make a small model many times slower.
+# Set before torch is loaded, so that its waiting threads sleep: on a busy machine, spinning threads make a small model
+# many times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 

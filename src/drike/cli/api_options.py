@@ -13,9 +13,9 @@ from drike.runs.folder import add_usage, read_usage
 
 @contextmanager
 def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
-    """Print what a served model used since it was opened, however this ends.
+    """Print what a served model used since it was opened, however the block ends.
 
-    What opening it took is recorded in the run's folder; the rest is the part's that uses it.
+    The calls that opening it took are recorded in the run's folder here, all others by the part that makes them.
     """
     opened = model.usage
     if folder is not None and opened.requests:
@@ -37,10 +37,10 @@ def sentence(used: Usage) -> str:
     shared = used.tokens_shared
     parts = [
         f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
-        f"{used.prompt_tokens:,} tokens read, {used.completion_tokens:,} written",
-        *([f"{shared:,} of those read from the server's own cache"] if shared else []),
-        *([f"tokens of {used.estimated:,} calls estimated"] if used.estimated else []),
-        *([] if used.money is None else [f"{used.money:.4f} in money"]),
+        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
+        *([f"{shared:,} prompt tokens from the server's own cache"] if shared else []),
+        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
+        *([] if used.money is None else [f"cost {used.money:.4f}"]),
     ]
     return "; ".join(parts)
 

@@ -62,9 +62,9 @@ def this_command() -> str:
 
 
 def draw(table: Table) -> None:
-    """A table with its notes; intervals go on a second line of their cell, so that a narrow terminal shows them.
+    """Print a table with its notes. Intervals go on a second line of their cell, so that narrow terminals show them.
 
-    Where names would be broken even so, an interval's ends stand on a line each.
+    If names would be broken even so, the two ends of an interval go on a line each.
     """
     narrow = console.width < 100
     rows = [[cell.replace(" [", "\n[") for cell in row] for row in table.rows]
@@ -84,7 +84,7 @@ def draw(table: Table) -> None:
 
 
 def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
-    """Columns of a terminal that a table needs to break no word of its names and no line of its numbers."""
+    """How wide a terminal must be to break no word of the table's names and no line of its numbers."""
     columns = zip_longest(*rows, fillvalue="")
     parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
     widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
@@ -93,7 +93,7 @@ def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
 
 @contextmanager
 def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
-    """A bar for long work, on standard error; silent where that is no terminal. `live` is asked for more figures."""
+    """A progress bar on standard error if that is a terminal. `live` returns more figures to show."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -110,7 +110,7 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
 
 
 class _Status(ProgressColumn):
-    """The figures behind a bar."""
+    """The figures after a progress bar."""
 
     def render(self, task: Task) -> Text:
         live = task.fields.get("live")

@@ -38,14 +38,11 @@ def doctor(
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
     findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
     if model is not None and is_served(model):
-        terms = ApiOptions(
-            allow_http,
-            deadline=deadline,
-            thinking_tokens=thinking_tokens,
-            reasoning_effort=reasoning_effort,
+        api = ApiOptions(
+            allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort,
             no_cache=True,
-        )
-        findings += _served(model, template, terms)
+        )  # fmt: skip
+        findings += _served(model, template, api)
     elif model is not None:
         findings += _model(model)
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
@@ -95,21 +92,21 @@ def _encoders() -> Iterator[Finding]:
             yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
 
 
-def _served(name: str, template: str | None, terms: ApiOptions) -> Iterator[Finding]:
-    """What a server says to a question, and whether it rates given texts; the key itself is never shown."""
+def _served(name: str, template: str | None, api: ApiOptions) -> Iterator[Finding]:
+    """A server's answer to a question, and whether it scores given texts; the key itself is never shown."""
     try:
-        address = parse_address(name, allow_http=terms.allow_http)
+        address = parse_address(name, allow_http=api.allow_http)
         held = "is set" if os.environ.get(address.key_variable) else "is not set"
         yield f"server of {address.model}", "ok", f"{address.url}, key: ${address.key_variable} {held}"
         began = time.perf_counter()
-        model = load(name, template=template, api=terms)  # type: ignore[arg-type]
+        model = load(name, template=template, api=api)  # type: ignore[arg-type]
         answer = first_line(model.generate([_QUESTION])[0].text)
         seconds = time.perf_counter() - began
     except ModelError as problem:
         yield f"model {name}", "missing", str(problem)
         return
-    told = "tells its tokens" if model.usage.calls and not model.usage.estimated else "does not tell its tokens"
-    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {told}'
+    counts = "reports" if model.usage.calls and not model.usage.estimated else "does not report"
+    yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage'
     scores, how = model.score is not None, model.info.scoring
     yield f"scoring of {name}", "ok" if scores else "text only", how if scores else f"ESM and GSM are n/a ({how})"
 

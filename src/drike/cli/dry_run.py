@@ -1,4 +1,4 @@
-"""What a run would cost at most: `--dry-run`. Nothing is sent."""
+"""`--dry-run`: the most that a run can cost. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drike.retrieval.token_limit import TokenLimit
 
 
 class Tally:
-    """Distinct calls, their tokens, and the most that could be written."""
+    """Distinct calls, their prompt tokens, and the most tokens they could generate."""
 
     def __init__(self, count: Callable[[str], int], room: int = 0) -> None:
         self.count, self._room = count, room
@@ -24,7 +24,7 @@ class Tally:
         self.calls = self.read = self.written = 0
 
     def add(self, prompt: str, most: int) -> None:
-        """Count a call, unless the same was counted before: it will be in the cache."""
+        """Count a call, unless the same call was counted before: its answer will be in the cache."""
         if (prompt, most) not in self._seen:
             self._seen.add((prompt, most))
             self.calls += 1
@@ -33,9 +33,9 @@ class Tally:
 
 
 class CountingModel:
-    """A model that only counts, and writes what makes callers ask the most: to the limit, "Contradict" first.
+    """A model that only counts calls. Its answers lead to the most further calls: full length, "Contradict" first.
 
-    scores: as on a server that may rate texts, where every target and distractor is a call of its own.
+    scores: whether the server may score given texts, which takes a call for every target and every distractor.
     """
 
     def __init__(self, name: str, tally: Tally, *, scores: bool) -> None:
@@ -46,14 +46,14 @@ class CountingModel:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Count, and write."""
+        """Count the calls, and answer with filler."""
         for prompt in prompts:
             self.tally.add(prompt, max_tokens)
         filler = "Contradict " + "word " * max_tokens
         return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no cache."""
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:
@@ -61,16 +61,16 @@ class CountingModel:
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def counting_model(name: str, template: str, terms: ApiOptions) -> CountingModel:
-    """A model that counts, of the kind that would be asked. Raises ModelError for an address that cannot be."""
+def counting_model(name: str, template: str, api: ApiOptions) -> CountingModel:
+    """A counting stand-in for the model of this name. Raises ModelError for an invalid address."""
     if is_served(name):
-        parse_address(name, allow_http=terms.allow_http)
-    tally = Tally(token_counter(terms.tokenizer, template), terms.thinking_tokens)
-    return CountingModel(name, tally, scores=template != "chat" and not terms.text_only)
+        parse_address(name, allow_http=api.allow_http)
+    tally = Tally(token_counter(api.tokenizer, template), api.thinking_tokens)
+    return CountingModel(name, tally, scores=template != "chat" and not api.text_only)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
-    """Tokens of a prompt as it is sent, by a tokenizer (with its chat template, if it has one) or by an estimate.
+    """Count the tokens of a prompt as it is sent, with a tokenizer and its chat template, or by an estimate.
 
     Raises UsageError for a tokenizer that cannot be opened.
     """
@@ -104,9 +104,9 @@ def count_training(
     style: PromptStyle,
     limit: TokenLimit | None = None,
 ) -> None:
-    """Count an epoch's calls at most: every prefix of every pool, the longest retains first, whatever is learned.
+    """Count the most calls an epoch can take: every prefix of every pool, the longest retains first.
 
-    Under a limit, as many prefixes as fit with the shortest retains.
+    With a limit, as many prefixes as fit with the shortest retains.
     """
     for one in candidates:
         query = [one.edit.query]
@@ -122,20 +122,16 @@ def count_training(
             tally.add(f"{prompt.text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
 
 
-def show_bound(tally: Tally, terms: ApiOptions, times: int = 1, title: str = "At most; nothing was sent") -> None:
-    """Draw what a run would cost at most. Nothing has been sent."""
+def show_bound(tally: Tally, api: ApiOptions, times: int = 1, title: str = "At most; nothing was sent") -> None:
+    """Draw the most that a run can cost."""
     calls, read, written = times * tally.calls, times * tally.read, times * tally.written
-    money = terms.price.of(read, written)
-    how = (
-        f"counted by {terms.tokenizer}"
-        if terms.tokenizer
-        else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
-    )
-    remark = "give --price-in and --price-out" if money is None else "at the prices given; retries come on top"
+    money = api.price.of(read, written)
+    how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
+    remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"
     rows = (
-        ("calls", f"{calls:,}", "answers that are in the cache already cost nothing"),
-        ("tokens read", f"{read:,}", how),
-        ("tokens written", f"{written:,}", "as if every answer used all its room"),
+        ("calls", f"{calls:,}", "cached answers cost nothing"),
+        ("prompt tokens", f"{read:,}", how),
+        ("generated tokens", f"{written:,}", "if every answer had its full length"),
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
-    draw(Table(title, ("what", "how many", "how it is known"), rows, wide=True))
+    draw(Table(title, ("what", "at most", "how it is counted"), rows, wide=True))

@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from drike.cli.api_options import used_in
 from drike.cli.console import complain, note, this_command
 from drike.cli.options import flat
 from drike.errors import RunError, UsageError
@@ -83,8 +84,8 @@ def tell_versions(packages: Sequence[str]) -> None:
 def alone_at(folder: Path, command: str | None) -> Iterator[None]:
     """Keep other processes out of a run's folder, and say how to continue if an error, a limit or Ctrl-C stops the run.
 
-    A run that recorded nothing has nothing to continue with: the folder that was made for it is removed. Raises
-    RunError if another process uses the folder.
+    A run that recorded nothing and paid for nothing has nothing to continue with: the folder that was made for it is
+    removed. Raises RunError if another process uses the folder.
     """
     is_new = not folder.exists()
     with locked(folder):
@@ -95,7 +96,7 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
                 complain(f"What was done so far is in {folder}", "yellow")
                 if command is not None:
                     complain(f"Continue with: {this_command()} {command} --resume {folder}", "yellow")
-            elif is_new:
+            elif is_new and not used_in(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 

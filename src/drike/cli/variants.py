@@ -1,4 +1,4 @@
-"""Trained editors once more with one part exchanged: another order of the retains, another sigma."""
+"""Variants of trained editors with one part replaced: another order of the retains, another sigma."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def pareto(group: Group) -> Figure:
         axes.set_ylim(0, 1)
         axes.set_xlabel("prompt tokens")
         axes.set_ylabel("S")
-        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, 0.0), ncols=3)
+        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, -0.05), ncols=3)
 
     values = "; ".join(f"{editor} {-minus_s:.2f} at {tokens:.0f} tokens" for tokens, minus_s, editor in points)
     unbeaten = ", ".join(editor for *_, editor in front)
