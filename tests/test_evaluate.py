@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -7,14 +8,17 @@ from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
+from drike.errors import UsageError
 from drike.evaluation import evaluate
 from drike.judging import Question, judge
 from drike.metrics import summarise
 from drike.models.scripted import ScriptedModel
 from drike.prompts import bare
-from drike.retrieval.budget import Fraction
+from drike.retrieval.budget import Fraction, SameCount, Threshold
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Similarity
+from drike.retrieval.retriever import Retriever, Similarity
+from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
@@ -71,3 +75,18 @@ def test_a_score_is_right_only_at_a_word_boundary(written: str, right: bool) -> 
     question = [Question(bare("It is"), "New", "Old")]
     assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
     assert judge(ScriptedModel(lambda p: written, scores=False), question)[0].correct is right
+
+
+def test_edits_that_a_retriever_was_trained_on_are_refused_unless_allowed() -> None:
+    model, encoder = ScriptedModel(follows_the_fact), HashingEncoder()
+    editor = IKE("DR-IKE", POOL, Retriever(encoder), Threshold())
+    list(evaluate(editor, model, CASES))
+    list(train(editor, edit_takes(model), CASES[:2], epochs=1))
+    asked = len(model.prompts)
+    control = replace(editor, ranker=Similarity(), budget=SameCount(editor.ranker, Threshold()))
+    for one in (editor, control):
+        with pytest.raises(UsageError, match=f"trained on 2 of these {len(CASES)} edits: leave them out"):
+            next(evaluate(one, model, CASES))
+    assert len(model.prompts) == asked, "the model was not asked"
+    assert len(list(evaluate(editor, model, CASES, allow_trained=True))) == sum(len(case.probes) for case in CASES)
+    assert list(evaluate(editor, model, CASES[2:]))

@@ -13,7 +13,9 @@ from contextlib import closing
 from functools import partial
 
 from drike.editors import Editor
+from drike.editors.ike import IKE
 from drike.edits import EditCase, Probe
+from drike.errors import UsageError
 from drike.judging import Question, Verdict, judge
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel
@@ -28,13 +30,24 @@ def evaluate(
     *,
     write: bool = False,
     parallel: int | None = None,
+    allow_trained: bool = False,
 ) -> Generator[Outcome, None, None]:
     """The outcomes of all probes, case by case. `write=True` records written answers of scoring models, too.
 
     parallel: cases asked about at once, by as many threads, which also ask the editor for its prompts; None is as many
     as the model takes (`info.calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in
     which it may have waited for others. Raises ValueError where the model does not take so many.
+
+    allow_trained: also evaluate edits that the editor's retriever was trained on; otherwise UsageError is raised before
+    the model is asked, since a test on training edits flatters the editor.
     """
+    cases = list(cases)
+    known = sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE) else 0
+    if known and not allow_trained:
+        raise UsageError(
+            f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
+            "data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
+        )
     most = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= most:
         raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import Budget
+from drike.retrieval.budget import Budget, SameCount
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Ranker, Ranking
+from drike.retrieval.retriever import Ranker, Ranking, Retriever
 from drike.retrieval.token_limit import TokenLimit
 
 
@@ -53,6 +53,12 @@ class IKE:
     budget: Budget
     style: PromptStyle = PromptStyle()
     limit: TokenLimit | None = None
+
+    @property
+    def trained_on(self) -> frozenset[tuple[str, str]]:
+        """Keys of the edits that its ranker, or the ranker behind its budget, was trained on."""
+        rankers = (self.ranker, self.budget.ranker if isinstance(self.budget, SameCount) else self.ranker)
+        return frozenset().union(*(ranker.trained_on for ranker in rankers if isinstance(ranker, Retriever)))
 
     def select(self, edit: Edit) -> Selection:
         """Demonstrations, ranking and cut of an edit; the same for all its queries."""
