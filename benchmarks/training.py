@@ -23,8 +23,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from drike import tinyfacts
-from drike.cli.setup import TINYFACTS, open_setup
+from drike import datasets, tinyfacts
 from drike.editors.ike import IKE
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring as ways
@@ -34,6 +33,7 @@ from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.retriever import Retriever
+from drike.runs.setup import open_setup
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 
@@ -96,7 +96,8 @@ def main() -> None:
     parser.add_argument("--generate", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    setup = open_setup([TINYFACTS], train=args.edits, test=10, seed=0, encoder=MINILM)
+    data = datasets.load(datasets.TINYFACTS)
+    setup = open_setup(data, data.split(seed=0, train=args.edits, test=10), load_encoder(MINILM), seed=0)
     encoder = load_encoder(MINILM)
     budget: Budget = Threshold() if args.budget == "threshold" else Fraction(1.0)
     where = str(tinyfacts.model_path())

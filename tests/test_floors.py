@@ -1,8 +1,9 @@
-"""The house: a module imports only from floors below it, and torch only where tensors live."""
+"""The tree: a module imports only from floors below it, in no circle, and torch only where tensors live."""
 
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ FLOORS = {
     "judging": 4,
     "models": 5, "retrieval": 5,
     "editors": 6,
-    "training": 7, "evaluation": 7, "edited": 7, "casestudy": 7,
-    "runs": 8, "report": 9, "serving": 9,
+    "training": 7, "evaluation": 7, "casestudy": 7,
+    "edited": 8, "runs": 8, "report": 9, "serving": 9,
     "cli": 10,
 }  # fmt: skip
 OWN = {
@@ -32,6 +33,7 @@ TORCH = {
     "runs.checkpoint",
 }  # fmt: skip
 
+COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does
 MODULES = {".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))}
 
 
@@ -57,6 +59,33 @@ def imports(path: Path) -> list[tuple[str, bool]]:
 
     visit(ast.parse(path.read_text("utf-8")), True)
     return found
+
+
+def edges() -> dict[str, set[str]]:
+    """For every module the modules of drike that it imports, at once or later."""
+    known = {name.removesuffix(".__init__"): name for name in MODULES}
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        targets = {name.removeprefix("drike.") for name, _ in imports(path) if name.startswith("drike.")}
+        found[module] = {known[target] for target in targets if target in known} - {module}
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        TopologicalSorter(edges()).prepare()
+    except CycleError as circle:
+        raise AssertionError(f"imports in a circle: {' <- '.join(circle.args[1])}") from None
+
+
+def test_nothing_but_the_command_line_imports_the_command_line() -> None:
+    root = SOURCE.parents[1]
+    files = [path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"]
+    for path in [*files, *root.glob("benchmarks/*.py"), *root.glob("tools/**/*.py")]:
+        if path.relative_to(root).as_posix() in COMMANDS:
+            continue
+        used = [name for name, _ in imports(path) if name.startswith("drike.cli")]
+        assert not used, f"{path} imports {used}: a verb that it needs belongs to the library"
 
 
 @pytest.mark.parametrize("module", MODULES)

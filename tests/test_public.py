@@ -15,8 +15,11 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_every_public_name_is_there_and_has_a_home() -> None:
-    assert set(drike.__all__) == set(drike._HOME)
+def test_every_public_name_exists_and_is_documented() -> None:
+    assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
+    assert dir(drike) == drike.__all__
+    assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
+    assert dir(drike) == drike.__all__
     for name in drike.__all__:
         assert getattr(drike, name).__doc__, name
         assert getattr(drike, name) is getattr(drike, name)
