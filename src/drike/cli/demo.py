@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, count
 from pathlib import Path
+from typing import Annotated
 
 from drike.cli.console import say, this_command
 from drike.cli.edit import show_before_after
@@ -35,7 +36,9 @@ from drike.runs.run import Run
 @takes_options
 def demo(
     *,
-    out: Path | None = None,
+    out: Annotated[
+        Path | None, option("FOLDER", "Folder of the run (default: runs/demo, else -2, ...)", OUTPUT)
+    ] = None,
     seed: int = 0,
     edits: int = 300,
     test: int = 100,
