@@ -9,7 +9,7 @@ from typing import Annotated
 from drike.cli.console import say, this_command
 from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
-from drike.cli.options import MethodOptions, takes_options
+from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
 from drike.cli.setup import (
     TINYFACTS,
