@@ -153,8 +153,8 @@ def test_work_that_another_failure_cut_short_raises_that_error_and_nothing_more_
         begun.append(item)
         if item == 2:
             raise ModelError("the third is bad")
-        lot = current_group()
-        while not lot.over:
+        group = current_group()
+        while not group.over:
             time.sleep(0.001)
         raise StoppedError
 
@@ -168,10 +168,10 @@ def test_work_that_is_not_waited_for_is_told_so_and_given_a_moment(heeds: str) -
     ended: list[str] = []
 
     def work(item: int) -> int:
-        lot = current_group()
-        while item and not getattr(lot, heeds):
+        group = current_group()
+        while item and not getattr(group, heeds):
             time.sleep(0.001)
-        ended.append("over" if not lot.abandoned else "abandoned")
+        ended.append("over" if not group.abandoned else "abandoned")
         return item
 
     results = in_order(work, range(20), 3)
@@ -182,7 +182,7 @@ def test_work_that_is_not_waited_for_is_told_so_and_given_a_moment(heeds: str) -
     assert (time.monotonic() - began > GRACE) == (heeds == "abandoned")
 
 
-def test_work_of_no_lot_is_never_told_to_end() -> None:
+def test_a_thread_outside_any_group_is_never_stopped() -> None:
     assert not current_group().over and current_group() is not current_group()
 
 

@@ -8,18 +8,22 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rich.console import Console
 
 from commands import run as cli
+from drike.cli import console as showing
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import ReportError, RunError
 from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
+from drike.models.protocols import Usage
 from drike.report.cases import as_script, packed
 from drike.report.comparison import by_model, counterparts
 from drike.report.document import document, latex, markdown
@@ -30,7 +34,7 @@ from drike.report.latex import as_latex, escaped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
-from drike.report.tables import Table, as_markdown, shown, starred
+from drike.report.tables import Table, as_markdown, shown, starred, work
 from drike.report.variants import distribution_of, distribution_table
 from drike.retrieval.learned_budget import Controller
 from drike.runs import checkpoint
@@ -600,3 +604,11 @@ def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> N
     assert row[1:3] == (f"{found.mean:.2f}", f"{found.std:.2f}")
     assert f"std {row[2]}," in distribution_table(groups[0].outcomes["DR-IKE"]).title
     assert f"standard deviation {row[2]}." in section.figures[0].alt
+
+
+def test_the_table_of_work_fits_80_columns_with_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
+    used = Usage(prompts=12_345, forwards=1_234, tokens_computed=1_231_251, tokens_cached=530_209, seconds=232.4)
+    showing.draw(work({"training": used, "Nearest (k of DR-IKE)": used}))
+    words = showing.console.export_text().split()
+    assert {"training", "Nearest", "computed", "shared", "prefix", "cached", "seconds", "12,345", "232.4"} <= {*words}

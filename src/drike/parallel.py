@@ -1,10 +1,10 @@
-"""Several pieces of work at once, their results in order.
+"""Run several tasks at once, with their results in order.
 
-Threads, since the work waits: for an endpoint, or for a model in another process. Which thread does what, and when, is
-left to chance; what comes out, and in which order, is not.
+Tasks run in threads, since they wait: for an endpoint, or for a model in another process. Results and their order do
+not depend on which thread does what.
 
-The pieces are a `TaskGroup`, which their threads can ask for (`current_group`): whoever sends something that costs
-money sees there that another piece has failed, and whoever waits that nobody wants the answer any more.
+The tasks form a `TaskGroup`, which their threads can look up (`current_group`), to send no paid request after another
+task has failed, and to stop waiting when nobody wants the answer any more.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
+from threading import Event
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-GRACE = 2.0  # seconds that work on its way gets to end after Ctrl-C: what was asked is paid for
-ATTENTION = 0.2  # seconds after which whoever waits looks whether it still should
-_WINDOW = 2  # pieces of work handed out per thread, so that a slow one does not leave the others idle
+GRACE = 2.0  # seconds for work in flight to end after Ctrl-C: its requests are paid for
+ATTENTION = 0.2  # seconds after which whoever waits checks whether it still should
+_WINDOW = 2  # tasks handed out per thread, so that a slow one does not leave the others idle
 
 
 class StoppedError(Exception):
-    """A piece of work was ended half done: another one has failed, or nobody wants the results any more."""
+    """A task was stopped half done: another one has failed, or nobody wants the results any more."""
 
 
 class TaskGroup:
-    """What pieces of work that go on together know of each other.
+    """Tasks that stop together.
 
-    failure: what the first of them to fail raised. over: nothing more shall be sent; what is on its way is waited for.
-    abandoned: that is not waited for any longer either.
+    over: nothing more shall be sent; what is in flight is awaited. abandoned: that is no longer awaited either.
     """
 
     def __init__(self) -> None:
         self.abandoned = False
-        self._stopped = False
+        self._over = Event()
         self._failures: list[BaseException] = []
 
     @property
@@ -47,78 +47,73 @@ class TaskGroup:
     @property
     def over(self) -> bool:
         """Whether nothing more shall be sent."""
-        return self._stopped or bool(self._failures)
+        return self._over.is_set()
 
-    def fail(self, error: BaseException) -> None:
-        """Note a failure: the others send nothing more. Of several the first counts."""
-        self._failures.append(error)
-
-    def stop(self) -> None:
-        """Let nothing more be sent."""
-        self._stopped = True
-
-    def abandon(self) -> None:
-        """Let nobody wait any longer for what was sent."""
-        self._stopped = self.abandoned = True
+    def stop(self, error: BaseException | None = None, *, abandon: bool = False) -> None:
+        """Let nothing more be sent, because of `error` if given; with `abandon`, nobody waits for what was sent."""
+        if error is not None:
+            self._failures.append(error)
+        self.abandoned |= abandon
+        self._over.set()
 
 
-_lot: ContextVar[TaskGroup | None] = ContextVar("lot", default=None)
+_group: ContextVar[TaskGroup | None] = ContextVar("group", default=None)
 
 
 def current_group() -> TaskGroup:
-    """The lot that the calling thread works for; one of its own if it works for none."""
-    return _lot.get() or TaskGroup()
+    """The group the calling thread works for; a new one if it works for none."""
+    return _group.get() or TaskGroup()
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result, None, None]:
-    """`work` of every item, in their order, on `at_once` threads; with one, in the caller's own and only when asked.
+    """Yield `work` of every item, in order, computed on `at_once` threads; with one, lazily in the caller's own.
 
-    What `work` raises is raised where its result would have come; what came before has been yielded. Then nothing more
-    is begun, and what has begun is waited for. Where this ends from outside (Ctrl-C, `close()`), that is given `GRACE`
-    seconds, and then only waited for as long as it does not heed its `TaskGroup`. No thread stays. Work that another's
-    failure cut short raises that one's error. Raises ValueError for fewer than one thread.
+    An error in `work` is raised where its result would have come, after the results before it. Then nothing more is
+    started, and what has started is awaited. If this is ended from outside (Ctrl-C, `close()`), work in flight gets
+    `GRACE` seconds, and after that must heed its `TaskGroup`. No thread is left running. Work that another's failure
+    stopped raises that error. Raises ValueError for fewer than one thread.
     """
     if at_once < 1:
         raise ValueError(f"work is done by at least one thread, not by {at_once}")
     if at_once == 1:
         yield from map(work, items)
         return
-    lot, waiting = TaskGroup(), deque[Future[Result]]()
-    threads = ThreadPoolExecutor(at_once, "drike", initializer=_lot.set, initargs=(lot,))
+    group, waiting = TaskGroup(), deque[Future[Result]]()
+    threads = ThreadPoolExecutor(at_once, "drike", initializer=_group.set, initargs=(group,))
     try:
         for item in items:
-            waiting.append(threads.submit(_begin, lot, work, item))
+            waiting.append(threads.submit(_begin, group, work, item))
             if len(waiting) == _WINDOW * at_once:
-                yield _next(waiting, lot)
+                yield _next(waiting, group)
         while waiting:
-            yield _next(waiting, lot)
+            yield _next(waiting, group)
     finally:
-        lot.stop()
+        group.stop()
         try:
             wait([one for one in waiting if not one.cancel()], GRACE)
         finally:  # also at a second Ctrl-C
-            lot.abandon()
+            group.stop(abandon=True)
             threads.shutdown()
 
 
-def _begin(lot: TaskGroup, work: Callable[[Item], Result], item: Item) -> Result:
-    """Do a piece of work, and let the others know if it fails."""
-    if lot.over:
+def _begin(group: TaskGroup, work: Callable[[Item], Result], item: Item) -> Result:
+    """Do one task, and stop the others if it fails."""
+    if group.over:
         raise StoppedError
     try:
         return work(item)
     except BaseException as error:
         if not isinstance(error, StoppedError):
-            lot.fail(error)
+            group.stop(error)
         raise
 
 
-def _next(waiting: deque[Future[Result]], lot: TaskGroup) -> Result:
-    """The next result, or the error that stands for it, once the others that have begun are done."""
-    wait([waiting[0]])  # it stays in the queue meanwhile: whoever is interrupted here has to end it, too
+def _next(waiting: deque[Future[Result]], group: TaskGroup) -> Result:
+    """The next result; or its error, raised once the others that have started are done."""
+    wait([waiting[0]])  # it stays in the queue, so that an interruption here ends it, too
     first = waiting.popleft()
     error = first.exception()
     if error is None:
         return first.result()
     wait([one for one in waiting if not one.cancel()])
-    raise lot.failure or error if isinstance(error, StoppedError) else error
+    raise group.failure or error if isinstance(error, StoppedError) else error

@@ -23,8 +23,8 @@ class ModelInfo:
     """What a model is and can do.
 
     calls_at_once: how many threads may call it at the same time. context_window: most tokens of a prompt with its
-    answer; None if not known. scoring: how it scores continuations, or why it does not. identity: what a run records so
-    that the same model can be told from others, and asked the same way again; no secrets.
+    answer; None if not known. scoring: how it scores continuations, or why it does not. identity: what a run records to
+    recognise the same model, and to ask it the same way again; no secrets.
     """
 
     name: str

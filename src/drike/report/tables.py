@@ -86,11 +86,10 @@ def work(usages: Mapping[str, Usage]) -> Table:
         )
         for name, one in usages.items()
     )
-    tokens = ("tokens (if read one by one)", "computed", "shared prefix", "cached")
-    header = ("", "prompts", "forwards", *tokens, "seconds")
+    header = ("", "prompts", "forwards", "tokens", "computed", "shared prefix", "cached", "seconds")
     note = (
-        "shared prefix: tokens that several prompts have in common and that were computed once, minus those of "
-        "self-checks; cached: tokens of prompts whose answer was known already."
+        "tokens: if every prompt were read by itself; shared prefix: computed once for all prompts that have them in "
+        "common, minus those of self-checks; cached: tokens of prompts whose answer was known already."
     )
     return Table("Work of the model", header, rows, (note,))
 

@@ -129,7 +129,7 @@ def one_encoding(config: PreTrainedConfig) -> bool:
 
 
 def takes_positions(model: PreTrainedModel) -> bool:
-    """Whether a model can be told the position of each token."""
+    """Whether a model takes the position of each token."""
     return all("position_ids" in inspect.signature(part.forward).parameters for part in (model, model.base_model))
 
 

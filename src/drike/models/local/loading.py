@@ -93,6 +93,8 @@ def _ask_hub(name: str) -> None:
 
 
 def _refusal(name_or_path: str, error: Exception) -> ModelError:
+    from safetensors import SafetensorError
+
     lacking = _lacks(Path(name_or_path))
     if lacking is not None:
         return ModelError(
@@ -100,6 +102,8 @@ def _refusal(name_or_path: str, error: Exception) -> ModelError:
             "as save_pretrained writes it"
         )
     text = str(error)
+    if isinstance(error, SafetensorError):
+        return ModelError(f"the weights of {name_or_path} are damaged or cut short: download or copy them again")
     first = next(iter(text.splitlines()), type(error).__name__)
     if "trust_remote_code" in text:
         return ModelError(f"{name_or_path} needs code of its own, which is never run here: choose another model")

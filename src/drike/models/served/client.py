@@ -1,13 +1,13 @@
-"""Requests to an OpenAI-compatible server, and the one error that comes of each way they can fail.
+"""Requests to an OpenAI-compatible server.
 
-The `openai` client does the talking: it tries again what may pass (no connection, a reset, 408, 409, 429, 5xx, and here
-also an answer that is not JSON), waits as long as Retry-After says, and gives up after `attempts`. Around it stand a
-deadline for the whole call, which ends slow drips and long waits alike, and a bound on the size of an answer. What goes
-wrong becomes a `ServerError` (it may pass) or a `RefusedError` (it will not), one sentence with the remedy.
+The `openai` client retries what may pass (no connection, a reset, 408, 409, 429, 5xx, and here also an answer that is
+not JSON), waits as long as Retry-After says, and gives up after `attempts`. Around it are a deadline for the whole
+call, which ends slow responses and long waits alike, and a limit on the size of an answer. Each failure becomes a
+`ServerError` (it may pass) or a `RefusedError` (it will not), one sentence with the remedy.
 
-Requests run on an event loop in a thread of their own, so that this works wherever the caller stands, in a notebook
-too, and for any number of threads. The key is put on a request at the last moment and taken out of everything that
-comes back.
+Requests run on an event loop in a thread of their own: only there can one that waits or hangs be cancelled at its
+deadline or at Ctrl-C, and it works in a notebook and for any number of threads. The key is added to a request at the
+last moment and removed from everything that comes back.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ T = TypeVar("T")
 SHARED = 1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
 _CONNECT_SECONDS = 10.0
 _FAREWELL_SECONDS = 2.0
-# What some models refuse, and what to say instead; they tell by 400 with the parameter's name.
+# Parameters that some models refuse, with 400 and the parameter's name, and what to send instead.
 _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request to be sent: where below the address, its JSON, the text it costs, and how much may be written."""
+    """A request: its path below the address, its JSON, the text it costs, and the most tokens of an answer."""
 
     path: str
     body: Mapping[str, object]
@@ -51,7 +51,7 @@ class Call:
 
 
 def families(texts: Sequence[str]) -> list[list[int]]:
-    """Indices of texts that share a long beginning, the longest of each family first; a text without kin is alone."""
+    """Indices of texts grouped by a long shared beginning, the longest of each group first."""
     kin: dict[str, list[int]] = defaultdict(list)
     alone = []
     for i, text in enumerate(texts):
@@ -63,7 +63,7 @@ def families(texts: Sequence[str]) -> list[list[int]]:
 
 
 async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """Do the first of every family, then its others together."""
+    """Send the first of every family alone, then its others together."""
 
     async def family(first: int, others: Sequence[int]) -> None:
         await put(first)
@@ -73,7 +73,7 @@ async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any,
 
 
 class Connection:
-    """A connection to one server, which several threads may use at once.
+    """A connection to one server; threads may share it.
 
     Args:
         server: its URL (where the API begins), and the deadline and attempts for one answer.
@@ -117,11 +117,11 @@ class Connection:
         the thread of the requests. Raises ServerError, RefusedError, SpendingLimitError, what ModelError `read` raises;
         StoppedError where another's failure, or the end of the group, kept calls from being sent.
         """
-        lot = current_group()
+        group = current_group()
         done: queue.SimpleQueue[tuple[int, asyncio.Task[T | None]]] = queue.SimpleQueue()
 
         async def put(i: int) -> None:
-            task = asyncio.create_task(self._answer(calls[i], lambda answer: read(i, answer), lot))
+            task = asyncio.create_task(self._answer(calls[i], lambda answer: read(i, answer), group))
             task.add_done_callback(lambda task: done.put((i, task)))
             await asyncio.gather(task, return_exceptions=True)
 
@@ -130,7 +130,7 @@ class Connection:
         unsent = False
         try:
             for _ in calls:
-                i, task = _next(done, lot)
+                i, task = _next(done, group)
                 try:
                     item = task.result()
                 except ModelError as error:
@@ -142,15 +142,15 @@ class Connection:
         finally:
             running.cancel()
         for failure in failures:
-            if failure is lot.failure:
+            if failure is group.failure:
                 raise failure
         if failures or unsent:
             raise StoppedError
 
-    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], lot: TaskGroup) -> T | None:
-        """What is read from an answer; None if the lot was over before this call was sent."""
+    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T | None:
+        """Send a call and read its answer; None if the group was over before it was sent."""
         async with self._slots:
-            if lot.over:
+            if group.over:
                 return None
             try:
                 with self.meter.reserved(call.text, call.max_tokens):
@@ -159,7 +159,7 @@ class Connection:
                     self.meter.answered(call.text, prompt, written, prefix or 0, call.max_tokens)
                 return read(body)
             except ModelError as error:
-                lot.fail(error)
+                group.stop(error)
                 raise
 
     async def _post(self, call: Call) -> dict[str, Any]:
@@ -191,18 +191,18 @@ class Connection:
         return checked(json.loads(self._clean(response.text)), self._at.url)
 
 
-def _next(done: queue.SimpleQueue[T], lot: TaskGroup) -> T:
-    """What arrives next. Raises StoppedError if the lot is abandoned before."""
+def _next(done: queue.SimpleQueue[T], group: TaskGroup) -> T:
+    """Wait for what arrives next. Raises StoppedError if the group is abandoned before."""
     while True:
         try:
             return done.get(timeout=ATTENTION)
         except queue.Empty:
-            if lot.abandoned:
+            if group.abandoned:
                 raise StoppedError from None
 
 
 def token_counts(body: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:
-    """Tokens read, written, and read from the server's own prefix cache, as far as an answer tells."""
+    """Tokens read, written, and found in the server's own prefix cache; None if the answer does not say."""
     usage = body.get("usage")
     if not isinstance(usage, dict):
         usage = body.get("meta_info")  # SGLang's own form
@@ -220,7 +220,7 @@ def _count_of(value: object) -> int | None:
 def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
     async def prepare(request: httpx2.Request) -> None:
         meter.sent()
-        # The client's own headers tell about this machine and account, and may hold another service's key.
+        # The client's own headers describe this machine and account, and may hold another service's key.
         for name in [name for name in request.headers if name.startswith(("authorization", "openai-", "x-stainless-"))]:
             del request.headers[name]
         if key is not None:
@@ -232,7 +232,7 @@ def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
 
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI) -> None:
-    """End what is on its way, hang up, and end the loop's thread."""
+    """Cancel requests in flight, close the connections, and end the loop's thread."""
 
     async def farewell() -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -244,7 +244,7 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
         loop.stop()
 
     asyncio.run_coroutine_threadsafe(farewell(), loop)
-    if threading.current_thread() is not thread:  # it is where a wire that nobody holds is collected in its own thread
+    if threading.current_thread() is not thread:  # as it is if a dropped connection is collected there
         thread.join(_FAREWELL_SECONDS)
         if not thread.is_alive():
             loop.close()

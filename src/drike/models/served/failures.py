@@ -1,8 +1,7 @@
-"""The ways in which a request to a server fails, and the one error that comes of each.
+"""How a request to a server fails, and the error each failure becomes.
 
-What may pass becomes a `ServerError`, what will not a `RefusedError`, either in one sentence with the remedy. Where an
-answer is read it is kept within bounds, and what is no JSON is made a failure of the connection, so that the client
-tries again.
+What may pass becomes a `ServerError`, what will not a `RefusedError`, either in one sentence with the remedy. Answers
+are limited in size; one that is not JSON is treated as a failed connection, so that the client retries it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Server:
 
 
 def too_late(server: Server) -> ServerError:
-    """The error of a call that did not end by its deadline."""
+    """The error of a call that missed its deadline."""
     return ServerError(
         f"{server.url} gave no whole answer within {server.deadline:g} seconds: allow more with --deadline, "
         "or ask less at a time with --concurrency"
@@ -42,7 +41,7 @@ def too_late(server: Server) -> ServerError:
 
 
 def explained(error: openai.OpenAIError, server: Server, asked: str) -> ModelError:
-    """The one error that a failed request becomes. asked: what for, in words. A key may still stand in its sentence."""
+    """The error that a failed request becomes. asked: what for, in words. Its sentence may still contain a key."""
     if isinstance(error, openai.APIStatusError):
         return _of_status(error.status_code, _message(error), server, asked)
     if isinstance(error, openai.APITimeoutError):
@@ -57,7 +56,7 @@ def explained(error: openai.OpenAIError, server: Server, asked: str) -> ModelErr
 
 
 def _of_status(status: int, message: str, server: Server, asked: str) -> ModelError:
-    told = f"{status}: {message}" if message else str(status)
+    said = f"{status}: {message}" if message else str(status)
     if status == 429:
         remedy = f"still limits the rate after {server.attempts} attempts: lower --concurrency, or go on later"
     elif status in (408, 409) or status >= 500:
@@ -72,13 +71,13 @@ def _of_status(status: int, message: str, server: Server, asked: str) -> ModelEr
         remedy = "sends us elsewhere: give the address where the API is now"
     else:
         remedy = "refuses the request: choose another model or other options"
-    sentence = f"{server.url} {remedy} ({told})"
+    sentence = f"{server.url} {remedy} ({said})"
     passing = status in (408, 409, 429) or status >= 500
     return ServerError(sentence) if passing else RefusedError(sentence, status)
 
 
 def checked(body: object, url: str) -> dict[str, Any]:
-    """The JSON object of an answer. Raises ServerError for another value, and for an error told with status 200."""
+    """The JSON object of an answer. Raises ServerError for another value, and for an error sent with status 200."""
     if not isinstance(body, dict):
         raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
     if isinstance(body.get("error"), dict) and not body.get("choices"):
@@ -87,14 +86,14 @@ def checked(body: object, url: str) -> dict[str, Any]:
 
 
 def _message(error: openai.APIStatusError) -> str:
-    """What the server says was wrong, shortened; "" where it says nothing in the API's form."""
+    """What the server says was wrong, shortened; "" if it says nothing in the API's form."""
     body = error.body
     if isinstance(body, list) and len(body) == 1:  # Gemini's form
         [body] = body
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         body = body["error"]
-    told = body.get("message") or body.get("detail") if isinstance(body, dict) else None
-    return _brief(told) if isinstance(told, str) else ""
+    text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
+    return _brief(text) if isinstance(text, str) else ""
 
 
 def _brief(text: str) -> str:

@@ -1,10 +1,10 @@
-"""Log-probabilities of a *given* continuation from a server, where it can tell them; and the probe whether it can.
+"""Log-probabilities of a *given* continuation from a server, and the probe whether it can give them.
 
 Three ways are tried, each of which sends prompt and continuation as one text and lets one more token be written:
 completions with `echo` (vLLM and others), vLLM's `prompt_logprobs`, SGLang's own `/generate`. Many servers take such a
 request and ignore it, or rate only what they write themselves (llama.cpp, all chat services), so nothing is believed
-until a probe has shown it: the tokens told must spell prompt and continuation, and a continuation that the text makes
-obvious must be far more probable than one that it does not.
+until a probe has shown it: the tokens returned must spell prompt and continuation, and a continuation that the text
+makes obvious must be far more probable than one that it does not.
 
 Which tokens are the continuation's is read off their texts from the end, since offsets count a start-of-text token on
 some servers and not on others. White space does not count (some tokenizers hide it), nor does what is not ASCII where a
@@ -47,7 +47,7 @@ class RatedText:
 
 @dataclass(frozen=True)
 class Form:
-    """A way of asking: where, with what, and how the answer is read (raises ValueError, KeyError, TypeError...)."""
+    """A form of request: its path, its JSON, and how its answer is read (raises ValueError, KeyError, TypeError...)."""
 
     name: str
     path: str
@@ -63,7 +63,7 @@ def score_of(rated: RatedText, request: Request) -> Score:
     if any(token.logprob is None or not math.isfinite(token.logprob) for token in own):
         raise ValueError("it gives no log-probability for a token of the continuation")
     if any(not token.rivals for token in own):
-        raise ValueError("it does not tell the second choice at each token")
+        raise ValueError("it does not give the second choice at each token")
     logprobs = tuple(min(token.logprob or 0.0, 0.0) for token in own)
     gap = min(logprob - max(token.rivals) for logprob, token in zip(logprobs, own, strict=True))
     following = rated.written if rated.written is not None else "".join(token.text for token in tokens[end:])
@@ -92,7 +92,7 @@ def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
             straddles = not ends_in_space and texts[start - 1][-1:].isspace()  # holds the continuation's space
             if left == 0 and start < end and not straddles:
                 return start, end
-    raise ValueError("the tokens it tells do not spell the prompt and the continuation")
+    raise ValueError("the tokens it returns do not spell the prompt and the continuation")
 
 
 def _without_space(text: str) -> str:
@@ -122,7 +122,7 @@ def read(form: Form, answer: Mapping[str, Any], request: Request) -> Score:
 
 def reason(problem: BaseException | None) -> str:
     """Why an answer holds no score, in words."""
-    return str(problem) if type(problem) is ValueError else "it tells no log-probabilities in this form"
+    return str(problem) if type(problem) is ValueError else "it gives no log-probabilities in this form"
 
 
 def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,8 +145,8 @@ def _rivals(own: float | None, text: str, best: Mapping[str, float] | None) -> t
 
 def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:
     choice = _choice(answer)
-    told = choice["logprobs"]
-    rows = zip(told["tokens"], told["token_logprobs"], told["top_logprobs"], strict=True)
+    rated = choice["logprobs"]
+    rows = zip(rated["tokens"], rated["token_logprobs"], rated["top_logprobs"], strict=True)
     tokens = tuple(Token(token, logprob, _rivals(logprob, token, best)) for token, logprob, best in rows)
     whole = choice["text"]
     return RatedText(tokens, whole[len(text) :] if whole.startswith(text) else None)
@@ -165,9 +165,9 @@ def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> RatedText:
 
 
 def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
-    told = answer["meta_info"]
+    meta = answer["meta_info"]
     tokens = []
-    for (logprob, number, shown), best in zip(told["input_token_logprobs"], told["input_top_logprobs"], strict=True):
+    for (logprob, number, shown), best in zip(meta["input_token_logprobs"], meta["input_top_logprobs"], strict=True):
         rivals = tuple(value for value, other, _ in best or () if other != number)
         tokens.append(Token(shown or "", logprob, rivals))
     return RatedText((*tokens, Token("", None, ())), answer["text"])
