@@ -7,10 +7,11 @@ import torch
 from safetensors.torch import load as unpacked
 
 import drike
+from drike import editors
 from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.encoders import HashingEncoder
-from drike.errors import CheckpointError
+from drike.errors import CheckpointError, DrikeError
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, Controller, untrained
@@ -190,3 +191,17 @@ def test_an_invalid_learned_budget_is_refused_in_a_sentence(tmp_path: Path, kind
     resave(tmp_path, WRONG_BUDGETS[kind])
     with pytest.raises(CheckpointError, match=str(tmp_path)):
         checkpoint.load(tmp_path)
+
+
+def test_evaluating_a_checkpoint_on_edits_it_was_trained_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
+              "--out", str(tmp_path / "run")])  # fmt: skip
+    trained, data = drike.load_checkpoint(tmp_path / "run"), drike.load_dataset("tinyfacts")
+    split = data.split(seed=0, train=4, test=2)
+    editor = editors.make("dr-ike", pool=Pool(split.demonstrations, ENCODER), trained=trained)
+    model = drike.load_model("reader")
+    assert list(drike.evaluate(editor, model, split.test))
+    with pytest.raises(DrikeError, match="trained on"):
+        list(drike.evaluate(editor, model, [*split.test, split.train[0]]))
+    assert list(drike.evaluate(editor, model, split.train[:1], allow_trained=True))

@@ -480,6 +480,7 @@ def test_prompts_that_no_pruning_shortens_are_told(tmp_path: Path, capsys: pytes
     ("name", "expected"),
     [
         ("embeded", "did you mean embedded?"),
+        ("gpt-4o", "did you mean openai:gpt-4o?"),
         ("openay:gpt", "SERVICE:MODEL"),
         ("m@http://127.0.0.1:9/v1", "SERVICE:MODEL"),
         ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),

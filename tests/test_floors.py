@@ -18,8 +18,8 @@ FLOORS = {
     "judging": 4,
     "models": 5, "retrieval": 5,
     "editors": 6,
-    "training": 7, "evaluation": 7, "edited": 7, "casestudy": 7,
-    "runs": 8, "report": 9, "serving": 9,
+    "training": 7, "evaluation": 7, "casestudy": 7,
+    "edited": 8, "runs": 8, "report": 9, "serving": 9,
     "cli": 10,
 }  # fmt: skip
 OWN = {

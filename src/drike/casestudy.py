@@ -9,7 +9,7 @@ The paper's case study (section 5.4) shows such prompts; the effects are ours.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drike.answers import first_line
 from drike.demonstrations import Demonstration
@@ -51,7 +51,7 @@ class Effect:
 class Retain:
     """A retain of the pool: `rank` is the editor's, `nearness` the rank by similarity, both from 1.
 
-    effect: None where the prompts with it would be longer than the editor's limit.
+    effect: None where it was not measured: in an explanation, or where it would not fit into the prompt.
     """
 
     rank: int
@@ -60,7 +60,21 @@ class Retain:
     similarity: float
     kept: bool
     demonstration: Demonstration
-    effect: Effect | None
+    effect: Effect | None = None
+
+    @property
+    def text(self) -> str:
+        """The question and its answer, on one line."""
+        return f"{self.demonstration.query} {self.demonstration.answer}"
+
+
+def ranked_retains(selection: Selection) -> tuple[Retain, ...]:
+    """The retains of a selection in the editor's order, kept and cut."""
+    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
+    return tuple(
+        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
+        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+    )
 
 
 @dataclass(frozen=True)
@@ -158,20 +172,12 @@ def _side(
     editor: IKE, selection: Selection, prompt: Prompt, replies: tuple[Reply, ...], judged: Sequence[Sequence[Verdict]]
 ) -> Side:
     """An editor's part; `judged` begins with the unchanged prompts, then one version a retain in ranking order."""
-    ranking, base = selection.ranking, judged[0]
+    base = judged[0]
     retains = tuple(
-        Retain(
-            rank=j + 1,
-            nearness=i + 1,
-            probability=ranking.probs[j],
-            similarity=selection.candidates.retain_similarities[i],
-            kept=j < selection.k,
-            demonstration=retain,
-            effect=_effect(base, judged[j + 1]) if j < selection.k else _effect(judged[j + 1], base),
-        )
-        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+        replace(one, effect=_effect(base, version) if one.kept else _effect(version, base))
+        for one, version in zip(ranked_retains(selection), judged[1:], strict=True)
     )
-    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
+    sigma = editor.budget.sigma_for(selection.ranking.probs, selection.candidates)
     return Side(editor.name, prompt, replies, retains, sigma)
 
 

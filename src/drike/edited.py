@@ -1,8 +1,7 @@
 """A model with edits in force: ask it, see the prompt it is given, and see why that prompt.
 
-The weights stay as they are; an edited model is a model, an editor and the edits to apply. With several edits, each
-query
-is put under the one it is about: the edit whose subject it names, and among those (or if it names none) the one that
+The weights stay as they are; an edited model is a model, an editor and the edits to apply. With several edits, a query
+gets the edit that it is about: one whose subject it names, and among those (or all, if it names none) the one that
 shares most of its words.
 """
 
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drike.answers import first_line
+from drike.casestudy import Retain, ranked_retains
 from drike.demonstrations import Demonstration, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
@@ -26,18 +26,6 @@ from drike.retrieval.budget import Fraction
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A retain in an explanation: `rank` is the policy's, `nearness` the rank by similarity; both from 1."""
-
-    rank: int
-    nearness: int
-    probability: float
-    similarity: float
-    kept: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -54,7 +42,7 @@ class Explanation:
     answer: str
     prompt_tokens: int | None
     fixed: tuple[Demonstration, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[Retain, ...]
     sigma: float | None
     share: float | None = None
 
@@ -128,7 +116,7 @@ class Explanation:
         return [f"{self.query} -> {self.answer}", f"Edit: {self.edit.fact}", f"Prompt: {shown}"]
 
 
-def _mark(choice: Choice) -> str:
+def _mark(choice: Retain) -> str:
     return "kept" if choice.kept else "cut"
 
 
@@ -139,9 +127,8 @@ class EditedModel:
         model: anything that completes prompts.
         editor: how edits become prompts.
         edits: one or several; where two share a query the later one holds.
-        gate: leave queries that name no edited subject to the model as it is. Off by default: the paper puts every
-        query
-            under the edit. Needs edits with a subject.
+        gate: leave queries that name no edited subject to the unedited model. Off by default: the paper puts every
+            query under the edit. Needs edits with a subject.
 
     Raises ValueError without edits, or for a gate over an edit that has no subject.
     """
@@ -184,23 +171,13 @@ class EditedModel:
     def explain(self, query: str) -> Explanation:
         """The answer and why its prompt looks as it does."""
         edit = self.edit_for(query)
-        choices: tuple[Choice, ...] = ()
+        choices: tuple[Retain, ...] = ()
         sigma = share = None
         if edit is not None and isinstance(self.editor, IKE):
             selection = self.editor.fit(self.editor.select(edit), [query])
             [prompt] = self.editor.show(selection, [query])
             pool, ranking = selection.candidates, selection.ranking
-            choices = tuple(
-                Choice(
-                    rank=j + 1,
-                    nearness=i + 1,
-                    probability=ranking.probs[j],
-                    similarity=pool.retain_similarities[i],
-                    kept=j < selection.k,
-                    text=f"{retain.query} {retain.answer}",
-                )
-                for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
-            )
+            choices = ranked_retains(selection)
             budget = self.editor.budget
             sigma = budget.sigma_for(ranking.probs, pool)
             share = budget.share if isinstance(budget, Fraction) else None

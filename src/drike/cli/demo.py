@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import chain, count
 from pathlib import Path
+from typing import Annotated
 
 from drike.cli.console import say, this_command
 from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
-from drike.cli.options import MethodOptions, takes_options
+from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
 from drike.cli.setup import (
     TINYFACTS,
@@ -35,7 +36,9 @@ from drike.runs.run import Run
 @takes_options
 def demo(
     *,
-    out: Path | None = None,
+    out: Annotated[
+        Path | None, option("FOLDER", "Folder of the run (default: runs/demo, else -2, ...)", OUTPUT)
+    ] = None,
     seed: int = 0,
     edits: int = 300,
     test: int = 100,
@@ -48,7 +51,7 @@ def demo(
         raise UsageError("--test must be at least 1, not 0")
     folder = new_run(out or _free(Path("runs/demo")), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
-    asked = load(model)
+    opened = load(model)
     settings: dict[str, object] = {
         "data": [TINYFACTS],
         "model": model,
@@ -58,7 +61,7 @@ def demo(
         "seed": seed,
     }
     settings |= {"encoder": encoder, "template": "plain"}
-    described = describe_model(model, asked)
+    described = describe_model(model, opened)
     say(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
@@ -67,17 +70,17 @@ def demo(
         Run.create(folder, setup, described, settings)
         editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
         method = MethodOptions(epochs=epochs)
-        trained = run_training(folder, setup, asked, editor, method, seed=seed, described=described)
+        trained = run_training(folder, setup, opened, editor, method, seed=seed, described=described)
         say("\nEvaluating on edits that were not trained on")
         names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K)
-        editors = [make(name, pool=setup.pool, model=asked, trained=trained) for name in names]
-        outcomes = run_evaluation(folder, setup, asked, editors)
+        editors = [make(name, pool=setup.pool, model=opened, trained=trained) for name in names]
+        outcomes = run_evaluation(folder, setup, opened, editors)
     drike = this_command()
     case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
-    edited = EditedModel(asked, dr_ike, case.edit)
+    edited = EditedModel(opened, dr_ike, case.edit)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
-    show_before_after(asked, edited, [probe.query for probe in case.probes[:5]])
+    show_before_after(opened, edited, [probe.query for probe in case.probes[:5]])
     say(
         f"Saved in {folder}. Next:\n  {drike} report {folder}\n  {drike} edit --run {folder} --explain "
         f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  {drike} train --help'

@@ -13,7 +13,7 @@ from drike.cli.console import console, draw, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import (
-    TINYFACTS,
+    Defaults,
     limit_to,
     open_setup,
     open_trained_run,
@@ -22,9 +22,8 @@ from drike.edited import EditedModel
 from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
-from drike.encoders import MINILM
 from drike.errors import UsageError
-from drike.models import EMBEDDED, load, template_for
+from drike.models import load, template_for
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.report import Table
@@ -52,35 +51,30 @@ def edit(
     dry_run: bool = False,
 ) -> None:
     """Edit a model in its prompt and show its answers before and after."""
-    past = None if run is None else open_trained_run(run)
+    base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    sources = data or (list(past.run.data) if past else [TINYFACTS])
+    given = base.run if base else Defaults()
     setup = open_setup(
-        sources, encoder=encoder or (past.run.encoder if past else MINILM), seed=past.run.seed if past else 0,
-        split=past.split if past and data is None else None, train=0, test=0,
-        target=past.run.zsre_target if past else None,
+        data or given.data, encoder=encoder or given.encoder, seed=given.seed,
+        split=base.split if base and data is None else None, train=0, test=0, target=given.zsre_target,
     )  # fmt: skip
-    name = model.model or (past.run.model if past else EMBEDDED)
-    template = template_for(name, model.template or (past.run.template if past else None))
-    api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
+    name = model.model or given.model
+    template = template_for(name, model.template or given.template)
+    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
     counted = counting_model(name, template, api) if dry_run else None
-    asked = counted or load(name, template=template, device=model.device, api=api)
-    by = editor.casefold() if editor else "dr-ike" if past else "ike"
-    limit = limit_to(model.prompt_tokens or (past.run.prompt_tokens if past else None), asked, api.tokenizer, template)
-    chosen = make(by, pool=setup.pool, model=asked, trained=past.trained if past else None, limit=limit)
+    opened = counted or load(name, template=template, device=model.device, api=api)
+    by = editor.casefold() if editor else "dr-ike" if base else "ike"
+    limit = limit_to(model.prompt_tokens or given.prompt_tokens, opened, api.tokenizer, template)
+    chosen = make(by, pool=setup.pool, model=opened, trained=base.trained if base else None, limit=limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
-    for one, given in zip(edits, subject or (), strict=bool(subject)):
-        if not mentions(one.query, given):
-            raise UsageError(
-                f"--subject {given!r} does not occur in {one.query!r}: give the subject as it stands there"
-            )
-    edits = [replace(one, subject=given) for one, given in zip(edits, subject, strict=True)] if subject else edits
+    if subject:
+        edits = [_about(one, who) for one, who in zip(edits, subject, strict=True)]
     twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]
     if twice:
         raise UsageError(f"{twice[0]!r} is given two new objects: give one --fact for it")
     try:
-        edited = EditedModel(asked, chosen, edits, gate=gate)
+        edited = EditedModel(opened, chosen, edits, gate=gate)
     except ValueError as problem:
         raise UsageError(f"{problem}, with --subject") from problem
     for one in edited.edits:
@@ -90,8 +84,8 @@ def edit(
     if counted is not None:
         before_after(counted, edited, queries)
         return show_bound(counted.tally, api)
-    with metered(asked):
-        show_before_after(asked, edited, queries)
+    with metered(opened):
+        show_before_after(opened, edited, queries)
         for query in queries:
             if explain:
                 console.print()
@@ -99,6 +93,13 @@ def edit(
             if show_prompt:
                 console.rule("prompt")
                 say(edited.prompt(query).text)
+
+
+def _about(edit: Edit, subject: str) -> Edit:
+    """The edit with this subject. Raises UsageError if its query does not mention it."""
+    if not mentions(edit.query, subject):
+        raise UsageError(f"--subject {subject!r} does not occur in {edit.query!r}: copy the subject from there")
+    return replace(edit, subject=subject)
 
 
 def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:

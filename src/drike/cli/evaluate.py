@@ -13,7 +13,7 @@ from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, options_in, resumable, tell_versions
 from drike.cli.setup import (
-    TINYFACTS,
+    Defaults,
     describe_model,
     limit_to,
     new_run,
@@ -26,12 +26,11 @@ from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
-from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
-from drike.models import EMBEDDED, load, template_for
+from drike.models import load, template_for
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS
@@ -76,44 +75,43 @@ def evaluate(
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if resume and run:
         run = trained_run(resume) or Path(run)  # folders may have moved, together
-    past = None if run is None else open_trained_run(run)
+    base = None if run is None else open_trained_run(run)
     split = None
-    if past is not None and data.data is None:
+    if base is not None and data.data is None:
         if any(option is not None for option in (data.editable, data.seed, data.subset, data.zsre_target)):
             raise UsageError(
                 "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
             )
-        split = tested(past.split, data.test)
-    sources = data.data or (list(past.run.data) if past else [TINYFACTS])
-    name = model.model or (past.run.model if past else EMBEDDED)
-    template = template_for(name, model.template or (past.run.template if past else None))
-    api = replace(api, tokenizer=api.tokenizer or (past.run.tokenizer if past and name == past.run.model else None))
+        split = tested(base.split, data.test)
+    given = base.run if base else Defaults()
+    sources, name = data.data or list(given.data), model.model or given.model
+    template = template_for(name, model.template or given.template)
+    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
     settings = {
         "run": None if run is None else str(run), "data": sources, "model": name, "template": template,
         "test": data.test, "editable": data.editable,
-        "seed": data.seed if data.seed is not None else past.run.seed if past else 0,
-        "encoder": encoder or (past.run.encoder if past else MINILM), "write": write, "subset": data.subset,
-        "zsre_target": data.zsre_target or (past.run.zsre_target if past else None) or "alt",
-        "prompt_tokens": model.prompt_tokens or (past.run.prompt_tokens if past else None),
+        "seed": data.seed if data.seed is not None else given.seed, "encoder": encoder or given.encoder,
+        "write": write, "subset": data.subset, "zsre_target": data.zsre_target or given.zsre_target or "alt",
+        "prompt_tokens": model.prompt_tokens or given.prompt_tokens,
         "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": api.tokenizer,
     }  # fmt: skip
-    by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if past else ())]
+    by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if base else ())]
     names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
-        require_editor(one, trained=past is not None)
+        require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
     folder = resume or new_run(out, "evaluate")
     setup = open_setup(
         sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
         train=0, test=data.test, editable=data.editable, subset=data.subset, target=str(settings["zsre_target"]),
-        leave_out=past.trained.retriever.trained_on if past and split is None else (),
+        leave_out=base.trained.retriever.trained_on if base and split is None else (),
     )  # fmt: skip
     counted = counting_model(name, template, api) if dry_run else None
     left = api.after(used_in(folder)) if resume else api
-    asked = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
-    limit = limit_to(settings["prompt_tokens"], asked, api.tokenizer, template)  # type: ignore[arg-type]
-    trained = past.trained if past else None
-    made = [make(one, pool=setup.pool, model=asked, trained=trained, limit=limit) for one in names]
+    opened = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
+    limit = limit_to(settings["prompt_tokens"], opened, api.tokenizer, template)  # type: ignore[arg-type]
+    trained = base.trained if base else None
+    made = [make(one, pool=setup.pool, model=opened, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
@@ -122,22 +120,22 @@ def evaluate(
             for _ in outcomes_of(editor, counted, setup.split.test, write=write, allow_trained=True):
                 pass
         return show_bound(counted.tally, api)
-    described, policy = describe_model(name, asked), None if past is None else past.trained_sha256
+    described, policy = describe_model(name, opened), None if base is None else base.trained_sha256
     with alone_at(folder, "evaluate"):
         if resume:
             tell_versions(check_same(Run.open(folder), setup, described, policy))
         else:
             named = settings | {"editors": [one.name for one in made]}
             Run.create(folder, setup, described, named, options=options, trained_sha256=policy)
-        with metered(asked, folder):
-            outcomes = run_evaluation(folder, setup, asked, made, write=write, further=further)
+        with metered(opened, folder):
+            outcomes = run_evaluation(folder, setup, opened, made, write=write, further=further)
     if limit is not None:
-        tell_of_long(outcomes, limit)
+        note_long_prompts(outcomes, limit)
     say(f"\nOutcomes and tables are in {folder}")
 
 
-def tell_of_long(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -> None:
-    """Say which editors asked with prompts that no pruning brings under the limit."""
+def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -> None:
+    """Note which editors had prompts that stay above the limit with all retains pruned that can be."""
     for name, of_editor in outcomes.items():
         over = sum((one.prompt_tokens or 0) > limit.tokens for one in of_editor)
         if over:
@@ -172,8 +170,8 @@ def run_evaluation(
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
-    Edits whose outcomes are in the folder already are not asked about. `further` makes tables that are shown and saved
-    behind the usual ones.
+    Edits whose outcomes are in the folder already are skipped. `further` makes tables to show and save after the usual
+    ones.
     """
     cases = setup.split.test
     if not cases:
@@ -190,7 +188,7 @@ def run_evaluation(
         before = model.usage
         with progress(editor.name, live(model)) as (bar, task):
             bar.update(task, total=len(cases), completed=done[editor.name])
-            model.forget()  # seconds are an editor's own, not what another has asked before
+            model.forget()  # seconds are an editor's own, not what another has opened before
             try:
                 left = cases[done[editor.name] :]
                 # The split keeps training rows out; rows with the same words under another id stay as they are.

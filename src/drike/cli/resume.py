@@ -1,7 +1,7 @@
-"""Runs that were stopped and go on: `--resume RUN` of `train` and `evaluate`.
+"""Continue stopped runs: `--resume RUN` of `train` and `evaluate`.
 
-A run's folder holds the options it was asked for. It goes on with these, on the same rows, split, weights and trained
-policy, or not at all; what it has done already is not done again.
+A run's folder holds the options it began with. It continues with these, on the same rows, split, weights and trained
+policy, or not at all; what it has done already is not repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drike.runs.folder import has_begun
 from drike.runs.resume import locked
 from drike.runs.run import Run
 
-# What may be another when a run goes on, as it decides no result; everything else stays as it was asked for.
+# Options that may change when a run continues, since no result depends on them.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
 _OWN = ("out", "resume")  # where a run is, rather than what it is
 
@@ -32,8 +32,8 @@ _OWN = ("out", "resume")  # where a run is, rather than what it is
 def resumable(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with the options that the run under --resume began with.
 
-    Raises UsageError for an option given beside --resume that could change the result, RunError where the folder is of
-    another command.
+    Raises UsageError for an option beside --resume that could change the result, RunError for the run of another
+    command.
     """
     signature = inspect.signature(command, eval_str=True)  # typer reads the annotations themselves
     known = {name for name in signature.parameters if name not in _OWN}
@@ -46,7 +46,7 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
         named = {name for name in given if _source(context, name) == "COMMANDLINE"} - {"resume"}
         for name in sorted(named - _FREE):
             flag = name.replace("_", "-")
-            raise UsageError(f"--resume goes on as the run was asked for: leave --{flag} out, or start a new run")
+            raise UsageError(f"--resume keeps the run's options: leave --{flag} out, or start a new run")
         began = Run.open(folder).options
         if began is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
@@ -69,13 +69,13 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def options_in(given: Mapping[str, Any]) -> dict[str, object]:
-    """A command's options, of its `locals()`, as run.json keeps them for `resumable`."""
+    """A command's options from its `locals()`, as run.json keeps them for `resumable`."""
     options = {name: value for name, value in flat(given).items() if name not in _OWN}
     return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 
 def tell_versions(packages: Sequence[str]) -> None:
-    """Note that a run was begun with other versions of packages."""
+    """Note which packages had another version when the run began."""
     if packages:
         note(f"begun with another version of {', '.join(packages)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from drike import datasets
@@ -14,6 +15,7 @@ from drike.datasets.splits import SplitIds
 from drike.datasets.subsets import SUBSETS
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.errors import RunError, UsageError
+from drike.models import EMBEDDED
 from drike.models.protocols import LanguageModel
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs import setup as setups
@@ -23,6 +25,20 @@ from drike.runs.setup import Setup
 from drike.runs.trained import TrainedRun
 
 TINYFACTS = "tinyfacts"
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What options are if neither the command line nor a run gives them."""
+
+    data: tuple[str, ...] = (TINYFACTS,)
+    model: str = EMBEDDED
+    template: str | None = None
+    encoder: str = MINILM
+    seed: int = 0
+    zsre_target: str | None = "alt"
+    prompt_tokens: int | None = None
+    tokenizer: str | None = None
 
 
 def open_data(sources: Sequence[str], target: str | None = None) -> Dataset:
@@ -46,11 +62,11 @@ def open_setup(
     target: str | None = None,
     leave_out: Collection[tuple[str, str]] = (),
 ) -> Setup:
-    """Load, split and embed; `seed` draws the split and deals the roles.
+    """Load, split and embed the data; `seed` draws the split and assigns the roles.
 
-    Sizes that are None are the paper's, or what there is. A given `split` is kept. leave_out: facts that are not to be
-    edited, as they were trained on. Raises UsageError for a subset that does not exist, DataError if the split was
-    drawn from other rows.
+    Sizes that are None are the paper's, or all available. A given `split` is kept. leave_out: facts that must not be
+    edited, since they were trained on. Raises UsageError for an unknown subset, DataError if the split was drawn from
+    other rows.
     """
     if subset is not None and subset not in SUBSETS:
         raise UsageError(f"--subset must be {' or '.join(SUBSETS)}, not {subset}")
@@ -65,26 +81,26 @@ def open_setup(
 
 def open_trained_run(folder: Path) -> TrainedRun:
     """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
-    past = trained.open_trained_run(folder)
-    if past.unfinished:
-        showing.note(past.unfinished)
-    return past
+    base = trained.open_trained_run(folder)
+    if base.unfinished:
+        showing.note(base.unfinished)
+    return base
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
-    """A frozen text encoder with its features on disk; many texts at once show a bar."""
+    """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
     return _Watched(load_encoder(name), "encoding")
 
 
 class _Watched:
-    """An encoder that shows a bar while it has many texts to do."""
+    """An encoder that shows a bar while it encodes many texts."""
 
     def __init__(self, encoder: TextEncoder, what: str) -> None:
         self._encoder, self._what = encoder, what
         self.name, self.dim = encoder.name, encoder.dim
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        """As the encoder, with a bar of its own unless the caller watches."""
+        """Encode, with a bar unless the caller shows one."""
         if progress is not None or len(texts) < 200:
             return self._encoder.encode(texts, progress)
         with showing.progress(self._what) as (bar, task):
@@ -94,7 +110,7 @@ class _Watched:
 def limit_to(
     tokens: int | None, model: LanguageModel, tokenizer: str | None = None, template: str = "plain"
 ) -> TokenLimit | None:
-    """A limit on prompt tokens as this model counts them, or else `tokenizer`. Raises UsageError if neither does."""
+    """A limit on prompt tokens, counted by the model or by `tokenizer`. Raises UsageError if neither can."""
     if tokens is None:
         return None
     if model.count_tokens is not None:

@@ -87,9 +87,9 @@ def train(
         count_training(counted.tally, candidates, method.max_shots, style, limit)
         return show_bound(counted.tally, api, method.epochs)
     left = api.after(used_in(folder)) if resume else api
-    asked = load(name, template=template, device=model.device, replicas=replicas, api=left)
-    limit = limit_to(model.prompt_tokens, asked, api.tokenizer, template)
-    described = describe_model(name, asked)
+    opened = load(name, template=template, device=model.device, replicas=replicas, api=left)
+    limit = limit_to(model.prompt_tokens, opened, api.tokenizer, template)
+    described = describe_model(name, opened)
     with alone_at(folder, "train"):
         past: list[RecordedRollout] = []
         if resume:
@@ -99,9 +99,9 @@ def train(
             Run.create(folder, setup, described, settings, options=options)
         retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
-        with metered(asked, folder):
+        with metered(opened, folder):
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, limit)
-            run_training(folder, setup, asked, editor, method, seed=seed, described=described, past=past)
+            run_training(folder, setup, opened, editor, method, seed=seed, described=described, past=past)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
 
 
@@ -162,7 +162,7 @@ def run_training(
             if done:
                 checkpoint.save(saved, folder)
         finally:  # also where the disk is full
-            episodes.close()  # it waits for edits that are still being asked about
+            episodes.close()  # it waits for edits that are still being opened about
             used = add_usage(folder, "training", model.usage - before)
             if used.tokens:
                 draw(work({"training": used}))

@@ -100,7 +100,7 @@ class Run:
             *(name for name, kind in _SETTINGS.items() if not isinstance(settings.get(name), kind)),
         ]  # fmt: skip
         if missing:
-            raise RunError(f"{path} lacks {missing[0]}: it is of another version of drike, so run it again")
+            raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again")
         wrong = [name for name, kind in _OPTIONAL.items() if not isinstance(settings.get(name), kind | None)]
         if wrong or not all(isinstance(source, str) for source in settings["data"]):
             raise RunError(f"{path} has no usable {(wrong or ['data'])[0]}: run it again with this version of drike")
