@@ -1,4 +1,6 @@
 import re
+import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,31 @@ README = (ROOT / "README.md").read_text("utf-8")
 def test_every_public_name_exists_and_is_documented() -> None:
     assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
     assert dir(drike) == drike.__all__
-    assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
-    assert dir(drike) == drike.__all__
     for name in drike.__all__:
         assert getattr(drike, name).__doc__, name
         assert getattr(drike, name) is getattr(drike, name)
         assert find_spec(f"drike.{name}") is None, "a module would hide the name once it is imported"
+
+
+def classes_in_annotations(name: str) -> Iterator[type]:
+    """The classes of drike in the annotations of a public function, or of a public class and its public methods."""
+    found = getattr(drike, name)
+    members = [found]
+    if isinstance(found, type):
+        members += [member for key, member in vars(found).items() if key == "__init__" or not key.startswith("_")]
+    for member in members:
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        known = vars(sys.modules[found.__module__])
+        for word in re.findall(r"[A-Z]\w+", " ".join(map(str, getattr(function, "__annotations__", {}).values()))):
+            if isinstance(known.get(word), type) and known[word].__module__.startswith("drike."):
+                yield known[word]
+
+
+def test_arguments_and_results_of_public_functions_are_public() -> None:
+    public = {id(getattr(drike, name)) for name in drike.__all__}
+    assert {
+        one.__name__ for name in drike.__all__ for one in classes_in_annotations(name) if id(one) not in public
+    } == set()
 
 
 def test_the_readme_calls_only_public_names() -> None:

@@ -3,9 +3,18 @@
 from drike import datasets as _datasets
 from drike import models as _models
 from drike.casestudy import CaseStudy as CaseStudy
+from drike.casestudy import Effect as Effect
+from drike.casestudy import Reply as Reply
+from drike.casestudy import Retain as Retain
+from drike.casestudy import Side as Side
 from drike.casestudy import study as study
 from drike.datasets.dataset import Dataset as Dataset
+from drike.datasets.dataset import Source as Source
+from drike.datasets.rows import Cleaning as Cleaning
+from drike.datasets.rows import Cut as Cut
+from drike.datasets.rows import Dropped as Dropped
 from drike.datasets.splits import Split as Split
+from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
 from drike.demonstrations import DemonstrationSet as DemonstrationSet
 from drike.demonstrations import Role as Role
@@ -16,6 +25,7 @@ from drike.editors.editcot import EditCoT as EditCoT
 from drike.editors.editcot import EditCoTFull as EditCoTFull
 from drike.editors.factprompt import FactPrompt as FactPrompt
 from drike.editors.ike import IKE as IKE
+from drike.editors.ike import Selection as Selection
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import Edit as Edit
@@ -36,10 +46,10 @@ from drike.models.protocols import ModelInfo as ModelInfo
 from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
-from drike.models.reader import BayesianReader as BayesianReader
 from drike.models.scripted import CustomModel as CustomModel
 from drike.models.scripted import ScriptedModel as ScriptedModel
 from drike.models.served.options import ApiOptions as ApiOptions
+from drike.models.served.spending import Price as Price
 from drike.prompts import Prompt as Prompt
 from drike.prompts import PromptStyle as PromptStyle
 from drike.retrieval.budget import Budget as Budget
@@ -47,6 +57,7 @@ from drike.retrieval.budget import Fraction as Fraction
 from drike.retrieval.budget import Threshold as Threshold
 from drike.retrieval.learned_budget import Controller as Controller
 from drike.retrieval.pool import Pool as Pool
+from drike.retrieval.retriever import Ranker as Ranker
 from drike.retrieval.retriever import Ranking as Ranking
 from drike.retrieval.retriever import Retriever as Retriever
 from drike.retrieval.retriever import Similarity as Similarity
