@@ -1,5 +1,5 @@
-"""Stops real runs at random moments, by SIGKILL or by a full disk, takes them up again until they are done, and
-compares the ends.
+"""Stops real runs at random moments, by SIGKILL or by a full disk, resumes them until they are done, and compares
+the results with those of a run that was never stopped.
 
     python tests/killing.py train --times 200 --seed 1
     python tests/killing.py evaluate --times 200
@@ -10,8 +10,8 @@ Everything is imported once; every run is a fork of this process, in a process g
 what a run costs and not the imports. Moments are drawn from a seed: a third anywhere in the time that a whole run
 takes, a third right behind the n-th change in the run's folder, a third behind a change in its checkpoint or outcomes.
 A full disk is a limit on the size of files: of a run from its first byte on (then in place of "any time"), or of none
-at all from such a moment on; it must be told in a sentence. A run that was taken up is itself stopped with probability
-1/2. The machine's timing is not seeded: a series hits other places each time.
+at all from such a moment on; it must end with one sentence. A resumed run is itself stopped with probability 1/2. The
+machine's timing is not seeded: a series hits other places each time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Series:
     how: str
     times: int = 0  # that a run was stopped
     runs: int = 0  # begun and ended in the same folder, whatever happened in between
-    taken_up: int = 0
+    resumed: int = 0
     begun_again: int = 0  # stopped before there was a run.json
     stopped: dict[str, int] = field(default_factory=dict)
     differing: list[str] = field(default_factory=list)
@@ -168,7 +168,7 @@ def killed(arguments: Sequence[str], moment: Callable[[], bool]) -> bool:
 def filled(arguments: Arguments, moment: Callable[[], bool] | int) -> bool:
     """Run with a disk that is full from `moment` on, or for files of so many bytes; False if that was no hindrance.
 
-    Raises RuntimeError if it was one, and was not told in a sentence that asks for room.
+    Raises RuntimeError if it was one, and the run did not end with a sentence that asks for room.
     """
     if isinstance(moment, int):
         end = run(arguments, lambda: bool(time.sleep(0.001)), limit=moment)
@@ -260,10 +260,10 @@ def _read(path: Path) -> object:
     if path.suffix == ".jsonl":
         return [_without_seconds(json.loads(line)) for line in content.splitlines()]
     if path.name == "usage.json":
-        return path.name  # what this process did: less, if it was taken up
+        return path.name  # what this process did: less, if it was resumed
     if path.name == "run.json":
-        told = json.loads(content)
-        return {name: value for name, value in told.items() if name not in ("command", "started", "sha256")}
+        record = json.loads(content)
+        return {name: value for name, value in record.items() if name not in ("command", "started", "sha256")}
     if path.name == "summary.json":
         return _without_seconds(json.loads(content))
     if path.name == "table.md":
@@ -271,10 +271,10 @@ def _read(path: Path) -> object:
     return content
 
 
-def _without_seconds(told: object) -> object:
-    if isinstance(told, dict):
-        return {name: _without_seconds(value) for name, value in told.items() if "seconds" not in name}
-    return [_without_seconds(one) for one in told] if isinstance(told, list) else told
+def _without_seconds(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_seconds(inner) for name, inner in value.items() if "seconds" not in name}
+    return [_without_seconds(one) for one in value] if isinstance(value, list) else value
 
 
 def _without_second_columns(text: str) -> list[list[str]]:
@@ -297,10 +297,10 @@ def _without_second_columns(text: str) -> list[list[str]]:
 def series(
     command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
 ) -> Series:
-    """So many stops of `command` on `model`, each run taken up until it is done and compared with a whole one."""
+    """So many stops of `command` on `model`, each run resumed until it is done and compared with a whole one."""
     for name in ("drike.cli", "drike.models.served.openai", "torch._dynamo"):  # the last by every optimizer, for 1 s
         importlib.import_module(name)
-    told, began = Series(command, "served" if served else model, how), time.monotonic()
+    found, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731
     with _server() if served else _nothing() as server:
         if server is not None:
@@ -311,43 +311,43 @@ def series(
         seconds = whole([*arguments, "--out", str(place / "whole")])
         paid = count() - before
         number = 0
-        while told.times < times or (told.taken_up == 0 and told.times < 10 * times):  # one at least is taken up
+        while found.times < times or (found.resumed == 0 and found.times < 10 * times):  # at least one is resumed
             number += 1
             rng, folder = random.Random(f"{seed}|{command}|{number}"), place / f"run-{number}"
             os.environ["XDG_CACHE_HOME"] = str(place / f"cache-{number}")
-            before, hits = count(), told.times
+            before, hits = count(), found.times
             try:
-                _one(told, arguments, folder, rng, seconds)
+                _one(found, arguments, folder, rng, seconds)
             except RuntimeError as problem:
-                told.failed.append(f"run {number}: {problem}")
-                told.times += 1  # a series that fails must end, too
+                found.failed.append(f"run {number}: {problem}")
+                found.times += 1  # a series that fails must end, too
                 continue
-            if told.times == hits:
+            if found.times == hits:
                 shutil.rmtree(folder)  # it ended before its moment came
                 continue
-            told.runs += 1
-            told.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
-            told.requests += count() - before
-            told.allowed += paid + (told.times - hits) * _AGAIN
-            if count() - before > paid + (told.times - hits) * _AGAIN:
-                told.differing.append(f"run {number}: {count() - before} requests, {paid} in a whole run")
+            found.runs += 1
+            found.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
+            found.requests += count() - before
+            found.allowed += paid + (found.times - hits) * _AGAIN
+            if count() - before > paid + (found.times - hits) * _AGAIN:
+                found.differing.append(f"run {number}: {count() - before} requests, {paid} in a whole run")
             shutil.rmtree(folder)
             shutil.rmtree(place / f"cache-{number}", ignore_errors=True)
-    told.seconds = time.monotonic() - began
-    return told
+    found.seconds = time.monotonic() - began
+    return found
 
 
-def _one(told: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float) -> None:
-    """One run, stopped once or more if the moments come, and taken up until it is done."""
+def _one(found: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float) -> None:
+    """One run, stopped once or more if the moments come, and resumed until it is done."""
     again = True
     while True:
         fresh = not (folder / "run.json").exists()
-        now = [*arguments, "--out", str(folder)] if fresh else [told.command, "--resume", str(folder)]
+        now = [*arguments, "--out", str(folder)] if fresh else [found.command, "--resume", str(folder)]
         if not again:
             whole(now)
             return
         kind, due = moment(rng, seconds, folder)
-        if told.how == "kill":
+        if found.how == "kill":
             stopped = killed(now, due)
         elif kind == "any time":
             kind = "a limit on files"
@@ -356,13 +356,13 @@ def _one(told: Series, arguments: Sequence[str], folder: Path, rng: random.Rando
             stopped = filled(now, due)
         if not stopped:
             return
-        told.times += 1
-        told.stopped[kind] = told.stopped.get(kind, 0) + 1
-        told.differing += [f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)]
+        found.times += 1
+        found.stopped[kind] = found.stopped.get(kind, 0) + 1
+        found.differing += [f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)]
         if (folder / "run.json").exists():
-            told.taken_up += 1
+            found.resumed += 1
         else:
-            told.begun_again += 1
+            found.begun_again += 1
         again = rng.random() < 0.5
 
 
@@ -440,11 +440,11 @@ def main() -> None:
     asked = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as place:
-        told = series(
+        found = series(
             asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
         )
-    print(json.dumps(asdict(told), indent=1))
-    sys.exit(bool(told.differing or told.failed))
+    print(json.dumps(asdict(found), indent=1))
+    sys.exit(bool(found.differing or found.failed))
 
 
 if __name__ == "__main__":

@@ -64,31 +64,46 @@ def this_command() -> str:
 def draw(table: Table) -> None:
     """Print a table with its notes. Intervals go on a second line of their cell, so that narrow terminals show them.
 
-    If names would be broken even so, the two ends of an interval go on a line each.
+    If the table is still too wide, the ends of an interval and the words of a heading go on a line each; if that is not
+    enough, the columns continue below, beside the names again.
     """
-    narrow = console.width < 100
-    rows = [[cell.replace(" [", "\n[") for cell in row] for row in table.rows]
-    if not table.wide and _width([table.header, *rows], 0 if narrow else 1) > console.width:
-        rows = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in row] for row in rows]
-    drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
-    for i, heading in enumerate(table.header):
-        numeric = i > 0 and not table.wide
-        drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    for row in rows:
-        drawn.add_row(*map(Text, row))
+    padding = 0 if console.width < 100 else 1
+    rows = [[cell.replace(" [", "\n[") for cell in row] for row in [table.header, *table.rows]]
+    columns = [list(cells) for cells in zip_longest(*rows, fillvalue="")]
+    if not table.wide and sum(_widths(columns, padding)) > console.width:
+        columns[1:] = [[heading.replace(" ", "\n"), *cells] for heading, *cells in columns[1:]]
+        columns = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in cells] for cells in columns]
     if table.title:
         console.print(f"\n{table.title}", style="bold", markup=False)
-    console.print(drawn)
+    for part in [columns] if table.wide else _parts(columns, padding):
+        drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0))
+        for i, (heading, *_) in enumerate(part):
+            numeric = i > 0 and not table.wide
+            drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        for row in list(zip(*part, strict=True))[1:]:
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
     for note in table.notes:
         console.print(note, style="dim", markup=False)
 
 
-def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
-    """How wide a terminal must be to break no word of the table's names and no line of its numbers."""
-    columns = zip_longest(*rows, fillvalue="")
+def _parts(columns: list[list[str]], padding: int) -> Iterator[list[list[str]]]:
+    """The columns in parts that fit the terminal, each with the first column, which holds the names."""
+    names, *widths = _widths(columns, padding)
+    part, room = columns[:1], console.width - names
+    for column, width in zip(columns[1:], widths, strict=True):
+        if width > room and len(part) > 1:
+            yield part
+            part, room = columns[:1], console.width - names
+        part, room = [*part, column], room - width
+    yield part
+
+
+def _widths(columns: Iterable[Sequence[str]], padding: int) -> list[int]:
+    """The width of each column with the space before it, if no word of a name and no line of a number is broken."""
     parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
     widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
-    return sum(widths) + (1 + padding) * (len(widths) - 1)
+    return [width + (1 + padding) * (i > 0) for i, width in enumerate(widths)]
 
 
 @contextmanager
@@ -120,8 +135,8 @@ class _Status(ProgressColumn):
 
 def watch_training(
     episodes: Iterable[Episode], total: int, per_epoch: int, live: Callable[[], str] | None = None
-) -> Iterator[Episode]:
-    """Pass episodes on; show the running epoch as a bar and every finished one as a line."""
+) -> None:
+    """Train until the end; show the running epoch as a bar and every finished one as a line."""
     console.print(
         f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
     )
@@ -131,7 +146,6 @@ def watch_training(
         for episode in episodes:
             epoch.append(episode)
             bar.update(task, advance=1, status=f"epoch {episode.epoch}  " + "  ".join(_figures(epoch)))
-            yield episode
             if len(epoch) == per_epoch:
                 esr, k, sigma, tokens, calls = (figure.split()[-1] for figure in _figures(epoch))
                 seconds = sum(e.seconds for e in epoch)
