@@ -6,6 +6,8 @@
 #   DATA       other data: a name that drike knows, a path or an address
 #   EDITS TEST EPOCHS SEED    sizes and seed; 300, 100, 5 and 0, as the paper has them (the paper names no seed)
 #   POLICY_ENCODER            the encoder under the head; the paper's 4-layer BERT
+#   MAX_COST PRICE_IN PRICE_OUT   for models behind an API: what all runs under RUNS may spend together, the money they
+#              spent before included, and the prices of a million prompt tokens and generated tokens
 #   RUNS       where runs are kept; runs/ beside recipes/
 #   DRIKE      the drike to call; .venv/bin/drike beside recipes/, or the one on the PATH
 #
@@ -64,6 +66,13 @@ begun() {
     return 1
 }
 
+# left_for FOLDER: MAX_COST without what the other runs spent; drike itself subtracts what a resumed run spent.
+left_for() {
+    for usage in "$RUNS"/*/usage.json; do
+        [ ! -e "$usage" ] || [ "$usage" = "$1/usage.json" ] || cat "$usage"
+    done | awk -F '[:,]' -v most="$MAX_COST" '/"money"/ { most -= $2 } END { print (most > 0 ? most : 0) }'
+}
+
 # once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER, unless that was finished before; what was stopped goes
 # on, with the options it began with.
 once() {
@@ -79,6 +88,8 @@ once() {
     else
         set -- "$@" --out "$folder"
     fi
+    [ -z "${MAX_COST:-}" ] || set -- "$@" --max-cost "$(left_for "$folder")" \
+        ${PRICE_IN:+--price-in "$PRICE_IN"} ${PRICE_OUT:+--price-out "$PRICE_OUT"}
     echo "drike $*"
     "$DRIKE" "$@" || return
     : >"$folder/.finished"

@@ -39,7 +39,7 @@ def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: 
 
 
 @pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])
-def test_equal_checkpoints_are_equal_files_and_change_the_fingerprint_otherwise(tmp_path: Path, budget: Budget) -> None:
+def test_fingerprints_are_equal_exactly_for_equal_checkpoints(tmp_path: Path, budget: Budget) -> None:
     for name, sigma in (("a", budget), ("b", budget), ("c", Fraction(0.25))):
         checkpoint.save(Checkpoint(Retriever(ENCODER, seed=1), sigma), tmp_path / name)
     a, b, c = (checkpoint.fingerprint(tmp_path / name) for name in "abc")
@@ -72,7 +72,7 @@ def test_the_policy_is_a_distribution_and_only_its_head_learns(form) -> None:  #
     assert all(weight.grad is not None for weight in retriever.head.parameters())
 
 
-def test_from_pretrained_reads_a_folder_and_refuses_a_name_that_is_nothing(
+def test_from_pretrained_reads_a_folder_and_refuses_an_unknown_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     retriever = Retriever(ENCODER, form="cross", seed=9)
@@ -91,7 +91,7 @@ def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tenso
     (folder / checkpoint.FILE).write_bytes(checkpoint._sealed(described, tensors))
 
 
-def test_the_old_form_of_several_files_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_old_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
     old = tmp_path / "run" / "checkpoint"
     old.mkdir(parents=True)
     (old / "budget.json").write_text("{}")
@@ -146,7 +146,7 @@ def learned(kind: str) -> Controller:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_learned_budget_keeps_the_same_and_goes_on_learning_the_same(tmp_path: Path, kind: str) -> None:
+def test_a_loaded_learned_budget_keeps_and_learns_as_the_saved_one(tmp_path: Path, kind: str) -> None:
     budget, retriever = learned(kind), Retriever(ENCODER)
     checkpoint.save(Checkpoint(retriever, budget), tmp_path)
     loaded = checkpoint.load(tmp_path).budget

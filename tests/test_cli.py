@@ -63,7 +63,7 @@ def commands() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
-def test_every_command_and_option_says_what_it_is(name: str) -> None:
+def test_every_command_and_option_has_a_help_text(name: str) -> None:
     command = commands()[name]
     assert command.help
     for option in command.params:
@@ -89,7 +89,7 @@ def test_help_is_readable_on_80_columns_with_its_panels_in_order(
     assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
 
 
-def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
+def test_run_json_records_what_repeating_the_run_needs(demo: Path) -> None:
     record = json.loads((demo / "run.json").read_text("utf-8"))
     assert record["settings"]["seed"] == 0
     assert record["data"][0]["sha256"] and record["versions"]["torch"] and record["model"]["name"]
@@ -98,7 +98,7 @@ def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
     assert not set(split.train) & set(split.test)
 
 
-def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
+def test_every_episode_and_outcome_is_a_json_line(demo: Path) -> None:
     episodes = [json.loads(line) for line in (demo / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert [episode["epoch"] for episode in episodes] == [1] * 20 + [2] * 20
     assert all(len(episode["rewards"]) == episode["k"] for episode in episodes)
@@ -118,13 +118,13 @@ def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
     assert loaded.training["episodes"] == 40
 
 
-def test_the_table_stands_in_the_run_with_the_papers_beside_it(demo: Path) -> None:
+def test_table_md_holds_the_table_and_the_papers(demo: Path) -> None:
     table = (demo / "table.md").read_text("utf-8")
     assert "DR-IKE minus IKE, paired" in table and "Llama-3.1-8B-Instruct" in table
     assert json.loads((demo / "summary.json").read_text("utf-8"))["DR-IKE"]["cases"] == 10
 
 
-def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Path) -> None:
+def test_evaluate_takes_missing_options_from_the_run(demo: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     assert run("evaluate", "--run", str(demo), "--editors", "dr-ike,rank-all", "--out", str(again)) == 0
     first = read_outcomes(demo / "outcomes" / "dr-ike.jsonl")
@@ -132,7 +132,7 @@ def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Pa
     assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
 
 
-def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_path: Path) -> None:
+def test_more_test_edits_exclude_the_training_edits(demo: Path, tmp_path: Path) -> None:
     trained = set(SplitIds.load(demo / "split.json").train)
     assert (
         run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "400", "--out", str(tmp_path / "e")) == 0
@@ -143,7 +143,7 @@ def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_pat
     assert run("evaluate", "--run", str(demo), "--test", "459", "--out", str(tmp_path / "g")) == 2
 
 
-def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
+def test_evaluation_prompts_have_the_style_of_the_training(tmp_path: Path) -> None:
     folder = tmp_path / "bare"
     switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
@@ -154,7 +154,7 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
-def test_orders_and_sigmas_are_editors_of_their_own(
+def test_each_order_and_each_sigma_is_evaluated_as_an_editor(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "variants"
@@ -174,7 +174,7 @@ def test_orders_and_sigmas_are_editors_of_their_own(
         assert title in table and title in capsys.readouterr().out + table
 
 
-def test_a_swept_sigma_is_the_threshold_with_the_runs_other_settings() -> None:
+def test_a_swept_sigma_replaces_only_the_threshold() -> None:
     encoder = HashingEncoder()
     pool = Pool(datasets.load(tinyfacts.rows_path()).cases[459:], encoder)
     learned = IKE("DR-IKE", pool, Retriever(encoder), Threshold(0.2, 7, "algorithm1"))
@@ -186,7 +186,7 @@ def test_a_swept_sigma_is_the_threshold_with_the_runs_other_settings() -> None:
 
 
 def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
-    told = {}
+    weights = {}
     for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
         folder = tmp_path / name
         assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
@@ -194,8 +194,8 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
         learned = load(folder, encoder=HashingEncoder())
         method = learned.training["method"]
         assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
-        told[name] = tuple(learned.retriever.head.weight.flatten().tolist())
-    assert len(set(told.values())) == 3
+        weights[name] = tuple(learned.retriever.head.weight.flatten().tolist())
+    assert len(set(weights.values())) == 3
 
 
 def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,11 +226,11 @@ def test_a_run_with_another_budget_is_recorded_shown_and_restored(
     assert shots == {12} if budget == "all" else max(shots) <= 12
     capsys.readouterr()
     assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert ("(share 1.00)" if budget == "all" else "kept where p > sigma = ") in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("(share 1.00)" if budget == "all" else "kept where p > sigma = ") in printed
 
 
-def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_edit_prints_answers_before_and_after_and_explains_them(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = datasets.load(tinyfacts.rows_path()).cases[0]
     fact = f"{case.edit.query} -> {case.edit.target_new}"
     assert run("edit", "--run", str(demo), "--fact", fact, "--ask", case.edit.query, "--explain", "--show-prompt") == 0
@@ -260,7 +260,7 @@ def test_ctrl_c_keeps_what_was_done(
     assert load(folder, encoder=HashingEncoder()).training["episodes"] == 15
 
 
-def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
+def test_a_data_set_with_rewrite_probes_only_gives_n_a_for_other_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Temporal edits: trained and evaluated with what stands in; what is not asked is n/a, not 0."""
@@ -281,7 +281,7 @@ def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
     assert "| DR-IKE | n/a |" in (tmp_path / "e" / "table.md").read_text("utf-8")
 
 
-def test_what_is_edited_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_subset_editable_and_zsre_target_choose_the_edits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run keeps its subset and its reading of zsRE."""
     rows = [
         {"subject": name, "src": f"Where is {name} from?", "alt": f"New{'x' * i}", "answers": ["Rome"],
@@ -336,20 +336,22 @@ def test_bad_input_is_one_sentence_and_an_exit_code(
     kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments, told, code = REFUSED[kind]
+    arguments, sentence, code = REFUSED[kind]
     assert run(*arguments) == code
     said = " ".join(capsys.readouterr().err.split())
-    assert said.startswith("Error: ") and told in said
+    assert said.startswith("Error: ") and sentence in said
     assert "Traceback" not in said
     assert not list(tmp_path.iterdir()), "a refused command leaves no folder behind"
 
 
-def test_a_used_folder_is_refused(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_with_a_run_in_it_is_refused(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("demo", *SMALL, "--out", str(demo)) == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_one_sentence_and_keeps_the_old_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import resource
     import signal
 
@@ -375,7 +377,7 @@ def test_inspect_and_doctor_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torch" in capsys.readouterr().out
 
 
-def test_facts_are_read_with_their_subject() -> None:
+def test_parse_fact_finds_the_subject() -> None:
     cases = datasets.load(tinyfacts.rows_path()).cases
     known = cases[0].edit
     parsed = parse_fact(f"{known.query} -> Atlantis", cases)
@@ -386,7 +388,7 @@ def test_facts_are_read_with_their_subject() -> None:
             parse_fact(wrong, ())
 
 
-def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
+def test_a_torn_last_line_of_outcomes_is_ignored(demo: Path, tmp_path: Path) -> None:
     whole = (demo / "outcomes" / "ike.jsonl").read_text("utf-8")
     torn = tmp_path / "torn.jsonl"
     torn.write_text(whole[:-30], "utf-8")
@@ -395,18 +397,18 @@ def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
     assert (tmp_path / "lines.jsonl").read_text("utf-8").count("\n") == 2
 
 
-def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
+def test_retains_are_pruned_to_the_token_limit_and_work_is_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "train"
     options = ["--encoder", "hashing", "--edits", "3", "--test", "2", "--epochs", "1", "--prompt-tokens", "480"]
     assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
     assert "What the model did" in capsys.readouterr().out
-    told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
+    used = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
-    assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
-    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
+    assert used["prompts"] == sum(episode["k"] for episode in episodes)
+    parts = (used["tokens_computed"], used["tokens_shared"], used["tokens_cached"])
+    assert sum(parts) == used["prompt_tokens"] + used["completion_tokens"] and used["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
@@ -416,13 +418,13 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     assert all((outcome.prompt_tokens or 0) <= 480 or outcome.shots == 1 for outcome in outcomes)
 
 
-def test_a_limit_needs_a_model_that_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_limit_needs_a_model_that_counts_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
     assert "does not count tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
-def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) -> None:
+def test_edits_that_were_trained_on_are_excluded_from_other_data(tmp_path: Path) -> None:
     """The same rows given as other data, alone and in a file of another order."""
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "200", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
@@ -443,7 +445,7 @@ def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) 
         assert not learned & {(edit.query, edit.target_new) for edit in asked_about}
 
 
-def test_a_policy_of_a_stopped_training_is_used_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_using_a_stopped_training_prints_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "4", "--test", "2", "--epochs", "1", "--out", str(folder)) == 0
     asked = ["evaluate", "--run", str(folder), "--editors", "dr-ike"]
@@ -468,7 +470,7 @@ def test_a_run_that_recorded_nothing_is_begun_again(tmp_path: Path, capsys: pyte
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
 
 
-def test_prompts_that_no_pruning_shortens_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_above_the_limit_after_pruning_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["evaluate", "--encoder", "hashing", "--editors", "ike", "--test", "2", "--prompt-tokens"]
     assert run(*asked, "10", "--out", str(tmp_path / "a")) == 0
     assert "are longer than 10 tokens" in " ".join(capsys.readouterr().out.split())
@@ -486,9 +488,7 @@ def test_prompts_that_no_pruning_shortens_are_told(tmp_path: Path, capsys: pytes
         ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),
     ],
 )
-def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
-    name: str, expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_misspelt_model_name_gets_a_suggestion(name: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
 
@@ -499,12 +499,12 @@ def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.Captu
     assert str(nowhere) in capsys.readouterr().err
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
 
 
-def test_a_fact_is_written_with_any_arrow_and_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fact_accepts_any_arrow_and_refuses_repeated_queries(capsys: pytest.CaptureFixture[str]) -> None:
     for arrow in ("->", "=>", "\N{RIGHTWARDS ARROW}"):
         edit = parse_fact(f"The capital of Peru is {arrow} Oslo", [])
         assert (edit.query, edit.target_new) == ("The capital of Peru is", "Oslo")
@@ -513,7 +513,7 @@ def test_a_fact_is_written_with_any_arrow_and_given_once(capsys: pytest.CaptureF
     assert "two new objects" in " ".join(capsys.readouterr().err.split())
 
 
-def test_what_a_models_folder_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_files_of_a_model_folder_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["evaluate", "--encoder", "hashing", "--editors", "unedited", "--test", "1", "--model", str(tmp_path)]
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         assert run(*asked, "--out", str(tmp_path / "out")) == 1
@@ -522,7 +522,7 @@ def test_what_a_models_folder_lacks_is_named(tmp_path: Path, capsys: pytest.Capt
     assert run(*asked, "--out", str(tmp_path / "out")) == 0
 
 
-def test_rows_of_tinyfacts_can_stand_beside_a_file(tmp_path: Path) -> None:
+def test_tinyfacts_can_be_joined_with_a_file(tmp_path: Path) -> None:
     row = json.loads(tinyfacts.rows_path().read_text("utf-8"))[0]
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
@@ -559,7 +559,7 @@ def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
-def test_output_can_be_cut_off_by_its_reader(arguments: list[str]) -> None:
+def test_a_closed_pipe_ends_a_command_with_exit_code_0(arguments: list[str]) -> None:
     """As `drike paper | head -2` does; here the reader is gone before the first line."""
     read, write = os.pipe()
     os.close(read)
@@ -614,7 +614,7 @@ def test_doctor_fails_when_the_model_it_was_asked_about_is_missing(capsys: pytes
     assert "missing" in capsys.readouterr().out
 
 
-def test_another_model_is_asked_with_the_template_of_the_run(
+def test_edit_uses_the_template_of_the_run_for_another_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -631,7 +631,7 @@ def test_another_model_is_asked_with_the_template_of_the_run(
     assert opened == ["plain"]
 
 
-def test_a_run_of_the_other_kind_is_resumed_by_its_own_command(
+def test_resume_with_the_wrong_command_names_the_right_one(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training, evaluation = tmp_path / "train", tmp_path / "evaluate"
@@ -645,7 +645,7 @@ def test_a_run_of_the_other_kind_is_resumed_by_its_own_command(
     assert f"continue it with drike evaluate --resume {evaluation}" in capsys.readouterr().err
 
 
-def test_an_evaluation_of_a_run_holds_the_controls(demo: Path, tmp_path: Path) -> None:
+def test_evaluating_a_run_includes_the_controls(demo: Path, tmp_path: Path) -> None:
     assert run("evaluate", "--run", str(demo), "--test", "2", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))
     assert summary["Nearest (k of DR-IKE)"]["shots"] == summary["DR-IKE"]["shots"]

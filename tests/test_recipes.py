@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -50,16 +51,16 @@ def test_every_study_has_its_recipe_and_every_recipe_its_study() -> None:
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
 def test_recipes_parse_and_their_lines_are_short(path: Path) -> None:
-    told = sh("-n", str(path))
-    assert told.returncode == 0, told.stderr
+    done = sh("-n", str(path))
+    assert done.returncode == 0, done.stderr
     assert all(len(line) <= 120 for line in path.read_text("utf-8").splitlines())
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
-def test_a_recipe_asks_for_the_models_and_data_that_are_listed(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_recipe_uses_the_models_and_data_of_its_study(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
-    told = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
-    assert told.returncode == 0, told.stderr
+    done = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
+    assert done.returncode == 0, done.stderr
     calls = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in calls if call.startswith("train"))
     assert set(re.findall(r"--model (\S+)", asked)) == set(one.models)
@@ -78,7 +79,7 @@ def test_a_recipe_asks_for_the_models_and_data_that_are_listed(one, echo: Path, 
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
-def test_a_recipe_runs_on_the_embedded_model_alone_when_asked(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_recipe_with_model_embedded_uses_no_other_model_or_data(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
     assert sh(str(ROOT / one.recipe), **where).returncode == 0
@@ -113,9 +114,7 @@ RECORDS = ("episodes.jsonl", "outcomes/ike.jsonl")
 
 
 @pytest.mark.parametrize("record", ["", *RECORDS])
-def test_a_recipe_goes_on_with_what_was_stopped_and_begins_again_what_recorded_nothing(
-    record: str, echo: Path, tmp_path: Path
-) -> None:
+def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo: Path, tmp_path: Path) -> None:
     log, torn = tmp_path / "log", tmp_path / "runs" / "embedded-tinyfacts-40x2-test20-seed0"
     torn.mkdir(parents=True)
     (torn / "run.json").touch()
@@ -125,8 +124,8 @@ def test_a_recipe_goes_on_with_what_was_stopped_and_begins_again_what_recorded_n
         (torn / record).touch()
     assert has_begun(torn) == bool(record), "drike and the recipes agree about what has begun"
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
-    told = sh(str(RECIPES / "figure3.sh"), **where)
-    assert told.returncode == 0, told.stderr
+    done = sh(str(RECIPES / "figure3.sh"), **where)
+    assert done.returncode == 0, done.stderr
     first = log.read_text("utf-8").splitlines()[0]
     assert first == f"train --resume {torn}" if record else first.endswith(f"--out {torn}")
     log.unlink()
@@ -151,13 +150,29 @@ def test_table3_skips_a_failing_model_reports_the_others_and_tries_it_again(echo
     assert calls[-1].count("-table3 ") == 6
 
 
-def test_numerical_edits_are_counterfacts_whatever_data_are_given(echo: Path, tmp_path: Path) -> None:
+def test_a_spending_limit_is_shared_by_all_models_of_a_recipe(echo: Path, tmp_path: Path) -> None:
+    spends = tmp_path / "spends"
+    usage = json.dumps({part: {"money": money} for part, money in {"training": 0.75, "probe": None}.items()}, indent=2)
+    spends.write_text(
+        f'#!/bin/sh\n{echo} "$@"\nwhile [ $# -gt 0 ]; do case $1 in --out) out=$2 ;; esac; shift; done\n'
+        f"case $out in *.html) ;; *) echo '{usage}' >\"$out/usage.json\" ;; esac\n"
+    )
+    spends.chmod(0o755)
+    where = {"RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DRIKE": str(spends)}
+    prices = {"MAX_COST": "2", "PRICE_IN": "0.1", "PRICE_OUT": "0.4"}
+    assert sh(str(RECIPES / "table3.sh"), **where, **prices, MODEL="openai:one openai:two").returncode == 0
+    calls = (tmp_path / "log").read_text("utf-8").splitlines()
+    assert [re.findall(r"--max-cost (\S+)", call) for call in calls] == [["2"], ["1.25"], ["0.5"], ["0"], []]
+    assert all("--price-in 0.1 --price-out 0.4" in call for call in calls[:4])
+
+
+def test_other_data_leave_the_numerical_subset_of_table8_out(echo: Path, tmp_path: Path) -> None:
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DATA": "mine.json"}
     assert sh(str(RECIPES / "table8.sh"), **where).returncode == 0
     assert "--subset" not in (tmp_path / "log").read_text("utf-8")
 
 
-def test_a_recipe_on_the_closed_form_reader_ends_in_what_it_promises(tmp_path: Path) -> None:
+def test_a_recipe_on_the_reader_writes_its_figure(tmp_path: Path) -> None:
     drike = tmp_path / "drike"
     drike.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n')
     drike.chmod(0o755)
@@ -166,10 +181,10 @@ def test_a_recipe_on_the_closed_form_reader_ends_in_what_it_promises(tmp_path: P
         "DRIKE": str(drike), "RUNS": str(runs), "MODEL": "reader", "DATA": "tinyfacts", "EDITS": "6", "TEST": "3",
         "EPOCHS": "1", "POLICY_ENCODER": "hashing", "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
-    told = sh(str(RECIPES / "figure3.sh"), **where)
-    assert told.returncode == 0, told.stderr
+    done = sh(str(RECIPES / "figure3.sh"), **where)
+    assert done.returncode == 0, done.stderr
     [kept] = runs.glob("figure3-*.txt")
-    assert kept.read_text("utf-8") in told.stdout and "New Fact:" in told.stdout
+    assert kept.read_text("utf-8") in done.stdout and "New Fact:" in done.stdout
 
 
 def test_a_study_is_found_by_its_name_in_any_spelling() -> None:

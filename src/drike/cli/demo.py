@@ -11,13 +11,7 @@ from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
 from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
-from drike.cli.setup import (
-    TINYFACTS,
-    describe_model,
-    new_run,
-    open_encoder,
-    open_setup,
-)
+from drike.cli.setup import TINYFACTS, describe_model, new_run, open_encoder, open_setup
 from drike.cli.train import run_training
 from drike.edited import EditedModel
 from drike.editors import SAME_K, UNTRAINED, Editor, make
@@ -55,15 +49,10 @@ def demo(
     folder = new_run(out or _free(Path("runs/demo")), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
     opened = load(model)
-    settings: dict[str, object] = {
-        "data": [TINYFACTS],
-        "model": model,
-        "edits": edits,
-        "test": test,
-        "epochs": epochs,
-        "seed": seed,
-    }
-    settings |= {"encoder": encoder, "template": "plain"}
+    settings = {
+        "data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed,
+        "encoder": encoder, "template": "plain",
+    }  # fmt: skip
     described = describe_model(model, opened)
     say(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"

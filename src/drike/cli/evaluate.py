@@ -12,14 +12,7 @@ from drike.cli.console import draw, note, progress, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in, resumable
-from drike.cli.setup import (
-    Defaults,
-    describe_model,
-    limit_to,
-    new_run,
-    open_setup,
-    open_trained_run,
-)
+from drike.cli.setup import Defaults, describe_model, limit_to, new_run, open_setup, open_trained_run
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
@@ -119,7 +112,7 @@ def evaluate(
         for editor in made:
             for _ in outcomes_of(editor, counted, setup.split.test, write=write, allow_trained=True):
                 pass
-        return show_bound(counted.tally, api)
+        return show_bound(counted, api)
     described, policy = describe_model(name, opened), None if base is None else base.trained_sha256
     with alone_at(folder, "evaluate"):
         if resume:

@@ -13,14 +13,7 @@ from drike.cli.console import draw, say, this_command, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in, resumable
-from drike.cli.setup import (
-    TINYFACTS,
-    describe_model,
-    limit_to,
-    new_run,
-    open_encoder,
-    open_setup,
-)
+from drike.cli.setup import TINYFACTS, describe_model, limit_to, new_run, open_encoder, open_setup
 from drike.editors.ike import IKE
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
@@ -80,8 +73,8 @@ def train(
         counted = counting_model(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
         candidates = setup.pool.candidates([case.edit for case in setup.split.train])
-        count_training(counted.tally, candidates, method.max_shots, style, limit)
-        return show_bound(counted.tally, api, method.epochs)
+        count_training(counted, candidates, method.max_shots, style, limit)
+        return show_bound(counted, api, method.epochs)
     left = api.after(used_in(folder)) if resume else api
     opened = load(name, template=template, device=model.device, replicas=replicas, api=left)
     limit = limit_to(model.prompt_tokens, opened, api.tokenizer, template)
