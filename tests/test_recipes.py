@@ -92,7 +92,7 @@ def test_a_recipe_with_model_embedded_uses_no_other_model(one, echo: Path, tmp_p
     assert {call.split()[0] for call in again} <= {"report", "case"}, "what was finished is not done again"
 
 
-def test_the_case_study_recipe_shows_the_first_test_edit_or_the_one_in_CASE(echo: Path, tmp_path: Path) -> None:
+def test_the_case_study_recipe_shows_the_first_test_edit_or_the_named_one(echo: Path, tmp_path: Path) -> None:
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
     assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
     assert sh(str(RECIPES / "figure3.sh"), **where, CASE="12").returncode == 0

@@ -105,7 +105,7 @@ def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_
 
 
 @pytest.mark.parametrize("scores", [True, False])
-def test_outcomes_do_not_depend_on_parallelism(scores: bool, tmp_path: Path) -> None:
+def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Path) -> None:
     respond = jittering(serving(ScriptedModel(follows_the_fact), scores=scores))
 
     def with_(concurrency: int) -> list[Outcome]:
