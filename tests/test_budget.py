@@ -75,7 +75,7 @@ def test_rank_50_is_8_of_16() -> None:
         lambda: Fraction(1, 0),
     ],
 )
-def test_senseless_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError):
         make()
 

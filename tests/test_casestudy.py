@@ -101,7 +101,7 @@ def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> 
     assert side.prompt.shots == sum(one.kept for one in side.retains)
 
 
-def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
+def test_a_study_of_a_model_without_scores_has_verdicts_and_no_log_probabilities() -> None:
     found = study(ScriptedModel(confused_by_many, scores=False), CASE, EDITORS)
     scored = study(ScriptedModel(confused_by_many), CASE, EDITORS)
     for mine, other in zip(found.sides, scored.sides, strict=True):
@@ -143,14 +143,14 @@ def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pyt
         return " ".join(capsys.readouterr().out.split())
 
     run("demo", *small, "--out", folder)
-    told = run("case", "--run", folder, "--case", "62", "--show-prompt")
-    assert "IKE: 16 of 16 retains" in told and "kept where p > sigma" in told and "New Fact: " in told
+    printed = run("case", "--run", folder, "--case", "62", "--show-prompt")
+    assert "IKE: 16 of 16 retains" in printed and "kept where p > sigma" in told and "New Fact: " in printed
     run("report", folder, "--case", "62")
     page = (tmp_path / "demo" / "report.html").read_text("utf-8")
     assert '<section id="studies"' in page and "Prompts side by side" in page and '<pre class="update">' in page
 
 
-def test_what_does_not_fit_is_neither_shown_nor_asked() -> None:
+def test_retains_that_do_not_fit_the_token_limit_are_neither_shown_nor_asked() -> None:
     limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
     editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
     writer = ScriptedModel(confused_by_many, scores=False)

@@ -77,7 +77,7 @@ def test_any_weights_keep_at_least_one_and_at_most_max_shots(
 
 
 @given(kinds, probabilities, rewards, st.integers(0, 50))
-def test_after_changes_nothing_in_the_old_one(kind: str, probs: list[float], earned: list[int], seed: int) -> None:
+def test_after_leaves_the_old_controller_unchanged(kind: str, probs: list[float], earned: list[int], seed: int) -> None:
     controller, candidates = shaken(kind, seed), POOLS[0]
     weights, moments, sigma = (
         controller.weights.clone(), controller.moments.clone(), controller.sigma_for(probs, candidates),
@@ -132,7 +132,7 @@ def test_an_untrained_controller_keeps_what_is_likelier_than_half_a_blind_guess(
         assert controller.keep([1 / 16] * 16, POOLS[0]) == 16
 
 
-def test_its_adam_is_torchs() -> None:
+def test_a_controllers_adam_equals_torchs() -> None:
     """The same episodes, once by `after` and once by torch's optimizer on the loss as the docstring writes it."""
     ours = untrained("scores-query", ENCODER, seed=3)
     theirs = ours.weights.clone().requires_grad_()
@@ -143,7 +143,7 @@ def test_its_adam_is_torchs() -> None:
         probs = sorted((rng.random() for _ in range(16)), reverse=True)
         probs = [p / sum(probs) for p in probs]
         earned = [rng.choice([1, 1, -1]) for _ in range(16)]
-        x = torch.cat([part.read(probs, candidates) for part in ours.reads])
+        x = torch.cat([part.vector(probs, candidates) for part in ours.features])
         width = len(x) * 16
         hidden = torch.tanh(theirs[:width].view(16, -1) @ x + theirs[width : width + 16])
         log_sigma = math.log(1 / 2 / 16) + theirs[width + 16 : width + 32] @ hidden + theirs[-1]
@@ -164,7 +164,7 @@ def sigma(kind: str, probs: list[float], candidates: DemonstrationSet) -> float:
     return shaken(kind, 1, scale=0.3).sigma_for(probs, candidates)
 
 
-def test_what_each_kind_reads_decides_what_moves_it() -> None:
+def test_the_features_of_a_kind_decide_what_changes_its_sigma() -> None:
     flat, steep = [1 / 16] * 16, [0.5, *[0.5 / 15] * 15]
     one, two = POOLS[0], POOLS[1]
     other_context = DemonstrationSet(one.edit, two.demonstrations, one.similarities)
@@ -174,7 +174,7 @@ def test_what_each_kind_reads_decides_what_moves_it() -> None:
     assert sigma("query-context", flat, one) != sigma("query-context", flat, other_context)
 
 
-def test_no_kind_reads_the_true_object() -> None:
+def test_no_controller_reads_the_true_object() -> None:
     flat, known, edit = [1 / 16] * 16, POOLS[0], POOLS[0].edit
     hidden = replace(known, edit=Edit(edit.query, edit.target_new, None, edit.subject, edit.relation))
     assert all(sigma(kind, flat, known) == sigma(kind, flat, hidden) for kind in KINDS)
@@ -203,7 +203,7 @@ REFUSED: list[tuple[str, Callable[[Controller], object]]] = [
 
 
 @pytest.mark.parametrize(("told", "make"), REFUSED)
-def test_senseless_controllers_are_refused(told: str, make: Callable[[Controller], object]) -> None:
+def test_invalid_controllers_are_refused(told: str, make: Callable[[Controller], object]) -> None:
     with pytest.raises(ValueError, match=told):
         make(untrained("scores", ENCODER))
 
@@ -280,7 +280,7 @@ def test_a_flat_policy_that_nothing_breaks_is_kept_whole_from_the_first(kind: st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_that_has_become_too_strict_finds_back(kind: str) -> None:
+def test_a_controller_recovers_from_too_high_a_sigma(kind: str) -> None:
     """First every second retain breaks the answer, then nothing does any more."""
     taught = broken_after(1, kind)[: 15 * 20]
     assert fmean(episode.kept for episode in taught[-20:]) <= 1.2
@@ -288,7 +288,7 @@ def test_one_that_has_become_too_strict_finds_back(kind: str) -> None:
     assert fmean(episode.kept for episode in episodes[-20:]) >= 10
 
 
-def test_the_papers_rule_never_finds_back() -> None:
+def test_the_papers_threshold_never_recovers_from_too_high_a_sigma() -> None:
     """What the learned ones are compared with: a running maximum."""
     strict = run(breaks_after(1), Threshold(), epochs=1)[-1].budget
     episodes = run(ScriptedModel(right), strict, epochs=20)
@@ -296,7 +296,7 @@ def test_the_papers_rule_never_finds_back() -> None:
     assert episodes[-1].budget == strict
 
 
-def test_only_one_that_reads_the_query_can_tell_two_kinds_of_edits_apart() -> None:
+def test_only_controllers_that_read_the_query_learn_two_sigmas_for_two_kinds_of_edits() -> None:
     """Edits of odd lands break after two retains, even ones never: one sigma cannot serve both, two can."""
 
     def rule(prompt: str) -> str:
@@ -315,7 +315,7 @@ def test_only_one_that_reads_the_query_can_tell_two_kinds_of_edits_apart() -> No
     assert fmean(kept["mayor"]) <= 3 and fmean(kept["capital"]) >= 10
 
 
-def test_a_higher_quantile_keeps_fewer() -> None:
+def test_a_controller_of_a_higher_quantile_keeps_fewer_retains() -> None:
     """Answers break after a number of retains that differs from edit to edit."""
 
     def rule(prompt: str) -> str:
@@ -337,7 +337,7 @@ def test_training_tries_one_more_than_is_kept_and_success_is_of_what_is_kept() -
 
 
 @pytest.mark.parametrize("sample", [True, False], ids=["sampled", "stop on flip"])
-def test_it_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
+def test_a_controller_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
     choose = sampled(random.Random(0)) if sample else top
     budget = untrained("scores", ENCODER)
     episodes = run(breaks_after(3), budget, epochs=30, choose=choose, stop_on_flip=not sample)
@@ -345,7 +345,7 @@ def test_it_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
     assert all(episode.k <= 16 for episode in episodes)
 
 
-def test_training_is_the_same_twice() -> None:
+def test_training_a_controller_twice_gives_the_same() -> None:
     def rule(prompt: str) -> str:
         return right(prompt) if len(prompt) % 3 else "nothing"
 
@@ -355,7 +355,7 @@ def test_training_is_the_same_twice() -> None:
     assert [(e.rewards, e.sigma) for e in first] == [(e.rewards, e.sigma) for e in again]
 
 
-def test_the_laws_of_all_budgets() -> None:
+def test_controllers_obey_the_laws_of_all_budgets() -> None:
     """Every budget there is, side by side, on real rankings."""
     budgets: list[Budget] = [
         Fraction(), Fraction(0.5), Fraction(1.0, 4), Threshold(), Threshold(0.2, 3), *(shaken(k, 3) for k in KINDS),

@@ -46,39 +46,39 @@ def test_a_gate_leaves_other_queries_to_the_model_as_it_is() -> None:
         EditedModel(MODEL, EDITOR, Edit("The sky is", "green"), gate=True)
 
 
-def test_a_subject_is_named_as_a_word_or_not_at_all() -> None:
+def test_a_query_names_a_subject_only_as_whole_words() -> None:
     edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=True)
     assert edited.edit_for("The capital of Albania, Tirana, is") is None
     assert edited.edit_for("iran's capital is") is not None
     assert edited.edit_for("") is None
 
 
-def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
+def test_a_later_edit_of_the_same_query_replaces_the_earlier_one() -> None:
     edited = EditedModel(MODEL, FactPrompt(), [ONE, Edit(ONE.query, "Newest", subject="Land1")])
     assert [edit.target_new for edit in edited.edits] == ["Newest"]
 
 
-def test_no_edit_is_refused() -> None:
+def test_an_edited_model_without_edits_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one edit"):
         EditedModel(MODEL, EDITOR, [])
 
 
 def test_an_explanation_agrees_with_the_prompt_and_with_the_budget() -> None:
     edited = EditedModel(MODEL, EDITOR, ONE)
-    told = edited.explain("Land1 has the capital")
+    explained = edited.explain("Land1 has the capital")
     prompt = edited.prompt("Land1 has the capital")
-    assert told.prompt == prompt.text and told.answer == "New1"
-    assert sum(choice.kept for choice in told.choices) == prompt.shots
-    assert [choice.rank for choice in told.choices] == list(range(1, 17))
-    assert sorted(choice.nearness for choice in told.choices) == list(range(1, 17))
-    kept = [choice.probability > 0.062 for choice in told.choices]
-    assert [choice.kept for choice in told.choices] == kept or prompt.shots == 1
+    assert explained.prompt == prompt.text and explained.answer == "New1"
+    assert sum(choice.kept for choice in explained.choices) == prompt.shots
+    assert [choice.rank for choice in explained.choices] == list(range(1, 17))
+    assert sorted(choice.nearness for choice in explained.choices) == list(range(1, 17))
+    kept = [choice.probability > 0.062 for choice in explained.choices]
+    assert [choice.kept for choice in explained.choices] == kept or prompt.shots == 1
 
 
-def test_an_explanation_tells_each_budgets_cut() -> None:
+def test_an_explanation_states_how_each_budget_cuts() -> None:
     def title(budget: Budget) -> str:
-        told = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
-        return next(line for line in told._repr_html_().split("<p>") if "policy" in line)
+        explained = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
+        return next(line for line in explained._repr_html_().split("<p>") if "policy" in line)
 
     assert "the first 8 of 16 (share 0.50)" in title(Fraction(0.5))
     assert "p &gt; sigma = 0.0100 (at most 4)" in title(Threshold(0.01, 4))
@@ -88,10 +88,10 @@ def test_an_explanation_tells_each_budgets_cut() -> None:
 
 def test_an_explanation_reads_in_a_terminal_a_notebook_and_a_log() -> None:
     hostile = Edit("The capital of Land1 is", "<b>New</b>", "Old1", "Land1", "capital")
-    told = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
-    page = told._repr_html_()
+    explained = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
+    page = explained._repr_html_()
     assert "<b>" not in page and "&lt;b&gt;" in page
     shown = StringIO()
-    Console(width=100, file=shown).print(told)
+    Console(width=100, file=shown).print(explained)
     assert all(text in shown.getvalue() for text in ("sigma = 0.0620", "kept", "cut"))
-    assert str(told).count("\n") == 2 + 16
+    assert str(explained).count("\n") == 2 + 16

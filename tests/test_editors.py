@@ -61,7 +61,7 @@ TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE)
 
 
 @pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])
-def test_make_knows_every_name_and_names_what_it_lacks(name: str) -> None:
+def test_make_makes_every_editor_and_says_what_is_missing(name: str) -> None:
     made = editors.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
     assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
     if isinstance(made, IKE):

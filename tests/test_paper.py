@@ -58,7 +58,7 @@ def test_our_ike_prompt_is_the_published_layout_character_for_character() -> Non
     assert prompt.shots == 16
 
 
-def test_the_ike_editor_writes_the_published_layout_from_its_own_deal() -> None:
+def test_the_ike_editor_writes_the_published_layout_with_its_own_demonstrations() -> None:
     case = CAPITALS[5]
     editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), PromptStyle("ike"))
     dealt = editor.select(case.edit).candidates.demonstrations

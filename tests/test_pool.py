@@ -17,7 +17,7 @@ ENCODER = HashingEncoder()
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 62), st.integers(0, 5))
-def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: int) -> None:
+def test_the_roles_are_ikes_and_no_record_demonstrates_an_edit_of_its_own_fact(i: int, seed: int) -> None:
     pool = Pool(RECORDS, ENCODER, seed=seed)
     [candidates] = pool.candidates([RECORDS[i].edit])
     roles = [d.role for d in candidates.demonstrations]
@@ -30,7 +30,7 @@ def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: i
     assert list(candidates.similarities) == sorted(candidates.similarities, reverse=True)
 
 
-def test_the_deal_depends_on_the_edit_and_the_seed_and_on_nothing_else() -> None:
+def test_demonstrations_depend_on_nothing_but_the_edit_and_the_seed() -> None:
     edits = [record.edit for record in RECORDS[:5]]
     pool = Pool(RECORDS, ENCODER)
     together = pool.candidates(edits)
@@ -39,7 +39,7 @@ def test_the_deal_depends_on_the_edit_and_the_seed_and_on_nothing_else() -> None
     assert together != Pool(RECORDS, ENCODER, seed=1).candidates(edits)
 
 
-def test_another_edit_of_the_same_subject_and_relation_is_passed_over() -> None:
+def test_another_edit_of_the_same_subject_and_relation_is_excluded() -> None:
     twin = case(7, subject="Land3")
     pool = Pool([*RECORDS, EditCase("twin", twin.edit, twin.probes)], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
@@ -67,7 +67,7 @@ def test_roles_are_filled_from_far_records_where_near_ones_cannot() -> None:
     assert len(candidates.demonstrations) == 32
 
 
-def test_too_few_records_say_what_to_do() -> None:
+def test_too_few_records_are_refused_with_a_remedy() -> None:
     with pytest.raises(PoolError, match="31 records cannot give 32"):
         Pool(RECORDS[:31], ENCODER)
     few = [case(i, neighbours=3 if i < 15 else 0) for i in range(60)]
@@ -80,8 +80,8 @@ def test_too_few_records_say_what_to_do() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 62), st.integers(0, 5))
-def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> None:
-    """Never a fact about the edit or the borrower, never one that is rewritten beside it, never the new object."""
+def test_without_neighbours_retains_show_old_facts_of_other_records(i: int, seed: int) -> None:
+    """Never a fact about the edit or the record itself, never one that is rewritten beside it, never the new object."""
     many = [case(j) for j in range(300)]
     pool = Pool([replace(one, probes=one.probes[:2]) for one in many], ENCODER, seed=seed)
     edit = many[i].edit
@@ -96,7 +96,7 @@ def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> 
         assert not d.fact.startswith(d.query) and not d.fact.endswith(f" {d.answer}")
 
 
-def test_without_paraphrases_copies_stand_in_for_updates() -> None:
+def test_without_paraphrases_copies_replace_updates() -> None:
     pool = Pool([replace(one, probes=(one.probes[0], *one.probes[2:])) for one in RECORDS], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
     assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [16, 0, 16]
