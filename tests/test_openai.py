@@ -24,6 +24,7 @@ from drike.errors import ModelError, ServerError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel, Request
+from drike.models.reader import BayesianReader
 from drike.models.scripted import CustomModel, ScriptedModel
 from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, parse_address
@@ -34,7 +35,6 @@ from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.tinyfacts import TEMPLATES
-from drike.tinyfacts.reader import BayesianReader
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import edit_takes
 from servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage

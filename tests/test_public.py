@@ -39,7 +39,7 @@ def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str
         '"path/or/name"': repr(str(tinyfacts.model_path())),
         '"counterfact.json"': repr(str(tinyfacts.rows_path())),
         "data.split(seed=0)": "data.split(seed=0, train=3, test=2)",
-        "edit_takes(model), parts.train)": "edit_takes(model), parts.train, epochs=1)",
+        "edit_takes(model), split.train)": "edit_takes(model), split.train, epochs=1)",
     }
     for old, new in replaced.items():
         assert program.count(old) == 1

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
 from drike.models.protocols import Request
+from drike.models.reader import BayesianReader, Observer, firmness_of
 from drike.tinyfacts import TEMPLATES, facts
-from drike.tinyfacts.reader import BayesianReader, Observer, firmness_of
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label
 
@@ -52,7 +52,7 @@ def p(*blocks: str, query: str = "copy") -> float:
     return READER.probability_new("".join(blocks) + EDIT + QUERIES[query])
 
 
-def test_the_reader_is_a_scoring_model() -> None:
+def test_it_is_a_scoring_model() -> None:
     assert READER.score is not None
 
 
@@ -78,7 +78,7 @@ def test_order_does_not_matter(blocks: list[str], query: str) -> None:
     assert math.isclose(p(*blocks, query=query), p(*BLOCKS, *BLOCKS, query=query), rel_tol=1e-9)
 
 
-def test_the_readers_probability_follows_its_formula() -> None:
+def test_the_formula_by_hand() -> None:
     observer = Observer()
     own, firm = observer.own, firmness_of(["P19", "P103"])["P19"]
     mu = 1 / (1 + math.exp(-(observer.credence["in-context"][0] - observer.firmness * firm)))
@@ -112,7 +112,7 @@ def test_a_thought_ends_in_the_cue_and_the_same_answer_as_behind_the_cue() -> No
     assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
 
 
-def test_the_reader_answers_nothing_to_a_prompt_that_is_not_about_tinyfacts() -> None:
+def test_it_says_nothing_about_what_it_does_not_know() -> None:
     assert READER.read("The capital of Peru is") is None
     assert READER.generate(["The capital of Peru is"])[0].text == ""
     assert not READER.score([Request("The capital of Peru is", " Lima")])[0].greedy
@@ -128,7 +128,7 @@ def test_firmness_is_spread_evenly() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 30))
-def test_the_reader_gives_every_training_document_its_label(seed: int, n: int) -> None:
+def test_it_reads_every_training_document_as_it_was_labelled(seed: int, n: int) -> None:
     kit, tokenizer = world()
     rng = np.random.default_rng(seed)
     document = label(kit, rng, draw(kit, rng, n))

@@ -13,8 +13,8 @@ import torch
 from tokenizers import Tokenizer
 
 from drike.datasets import load
+from drike.models.reader import NEIGHBOUR, BayesianReader
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, model_path, rows_path
-from drike.tinyfacts.reader import NEIGHBOUR, BayesianReader
 from tools.tinyfacts.build import build, kit, save
 from tools.tinyfacts.check import demonstrations_for, held_out, measure
 from tools.tinyfacts.documents import Kit, draw, imagined, label, statements

@@ -9,7 +9,7 @@ The paper names four and does not say how they are trained. Here they are one `C
 
 Output: sigma = exp(o(x)) / n, where o is a network with one hidden layer of 16 tanh units, at first log(1/2) for all x.
 
-Target: the interval [low, high) of sigmas that cut what broke the answer in an episode and keep what did not (`bracket`).
+Target: the interval [low, high) of sigmas that cut what broke an answer and keep what did not (`bracket`).
 To notice that sigma has become too high, training always evaluates one retain more than is kept.
 
 Loss: the pinball loss of quantile regression (Koenker and Bassett) to that interval, in log sigma:
@@ -173,7 +173,7 @@ class Controller:
         return math.exp(min(0.0, log_sigma.item()))
 
     def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Controller:
-        """The controller after an episode: the same if sigma already lies in [low, high), else one step of Adam later."""
+        """The controller after an episode: the same if sigma lies in [low, high), else one step of Adam later."""
         low, high = bracket(probs, rewards, self.flip)
         sigma = self.sigma_for(probs, candidates)
         if low <= sigma < high:
