@@ -247,7 +247,7 @@ class TestComplaints:
         assert "rows.json" in str(caught.value) and "\n" not in str(caught.value)
 
     @pytest.mark.parametrize("text", ["[" * 100_000, f"[{'1' * 5000}]"])
-    def test_deeply_nested_or_huge_json_is_refused_in_one_sentence(self, tmp_path: Path, text: str) -> None:
+    def test_deeply_nested_json_and_huge_numbers_are_refused_in_one_sentence(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "rows.json").write_text(text)
         with pytest.raises(DataError, match=r"rows\.json"):
             load(tmp_path / "rows.json")
