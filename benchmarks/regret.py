@@ -28,7 +28,7 @@ from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 

@@ -272,7 +272,7 @@ def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_availabl
     (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
     assert run("train", *SMALL, *data, "--edits", "3", "--test", "3", "--epochs", "1", "--out", str(folder)) == 0
-    assert "copies stand in for updates" in " ".join(capsys.readouterr().out.split())
+    assert "copies replace updates" in " ".join(capsys.readouterr().out.split())
     assert len(json.loads((folder / "run.json").read_text("utf-8"))["fallbacks"]) == 2
     assert run("evaluate", "--run", str(folder), "--editors", "unedited,ike,dr-ike", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))["DR-IKE"]

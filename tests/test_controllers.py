@@ -143,7 +143,7 @@ def test_the_controllers_adam_matches_torch() -> None:
         probs = sorted((rng.random() for _ in range(16)), reverse=True)
         probs = [p / sum(probs) for p in probs]
         earned = [rng.choice([1, 1, -1]) for _ in range(16)]
-        x = torch.cat([part.read(probs, candidates) for part in ours.reads])
+        x = torch.cat([part.vector(probs, candidates) for part in ours.features])
         width = len(x) * 16
         hidden = torch.tanh(theirs[:width].view(16, -1) @ x + theirs[width : width + 16])
         log_sigma = math.log(1 / 2 / 16) + theirs[width + 16 : width + 32] @ hidden + theirs[-1]

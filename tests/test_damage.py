@@ -74,7 +74,7 @@ def content(folder: Path) -> tuple[object, ...]:
     budget = loaded.budget
     if isinstance(budget, Controller):
         tensors = tuple(tensor.flatten().tolist() for tensor in (budget.weights, budget.moments))
-        parts = tuple(part.name for part in budget.reads)
+        parts = tuple(part.name for part in budget.features)
         return *found, tensors, parts, budget.steps, budget.max_shots, budget.quantile, budget.flip
     return *found, budget
 

@@ -196,7 +196,7 @@ def towns(number: int, form: str) -> list[object]:
 
 @pytest.mark.parametrize("form", ["zsre", "knowedit", "temporal"])
 def test_every_published_form_can_fill_a_pool(form: str, tmp_path: Path) -> None:
-    """IKE's 4, 12 and 16; where the form has no paraphrases, copies stand in for the 12."""
+    """IKE's 4, 12 and 16; where the form has no paraphrases, copies replace the 12."""
     cases = load(written(tmp_path, towns(50, form))).cases
     pool = Pool(cases[1:], HashingEncoder())
     [candidates] = pool.candidates([cases[0].edit])

@@ -34,7 +34,7 @@ from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import edit_takes
 from servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage

@@ -16,8 +16,7 @@ from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
-from drike.tinyfacts import facts
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label
 

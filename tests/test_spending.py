@@ -26,7 +26,7 @@ from drike.models.served.cache import CachedModel
 from drike.models.served.spending import Meter, Price, estimated_tokens
 from drike.models.served.store import Answers
 from drike.runs.folder import read_outcomes
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)

@@ -77,6 +77,16 @@ class TestDraw:
         with pytest.raises(DataError, match=r"none of the 3 editable rows .*0 of all its rows.* more rows editable"):
             draw(dataset(9), editable=3, subset=lambda case: False)
 
+    @given(st.integers(0, 30), st.integers(0, 10), st.integers(0, 99))
+    def test_no_fact_is_in_two_parts_even_under_different_case_ids(self, rows, duplicates, seed) -> None:
+        data = dataset(rows)
+        copies = tuple(replace(case, case_id=f"9{case.case_id}") for case in data.cases[:duplicates])
+        whole = replace(data, cases=(*data.cases, *copies))
+        split = whole.split(seed=seed, editable=len(whole.cases), train=rows - rows // 3, test=rows // 3)
+        assert len({case.edit.key for case in (*split.train, *split.test)}) == rows
+        with pytest.raises(DataError, match="more than"):
+            whole.split(editable=len(whole.cases), train=rows, test=1)
+
     def test_editable_rows_are_those_with_the_lowest_case_ids(self) -> None:
         split = draw(dataset(40), editable=12, train=2, test=2)
         assert split.editable == tuple(str(7 * i) for i in range(12))

@@ -14,8 +14,7 @@ from tokenizers import Tokenizer
 
 from drike.datasets import load
 from drike.models.reader import NEIGHBOUR, BayesianReader
-from drike.tinyfacts import EDITABLE, facts, model_path, rows_path
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import EDITABLE, TEMPLATES, facts, model_path, rows_path
 from tools.tinyfacts.build import build, kit, save
 from tools.tinyfacts.check import demonstrations_for, held_out, measure
 from tools.tinyfacts.documents import Kit, draw, imagined, label, statements
