@@ -43,24 +43,24 @@ def echo(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_study_has_its_recipe_and_every_recipe_its_study() -> None:
+def test_studies_and_recipes_correspond_one_to_one() -> None:
     listed = {ROOT / one.recipe for one in STUDIES}
     assert listed == set(RECIPES.glob("*.sh")) - {RECIPES / "common.sh"}
     assert len({one.name for one in STUDIES}) == len(STUDIES)
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
-def test_recipes_parse_and_their_lines_are_short(path: Path) -> None:
-    done = sh("-n", str(path))
-    assert done.returncode == 0, done.stderr
+def test_recipes_are_valid_shell_with_short_lines(path: Path) -> None:
+    told = sh("-n", str(path))
+    assert told.returncode == 0, told.stderr
     assert all(len(line) <= 120 for line in path.read_text("utf-8").splitlines())
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
-def test_a_recipe_uses_the_models_and_data_of_its_study(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_recipe_uses_the_listed_models_and_data(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
-    done = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
-    assert done.returncode == 0, done.stderr
+    told = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
+    assert told.returncode == 0, told.stderr
     calls = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in calls if call.startswith("train"))
     assert set(re.findall(r"--model (\S+)", asked)) == set(one.models)
@@ -79,7 +79,7 @@ def test_a_recipe_uses_the_models_and_data_of_its_study(one, echo: Path, tmp_pat
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
-def test_a_recipe_with_model_embedded_uses_no_other_model_or_data(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_recipe_with_model_embedded_uses_no_other_model(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
     assert sh(str(ROOT / one.recipe), **where).returncode == 0
@@ -93,7 +93,7 @@ def test_a_recipe_with_model_embedded_uses_no_other_model_or_data(one, echo: Pat
     assert {call.split()[0] for call in again} <= {"report", "case"}, "what was finished is not done again"
 
 
-def test_the_case_study_shows_the_first_test_edit_or_the_one_that_is_named(echo: Path, tmp_path: Path) -> None:
+def test_the_case_study_recipe_shows_the_first_test_edit_or_the_named_one(echo: Path, tmp_path: Path) -> None:
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "MODEL": "embedded"}
     assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
     assert sh(str(RECIPES / "figure3.sh"), **where, CASE="12").returncode == 0
@@ -101,7 +101,7 @@ def test_the_case_study_shows_the_first_test_edit_or_the_one_that_is_named(echo:
     assert cases == ["77", "12"]
 
 
-def test_a_recipe_stops_where_a_step_fails(tmp_path: Path) -> None:
+def test_a_recipe_stops_at_the_first_failing_step(tmp_path: Path) -> None:
     failing = tmp_path / "drike"
     failing.write_text('#!/bin/sh\necho "$1" >>"$LOG"\nexit 3\n')
     failing.chmod(0o755)
@@ -124,8 +124,8 @@ def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo
         (torn / record).touch()
     assert has_begun(torn) == bool(record), "drike and the recipes agree about what has begun"
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
-    done = sh(str(RECIPES / "figure3.sh"), **where)
-    assert done.returncode == 0, done.stderr
+    told = sh(str(RECIPES / "figure3.sh"), **where)
+    assert told.returncode == 0, told.stderr
     first = log.read_text("utf-8").splitlines()[0]
     assert first == f"train --resume {torn}" if record else first.endswith(f"--out {torn}")
     log.unlink()
@@ -133,7 +133,7 @@ def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo
     assert log.read_text("utf-8").startswith("case "), "what went on to its end is finished"
 
 
-def test_table3_skips_a_failing_model_reports_the_others_and_tries_it_again(echo: Path, tmp_path: Path) -> None:
+def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_path: Path) -> None:
     fails_on_qwen = tmp_path / "fails"
     fails_on_qwen.write_text(f'#!/bin/sh\ncase "$*" in *"--model Qwen"*) exit 1 ;; esac\nexec {echo} "$@"\n')
     fails_on_qwen.chmod(0o755)
@@ -166,13 +166,13 @@ def test_a_spending_limit_is_shared_by_all_models_of_a_recipe(echo: Path, tmp_pa
     assert all("--price-in 0.1 --price-out 0.4" in call for call in calls[:4])
 
 
-def test_other_data_leave_the_numerical_subset_of_table8_out(echo: Path, tmp_path: Path) -> None:
+def test_numerical_edits_always_come_from_counterfact(echo: Path, tmp_path: Path) -> None:
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DATA": "mine.json"}
     assert sh(str(RECIPES / "table8.sh"), **where).returncode == 0
     assert "--subset" not in (tmp_path / "log").read_text("utf-8")
 
 
-def test_a_recipe_on_the_reader_writes_its_figure(tmp_path: Path) -> None:
+def test_the_figure3_recipe_runs_on_the_reader_and_saves_its_case_study(tmp_path: Path) -> None:
     drike = tmp_path / "drike"
     drike.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n')
     drike.chmod(0o755)
@@ -181,22 +181,22 @@ def test_a_recipe_on_the_reader_writes_its_figure(tmp_path: Path) -> None:
         "DRIKE": str(drike), "RUNS": str(runs), "MODEL": "reader", "DATA": "tinyfacts", "EDITS": "6", "TEST": "3",
         "EPOCHS": "1", "POLICY_ENCODER": "hashing", "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
-    done = sh(str(RECIPES / "figure3.sh"), **where)
-    assert done.returncode == 0, done.stderr
+    told = sh(str(RECIPES / "figure3.sh"), **where)
+    assert told.returncode == 0, told.stderr
     [kept] = runs.glob("figure3-*.txt")
-    assert kept.read_text("utf-8") in done.stdout and "New Fact:" in done.stdout
+    assert kept.read_text("utf-8") in told.stdout and "New Fact:" in told.stdout
 
 
-def test_a_study_is_found_by_its_name_in_any_spelling() -> None:
+def test_study_names_are_matched_in_any_spelling() -> None:
     assert study("Table 2") is study("table2") is study("table2.sh") is not None
     assert study("table99") is None
 
 
-def test_only_the_study_of_a_model_behind_an_api_needs_one() -> None:
+def test_only_the_black_box_study_needs_an_api() -> None:
     assert [one.name for one in STUDIES if one.needs_api] == ["table4"]
 
 
-def test_every_study_with_published_figures_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_study_shows_its_published_figures(capsys: pytest.CaptureFixture[str]) -> None:
     shown = {"table1": ".775", "table4": "0.46", "table8": "n/a", "figure4": "3.72", "efficiency": "29.8%"}
     for name, figure in shown.items():
         with pytest.raises(SystemExit, match="0"):

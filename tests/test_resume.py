@@ -60,7 +60,7 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
 
 
-def rollout_of(episode: Episode) -> RecordedRollout:
+def told(episode: Episode) -> RecordedRollout:
     earned = Earned(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
     return RecordedRollout(episode.case_id, episode.order, earned)
 
@@ -69,7 +69,7 @@ def rollout_of(episode: Episode) -> RecordedRollout:
 def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
     for done in (1, 5, 6, 11, 17, 18):
-        again, other, after, paid = run(name, [rollout_of(episode) for episode in whole[:done]])
+        again, other, after, paid = run(name, [told(episode) for episode in whole[:done]])
         assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
         assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
         if isinstance(budget, Threshold):
@@ -79,9 +79,9 @@ def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
         assert paid == asked - sum(episode.k for episode in whole[:done])
 
 
-def test_records_of_another_training_are_refused() -> None:
+def test_resuming_with_records_of_another_training_is_refused() -> None:
     whole, *_ = run("as in the paper", [])
-    past = [rollout_of(episode) for episode in whole[:4]]
+    past = [told(episode) for episode in whole[:4]]
     with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
         run("as in the paper", [past[0], past[0]])
     with pytest.raises(ReplayError, match="other retains"):
@@ -90,7 +90,9 @@ def test_records_of_another_training_are_refused() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 5000))
-def test_a_truncated_file_gives_its_whole_episodes(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
+def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
+    tmp_path_factory: pytest.TempPathFactory, at: int
+) -> None:
     folder = tmp_path_factory.mktemp("run")
     whole, *_ = run("as in the paper", [])
     path = folder / "episodes.jsonl"
@@ -98,7 +100,7 @@ def test_a_truncated_file_gives_its_whole_episodes(tmp_path_factory: pytest.Temp
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
     found = answered(path)
-    assert found == [rollout_of(episode) for episode in whole[: len(found)]]
+    assert found == [told(episode) for episode in whole[: len(found)]]
     assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
     keep_lines(path, len(found))
     append(path, [{"case_id": "next"}])
@@ -108,7 +110,7 @@ def test_a_truncated_file_gives_its_whole_episodes(tmp_path_factory: pytest.Temp
 @pytest.mark.parametrize(
     "line", ["{}", "[]", "nonsense", '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}']
 )
-def test_a_damaged_line_in_the_middle_is_refused_in_a_sentence(tmp_path: Path, line: str) -> None:
+def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, line: str) -> None:
     path = tmp_path / "episodes.jsonl"
     path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
     with pytest.raises(RunError, match="line 1 is not"):
@@ -116,6 +118,6 @@ def test_a_damaged_line_in_the_middle_is_refused_in_a_sentence(tmp_path: Path, l
 
 
 def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
-    recorded = asdict(rollout_of(run("as in the paper", [])[0][0]))
+    recorded = asdict(told(run("as in the paper", [])[0][0]))
     assert set(recorded) == {"case_id", "order", "earned"}
     assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds"}

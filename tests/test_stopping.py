@@ -36,7 +36,7 @@ def without_seconds(path: Path) -> list[Outcome]:
     return [replace(outcome, seconds=0.0) for outcome in read_outcomes(path)]
 
 
-def test_a_stopped_training_resumes_to_the_same_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_training_ends_like_an_uninterrupted_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [*SMALL, "--edits", "8", "--test", "2", "--epochs", "2", "--selection", "sample", "--seed", "3"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert run("train", *options, "--out", str(whole)) == 0
@@ -56,7 +56,7 @@ def test_a_stopped_training_resumes_to_the_same_results(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("model", ["reader", "embedded"])
-def test_a_stopped_evaluation_resumes_to_the_same_results(
+def test_a_resumed_evaluation_ends_like_an_uninterrupted_one(
     trained: Path, tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -84,7 +84,7 @@ def test_a_stopped_evaluation_resumes_to_the_same_results(
     assert (stopped / "table.md").exists()
 
 
-def test_resuming_a_finished_evaluation_asks_nothing(trained: Path, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_makes_no_model_calls(trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "e"
     assert run("evaluate", "--run", str(trained), "--model", "embedded", "--test", "2", "--editors", "ike",
                "--out", str(folder)) == 0  # fmt: skip
@@ -96,7 +96,7 @@ def test_resuming_a_finished_evaluation_asks_nothing(trained: Path, tmp_path: Pa
     assert (folder / "table.md").exists()
 
 
-def test_runs_that_were_moved_together_resume(trained: Path, tmp_path: Path) -> None:
+def test_runs_moved_together_can_be_resumed(trained: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     subprocess.run(["cp", "-r", str(trained), str(here / "t")], check=True)
@@ -106,7 +106,7 @@ def test_runs_that_were_moved_together_resume(trained: Path, tmp_path: Path) -> 
     assert run("evaluate", "--resume", str(there / "e")) == 0
 
 
-def test_resuming_with_another_trained_policy_is_refused(
+def test_resuming_with_a_different_policy_is_refused(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy, folder = tmp_path / "t", tmp_path / "e"
@@ -117,7 +117,7 @@ def test_resuming_with_another_trained_policy_is_refused(
     assert "another trained policy" in " ".join(capsys.readouterr().err.split())
 
 
-def test_runs_that_cannot_be_resumed_are_refused_in_a_sentence(
+def test_runs_that_cannot_be_resumed_are_refused_in_one_sentence(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*arguments: str, code: int = 1) -> str:
@@ -132,22 +132,22 @@ def test_runs_that_cannot_be_resumed_are_refused_in_a_sentence(
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "3", "--test", "1", "--epochs", "1", "--out", str(folder)) == 0
     record = json.loads((folder / "run.json").read_text("utf-8"))
-    for other, changed in {
+    for other, told in {
         "other rows": {"data_fingerprint": "other"},
         "other weights": {"model": {"weights_sha256": "other"}},
         "another version": {"options": {"colour": "red"}},
         "no options": {"options": None},
     }.items():
-        (folder / "run.json").write_text(json.dumps({**record, **changed}), "utf-8")
+        (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
         assert "has changed since it was written" in refused("train", "--resume", str(folder))
-        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **changed})), "utf-8")
+        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **told})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
     (folder / "run.json").write_text(json.dumps(with_checksum({**record, "versions": {"torch": "0.1"}})), "utf-8")
     assert run("train", "--resume", str(folder)) == 0
     assert "begun with another version of" in capsys.readouterr().out
 
 
-def test_resumable_commands_check_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resumable_commands_validate_their_options(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = {"epochs": "0", "noise": "2", "replicas": "-1"}
     for option, value in wrong.items():
         assert run("train", f"--{option}", value) == 2
@@ -171,7 +171,7 @@ def test_resuming_with_outcomes_of_other_probes_is_refused(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_run_at_once_and_it_resumes(
+def test_a_signal_stops_a_run_at_once_and_it_can_be_resumed(
     number: signal.Signals, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["train", *SMALL, "--edits", "40", "--test", "1", "--seed", "1"]
@@ -189,10 +189,10 @@ def test_a_signal_stops_a_run_at_once_and_it_resumes(
         time.sleep(0.01)
     process.send_signal(number)
     began = time.monotonic()
-    _, printed = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=60)
     assert time.monotonic() - began < 5
-    assert process.returncode == code, printed
-    assert f"drike train --resume {stopped}" in printed and "Traceback" not in printed
+    assert process.returncode == code, told
+    assert f"drike train --resume {stopped}" in told and "Traceback" not in told
     done = len((stopped / "episodes.jsonl").read_text("utf-8").splitlines())
     assert 0 < done < 200
     assert run("train", "--resume", str(stopped)) == 0
@@ -201,7 +201,7 @@ def test_a_signal_stops_a_run_at_once_and_it_resumes(
     assert (stopped / checkpoint.FILE).read_bytes() == (whole / checkpoint.FILE).read_bytes()
 
 
-def test_a_run_in_use_by_another_process_is_refused(
+def test_two_processes_cannot_resume_the_same_run(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "e"
