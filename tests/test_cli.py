@@ -509,6 +509,12 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
 
 
+def test_version_is_printed_without_loading_torch() -> None:
+    code = "import sys, drike.__main__ as m; sys.argv[1:] = ['--version']; m.main(); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["drike", metadata.version("drike")]
+
+
 def test_a_fact_accepts_any_arrow_and_conflicting_facts_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for arrow in ("->", "=>", "\N{RIGHTWARDS ARROW}"):
         edit = parse_fact(f"The capital of Peru is {arrow} Oslo", [])
