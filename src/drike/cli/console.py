@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,7 +22,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column
-from rich.table import Table as Drawn
 from rich.text import Text
 
 from drike.report import Table
@@ -35,7 +30,6 @@ from drike.training.reinforce import Episode
 
 console = Console(highlight=False)
 errors = Console(stderr=True)
-_BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
 
 
 def say(what: str, style: str | None = None) -> None:
@@ -62,48 +56,8 @@ def this_command() -> str:
 
 
 def draw(table: Table) -> None:
-    """Print a table with its notes. Intervals go on a second line of their cell, so that narrow terminals show them.
-
-    If the table is still too wide, the ends of an interval and the words of a heading go on a line each; if that is not
-    enough, the columns continue below, beside the names again.
-    """
-    padding = 0 if console.width < 100 else 1
-    rows = [[cell.replace(" [", "\n[") for cell in row] for row in [table.header, *table.rows]]
-    columns = [list(cells) for cells in zip_longest(*rows, fillvalue="")]
-    if not table.wide and sum(_widths(columns, padding)) > console.width:
-        columns[1:] = [[heading.replace(" ", "\n"), *cells] for heading, *cells in columns[1:]]
-        columns = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in cells] for cells in columns]
-    if table.title:
-        console.print(f"\n{table.title}", style="bold", markup=False)
-    for part in [columns] if table.wide else _parts(columns, padding):
-        drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0))
-        for i, (heading, *_) in enumerate(part):
-            numeric = i > 0 and not table.wide
-            drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-        for row in list(zip(*part, strict=True))[1:]:
-            drawn.add_row(*map(Text, row))
-        console.print(drawn)
-    for note in table.notes:
-        console.print(note, style="dim", markup=False)
-
-
-def _parts(columns: list[list[str]], padding: int) -> Iterator[list[list[str]]]:
-    """The columns in parts that fit the terminal, each with the first column, which holds the names."""
-    names, *widths = _widths(columns, padding)
-    part, room = columns[:1], console.width - names
-    for column, width in zip(columns[1:], widths, strict=True):
-        if width > room and len(part) > 1:
-            yield part
-            part, room = columns[:1], console.width - names
-        part, room = [*part, column], room - width
-    yield part
-
-
-def _widths(columns: Iterable[Sequence[str]], padding: int) -> list[int]:
-    """The width of each column with the space before it, if no word of a name and no line of a number is broken."""
-    parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
-    widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
-    return [width + (1 + padding) * (i > 0) for i, width in enumerate(widths)]
+    """Print a table with its notes."""
+    console.print(table)
 
 
 @contextmanager
