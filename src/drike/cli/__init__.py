@@ -1,8 +1,8 @@
-"""The `drike` command: the one place that prints, saves and turns errors into sentences.
+"""The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-Each command has a file: `demo`, `doctor`, `train`, `evaluate`, `edit`, `report` (and `drike case`), `paper`, `data`,
-`cache`. They share `options`, `setup` (data, encoders, run folders), `resume` (stopped runs), `api_options` (what
-served models cost), `dry_run`, `variants` (of trained editors) and `console` (tables, progress).
+There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
+and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run`, `variants`
+(of trained editors) and `console` (tables and progress).
 """
 
 from __future__ import annotations
