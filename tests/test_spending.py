@@ -21,9 +21,8 @@ from drike.cli.dry_run import token_counter
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.spending import Meter, Price, estimated_tokens
-from drike.models.served.store import Answers
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts.reader import BayesianReader
 from drike.tinyfacts.templates import TEMPLATES

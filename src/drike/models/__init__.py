@@ -79,9 +79,8 @@ def template_for(name: str, template: str | None) -> Template:
 
 def _open_served(name: str, template: Template, options: ApiOptions) -> LanguageModel:
     """Open a served model, behind the answer cache unless that is off."""
-    from drike.models.served.cache import CachedModel
+    from drike.models.served.cache import Answers, CachedModel, answers_path
     from drike.models.served.openai import connect
-    from drike.models.served.store import Answers, answers_path
     from drike.prompts import chat_messages
 
     model = connect(name, options, template=template)
