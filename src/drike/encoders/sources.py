@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import re
 import threading
+import urllib.request
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -86,21 +88,21 @@ def _hub() -> str:
 @cache
 def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
-    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of whichever HTTP library it uses
+    from huggingface_hub import constants
 
     found = threading.Event()
 
     def ask() -> None:
+        request = urllib.request.Request(f"{_hub()}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
         try:
-            get_hf_file_metadata(hf_hub_url(name, "config.json", endpoint=_hub()), timeout=_PROBE_SECONDS)
-            found.set()
-        except (HTTPError, OSError, ValueError):
+            with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
+                found.set()
+        except (OSError, ValueError):
             pass
 
-    # In a thread, because a resolver without network may take half a minute whatever the timeout.
-    asking = threading.Thread(target=ask, daemon=True)
-    if not constants.HF_HUB_OFFLINE:
+    if not constants.HF_HUB_OFFLINE and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        # In a thread, because a resolver without network may take half a minute whatever the timeout.
+        asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(_PROBE_SECONDS + 1)
     return found.is_set()

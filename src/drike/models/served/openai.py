@@ -106,7 +106,7 @@ class ServedModel:
         return self._rated(requests, self._form)
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: this model keeps no cache in memory."""
 
     def close(self) -> None:
         """Close the connection."""
