@@ -116,12 +116,12 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
         path = rng.choice([("train",), ("evaluate",), ("edit",), ("report",), ("data", "inspect")])
     if path in HEAVY and rng.random() < 0.7:
         path = rng.choice([("paper",), ("data", "inspect"), ("edit",), ("train",), ("evaluate",)])
-    told = RIGHT[path]
+    right = RIGHT[path]
     if path == ("evaluate",) and rng.random() < 0.4:
-        told = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
+        right = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
     if path in (("train",), ("evaluate",)) and rng.random() < 0.15:
-        told = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
-    words = [word.format(**places) if "{" in word else word for word in told]
+        right = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
+    words = [word.format(**places) if "{" in word else word for word in right]
     kept = [] if rng.random() < 0.05 and path in LONG else words
     if rng.random() < 0.1 and path not in LONG and len(kept) > 1:
         del kept[rng.randrange(len(kept))]  # what is left may take long only where --model or --data went, see below
@@ -252,8 +252,8 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     signal.signal(signal.SIGALRM, stop)
     with tempfile.TemporaryDirectory() as place:
-        told = try_all(asked.number, asked.seed, Path(place))
+        result = try_all(asked.number, asked.seed, Path(place))
         os.chdir("/")
     shutil.rmtree(HOME, ignore_errors=True)
-    print(json.dumps(told, indent=1))
-    sys.exit(bool(told["wrong"]))
+    print(json.dumps(result, indent=1))
+    sys.exit(bool(result["wrong"]))

@@ -78,6 +78,9 @@ def main() -> None:
     except DrikeError as problem:
         errors.print(f"Error: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(problem, UsageError) else 1)
+    except OSError as problem:
+        errors.print(f"Error: {problem}: make room, or choose another path", style="red", markup=False, soft_wrap=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":
