@@ -1,7 +1,7 @@
-"""Tiny random models of many architectures, and prompts to tell them apart with.
+"""Tiny random models in many configurations, and prompts for them.
 
-Weights are drawn wide: with the usual initialisation a model is nearly uniform, and a wrong mask would go unseen.
-Windows and chunks are shorter than the prompts, so that they bite.
+Weights have a large variance: with the usual initialisation a model is nearly uniform, and a wrong mask would not show.
+Windows and chunks are shorter than the prompts, so that they take effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SMALL: dict[str, Any] = {
     "eos_token_id": 0,
     "pad_token_id": 0,
 }
-# The same in the words of families that have their own.
+# The same for model families with other parameter names.
 PLAIN: dict[str, Any] = {"vocab_size": 340, "eos_token_id": 0, "bos_token_id": 0}
 GPT: dict[str, Any] = PLAIN | {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 640}
 WIDE: dict[str, Any] = PLAIN | {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
