@@ -32,13 +32,14 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, UsageError
 from drike.prompts import PromptStyle
 from drike.report.paper import STUDIES
-from drike.report.tables import COLUMNS, Table, published
+from drike.report.tables import COLUMNS, published
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.learned_budget import Controller
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import load
 from drike.runs.folder import append, read_outcomes
+from drike.table import Table
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
 
