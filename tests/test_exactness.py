@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Every scoring strategy gives the log-probabilities of plain forwards, with every model configuration."""
+=======
+"""Every scoring strategy, on every architecture, gives the log-probabilities of plain separate forwards."""
+>>>>>>> main
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ MAKE = TREES | FORKS | BATCHES
 
 
 def questions(seed: int) -> list[Request]:
-    """An evaluated edit: one set of demonstrations, several queries, two targets each."""
+    """Requests of an evaluated edit: one set of demonstrations, several queries, two targets each."""
     prompt = episode(seed, 1)[0].prompt
     shown = prompt[: prompt.rindex("New Fact")]
     rng = random.Random(seed)
@@ -49,7 +53,11 @@ def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
 
 @pytest.mark.parametrize("name", TREES)
 def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
+<<<<<<< HEAD
     """Other requests of the same edit, in pieces: each continues from the cached prefix of those before."""
+=======
+    """Further requests of the same edit, in parts: each starts from the prefixes cached by those before."""
+>>>>>>> main
     model = wrap(MAKE[name], remember=False)
     requests = episode(1) + questions(1)
     once = model.score(requests)
@@ -66,7 +74,7 @@ def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
 
 @pytest.mark.parametrize("name", TREES)
 def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
+    """Control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
 
     def leaky(self: TokenTree, **limits: Any) -> Any:
         return np.tril(np.ones((len(self), len(self)), dtype=bool))[limits.get("first", 0) :]
@@ -119,7 +127,11 @@ def test_longrope_models_pack_short_and_long_texts_separately() -> None:
 def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     model = wrap(llama)
     expected = alone(model, episode(3))
+<<<<<<< HEAD
     # An attention that ignores its mask, as future models may.
+=======
+    # An attention that ignores its mask, as a future model might.
+>>>>>>> main
     for layer in model._model.model.layers:
         forward = layer.self_attn.forward
         layer.self_attn.forward = lambda *a, forward=forward, **k: forward(*a, **k | {"attention_mask": None})
@@ -135,7 +147,11 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
 def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:
     model = wrap(llama, remember=False)
     model.score(episode(1))
+<<<<<<< HEAD
     for trunk in model._scorer.prefixes._kept:  # as if a model's cache had unexpected content
+=======
+    for trunk in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
+>>>>>>> main
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
@@ -145,7 +161,7 @@ def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> Non
 
 @pytest.mark.parametrize("make", [llama, gpt2, gemma3, bloom])
 def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> None:
-    """60 prompts and 120 targets a model, half of them what `generate` writes, against its own loop."""
+    """Compare 60 prompts and 120 targets per model with its own `generate`; half the targets are what it writes."""
     model = wrap(make)
     prompts = sorted({request.prompt for seed in range(10) for request in episode(seed)})
     requests, expected = [], []
