@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Every scoring strategy gives the log-probabilities of plain forwards, with every model configuration."""
-=======
 """Every scoring strategy, on every architecture, gives the log-probabilities of plain separate forwards."""
->>>>>>> main
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from drike.models.local import scoring
+from drike.models.local import scoring as ways
 from drike.models.local.tokens import Encoded, encode_requests
 from drike.models.local.tree import TokenTree
 from drike.models.protocols import Request
@@ -45,7 +41,7 @@ def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
     assert model.plan.strategy == strategy
     expected = alone(model, requests)
     assert off(scores, expected) < 1e-4
-    assert [score.greedy for score in scores] == [plain.greedy for plain in expected]
+    assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
     assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in expected], atol=1e-3)
     if strategy != "batch":
         assert model.usage.tokens_computed < model.usage.tokens / 2
@@ -53,11 +49,7 @@ def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
 
 @pytest.mark.parametrize("name", TREES)
 def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
-<<<<<<< HEAD
-    """Other requests of the same edit, in pieces: each continues from the cached prefix of those before."""
-=======
     """Further requests of the same edit, in parts: each starts from the prefixes cached by those before."""
->>>>>>> main
     model = wrap(MAKE[name], remember=False)
     requests = episode(1) + questions(1)
     once = model.score(requests)
@@ -81,16 +73,16 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
 
     model = wrap(MAKE[name])
     encoded = encode_requests(tokenizer(), episode(1)[: 4 if "longrope" in name else None], "plain")
-    right = scoring.score_naively(model._model, encoded).scores
+    right = ways.score_naively(model._model, encoded).scores
     monkeypatch.setattr(TokenTree, "mask", leaky)
-    assert scoring.disagreement(scoring.score_tree(model._model, encoded).scores, right) > 0.5
+    assert ways.disagreement(ways.score_tree(model._model, encoded).scores, right) > 0.5
 
 
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
 @pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
 def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
-        pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
+        pytest.skip("its state cannot be gone on from by several tokens at once: see attention.plan")
     model = wrap(MAKE[name], strategy=strategy)
     assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
     assert model.plan.strategy == strategy
@@ -127,11 +119,7 @@ def test_longrope_models_pack_short_and_long_texts_separately() -> None:
 def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     model = wrap(llama)
     expected = alone(model, episode(3))
-<<<<<<< HEAD
-    # An attention that ignores its mask, as future models may.
-=======
     # An attention that ignores its mask, as a future model might.
->>>>>>> main
     for layer in model._model.model.layers:
         forward = layer.self_attn.forward
         layer.self_attn.forward = lambda *a, forward=forward, **k: forward(*a, **k | {"attention_mask": None})
@@ -147,11 +135,7 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
 def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:
     model = wrap(llama, remember=False)
     model.score(episode(1))
-<<<<<<< HEAD
-    for trunk in model._scorer.prefixes._kept:  # as if a model's cache had unexpected content
-=======
     for trunk in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
->>>>>>> main
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
@@ -175,12 +159,12 @@ def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> Non
             requests.append(Encoded((*ids["input_ids"][0].tolist(), *target), start))
             expected.append((right, written[2] if len(written) > 2 and right else None))
     scored, _ = model._scorer.read(requests)
-    for score, (greedy, following) in zip(scored, expected, strict=True):
-        assert score.greedy is greedy
-        assert (score.logit_gap >= 0) is greedy
+    for reading, (greedy, following) in zip(scored, expected, strict=True):
+        assert reading.greedy is greedy
+        assert (reading.logit_gap >= 0) is greedy
         if following is not None:
-            assert score.following == following
-    assert len(prompts) == 60 and sum(score.greedy for score in scored) == len(prompts)
+            assert reading.following == following
+    assert len(prompts) == 60 and sum(reading.greedy for reading in scored) == len(prompts)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

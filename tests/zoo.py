@@ -1,10 +1,6 @@
-"""Tiny random models in many configurations, and prompts for them.
+"""Tiny random models of many architectures, and prompts to tell them apart with.
 
-<<<<<<< HEAD
-Weights have a large variance: with the usual initialisation a model is nearly uniform, and a wrong mask would not show.
-=======
 Weights have a large variance: with the usual initialisation a model is nearly uniform, which would hide a wrong mask.
->>>>>>> main
 Windows and chunks are shorter than the prompts, so that they take effect.
 """
 
@@ -40,11 +36,7 @@ SMALL: dict[str, Any] = {
     "eos_token_id": 0,
     "pad_token_id": 0,
 }
-<<<<<<< HEAD
-# The same for model families with other parameter names.
-=======
 # The same sizes under the names that some families use.
->>>>>>> main
 PLAIN: dict[str, Any] = {"vocab_size": 340, "eos_token_id": 0, "bos_token_id": 0}
 GPT: dict[str, Any] = PLAIN | {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 640}
 WIDE: dict[str, Any] = PLAIN | {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
