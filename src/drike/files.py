@@ -11,6 +11,11 @@ from pathlib import Path
 _CHECKSUM = "sha256"
 
 
+def cache_folder() -> Path:
+    """Where drike keeps what can be fetched or computed again: `$XDG_CACHE_HOME/drike`, by default `~/.cache/drike`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike"
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write to a temporary name beside `path`, sync, rename over it. Makes missing folders.
 
