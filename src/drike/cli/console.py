@@ -1,4 +1,4 @@
-"""How things look in a terminal: tables, a training run as it goes, an evaluation as it goes."""
+"""Print sentences, tables and the progress of training and evaluation to a terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def say(what: str, style: str | None = None) -> None:
 
 
 def complain(what: str, style: str = "red") -> None:
-    """The same on standard error."""
+    """Print a sentence on standard error, as it is."""
     errors.print(what, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

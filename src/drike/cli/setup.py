@@ -1,4 +1,4 @@
-"""What every command opens: data and its split, a model, an encoder, a run's folder."""
+"""Open what every command needs: data and its split, an encoder, a trained run, a new run's folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TINYFACTS = "tinyfacts"
 
 @dataclass(frozen=True)
 class Defaults:
-    """What options are if neither the command line nor a run gives them."""
+    """The values of options that neither the command line nor a run gives."""
 
     data: tuple[str, ...] = (TINYFACTS,)
     model: str = EMBEDDED
@@ -111,12 +111,12 @@ def limit_to(
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
-    """What a run's folder records of a model: the name it was asked for by, and what it is."""
+    """What a run's folder records of a model: the name it was loaded by, and its identity."""
     return {"asked": name, "name": model.info.name, **model.info.identity}
 
 
 def new_run(out: Path | None, command: str) -> Path:
-    """Where a run will be kept: `out`, or runs/<date>-<command>; made when first written to.
+    """The folder of a new run: `out`, or runs/<date>-<command>; it is created by the first write.
 
     Raises RunError if it already holds a run; one that recorded nothing is begun again.
     """

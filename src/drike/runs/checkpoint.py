@@ -1,4 +1,4 @@
-"""A trained policy in one file: head, budget, prompt style, and what they were trained on.
+"""Save and load a trained policy in one file: head, budget, prompt style, and the facts they were trained on.
 
 `checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
 file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right. The file is
