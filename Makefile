@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test slow reliability browser ray check bench bench-gpu clean
+.PHONY: demo test slow reliability browser ray check bench bench-gpu drawing tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -36,6 +36,12 @@ bench: $(READY)
 
 bench-gpu: $(READY)
 	$(BIN)/python benchmarks/gpu.py
+
+drawing: $(READY)
+	$(BIN)/python -m tools.draw_imports > docs/architecture.svg
+
+tour: $(READY)
+	$(BIN)/jupyter execute --inplace docs/tour.ipynb
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -23,12 +23,12 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.models.protocols import Request
+from drike.models.reader import BayesianReader
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
-from drike.tinyfacts.reader import BayesianReader
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 

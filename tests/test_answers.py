@@ -8,21 +8,21 @@ words = st.text(alphabet="abcdefgXYZ", min_size=1, max_size=8).filter(lambda w: 
 
 
 @given(words, words)
-def test_a_target_at_the_start_of_the_line_matches_and_a_longer_word_does_not(target: str, more: str) -> None:
+def test_target_matches_at_line_start_but_not_inside_a_longer_word(target: str, more: str) -> None:
     assert matches(f" {target} {more}", target)
     assert matches(f"{target}.\nanything", target)
     assert not matches(f"{target}{more}", target)
 
 
 @given(words, words)
-def test_only_the_first_line_counts(target: str, other: str) -> None:
+def test_only_the_first_line_of_an_answer_is_matched(target: str, other: str) -> None:
     assert matches(f"\n {target}\n{other}", target)
     if normalise(other) != normalise(target):
         assert not matches(f"{other}\n{target}", target)
 
 
 @given(st.text(max_size=40))
-def test_normalising_twice_is_normalising_once(text: str) -> None:
+def test_normalising_is_idempotent(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
 
 
@@ -46,11 +46,11 @@ def test_normalising_twice_is_normalising_once(text: str) -> None:
         (" Rome's fountains", "Rome", True),
     ],
 )
-def test_examples(text: str, target: str, right: bool) -> None:
+def test_matching_examples(text: str, target: str, right: bool) -> None:
     assert matches(text, target) is right
 
 
-def test_strict_equality_refuses_what_follows() -> None:
+def test_exact_match_rejects_text_after_the_target() -> None:
     assert equals(" the Paris.", "Paris")
     assert not equals(" Paris, France", "Paris")
 
@@ -64,5 +64,5 @@ def test_an_empty_target_is_refused() -> None:
     ("following", "word", "answer"),
     [("", True, True), ("\n", True, True), (".\n\n", True, True), ("land", False, False), (" City", True, False)],
 )
-def test_what_ends_a_word_and_an_answer(following: str, word: bool, answer: bool) -> None:
+def test_word_and_answer_boundaries(following: str, word: bool, answer: bool) -> None:
     assert (ends_word(following), ends_answer(following)) == (word, answer)

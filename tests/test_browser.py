@@ -86,7 +86,7 @@ def test_search_and_filters_show_exactly_the_matching_cases(desktop: Browser, pa
     assert wrong + int(desktop.run(COUNT).split()[0]) == 40
 
 
-def test_the_page_can_be_used_by_keyboard_alone(desktop: Browser, pages: dict[str, Path]) -> None:
+def test_the_page_is_usable_by_keyboard_alone(desktop: Browser, pages: dict[str, Path]) -> None:
     desktop.open(pages["small"])
     focus = "document.activeElement.tagName + '#' + document.activeElement.id"
     desktop.press("tab")

@@ -26,7 +26,9 @@ def test_sigma_never_falls(probs: list[float], sigma: float, earned: list[int], 
 
 
 @given(probabilities, st.integers(1, 15))
-def test_the_offender_falls_out_by_default_and_stays_in_as_the_listing_has_it(probs: list[float], j: int) -> None:
+def test_threshold_drops_the_offending_retain_by_default_and_keeps_it_in_the_listings_reading(
+    probs: list[float], j: int
+) -> None:
     if j >= len(probs) or len(set(probs)) < len(probs):
         return
     earned = [1] * j + [-1]
@@ -36,32 +38,32 @@ def test_the_offender_falls_out_by_default_and_stays_in_as_the_listing_has_it(pr
 
 
 @given(probabilities, rewards)
-def test_without_a_fall_from_right_to_wrong_nothing_moves(probs: list[float], earned: list[int]) -> None:
+def test_sigma_is_unchanged_when_no_reward_drops(probs: list[float], earned: list[int]) -> None:
     rising = sorted(earned[: len(probs)])
     assert Threshold(0.01).after(probs, rising).sigma == 0.01
 
 
 @given(probabilities, st.floats(0.01, 1))
-def test_a_fraction_keeps_its_share_and_learns_nothing(probs: list[float], share: float) -> None:
+def test_a_fraction_budget_keeps_its_share_and_never_changes(probs: list[float], share: float) -> None:
     budget = Fraction(share)
     assert abs(budget.keep(probs) - share * len(probs)) <= 0.5 or budget.keep(probs) == 1
     assert budget.after(probs, [1, -1]) is budget
 
 
 @given(probabilities, st.floats(0.01, 1), st.integers(1, 20))
-def test_a_fraction_is_capped_by_max_shots(probs: list[float], share: float, most: int) -> None:
+def test_a_fraction_budget_is_capped_by_max_shots(probs: list[float], share: float, most: int) -> None:
     assert Fraction(share, most).keep(probs) == min(most, Fraction(share).keep(probs))
 
 
 @given(probabilities, st.floats(0, 1), st.integers(1, 20))
-def test_rules_without_a_network_try_what_they_keep(probs: list[float], share: float, most: int) -> None:
+def test_fixed_rules_evaluate_exactly_what_they_keep(probs: list[float], share: float, most: int) -> None:
     for budget in (Fraction(max(share, 0.01), most), Threshold(share, most)):
         assert budget.evaluated(probs) == budget.keep(probs)
     assert Threshold(share, most).sigma_for(probs) == share
     assert Fraction(max(share, 0.01)).sigma_for(probs) is None
 
 
-def test_rank_50_is_8_of_16() -> None:
+def test_rank_50_keeps_8_of_16() -> None:
     assert Fraction(0.5).keep([1 / 16] * 16) == 8
 
 
@@ -75,7 +77,7 @@ def test_rank_50_is_8_of_16() -> None:
         lambda: Fraction(1, 0),
     ],
 )
-def test_senseless_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError):
         make()
 

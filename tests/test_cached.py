@@ -57,7 +57,7 @@ class OneByOne:
 
 
 @given(CALLS)
-def test_no_prompt_is_asked_twice_within_a_call_or_a_run_and_every_one_is_answered(calls: list[list[str]]) -> None:
+def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(calls: list[list[str]]) -> None:
     inner, direct = ScriptedModel(str.upper, scores=False), ScriptedModel(str.upper, scores=False)
     store = Answers(Path("/dev/null/nowhere"))  # a folder that cannot be: memory alone must do
     with warnings.catch_warnings():
@@ -69,7 +69,7 @@ def test_no_prompt_is_asked_twice_within_a_call_or_a_run_and_every_one_is_answer
     assert model.usage.cached == sum(map(len, calls)) - len(inner.prompts)
 
 
-def test_nor_in_the_next_run(tmp_path: Path) -> None:
+def test_cached_answers_are_reused_in_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     first, second = ScriptedModel(str.upper), ScriptedModel(str.upper)
     requests = [Request("a", " A"), Request("a", " B"), Request("a", " A"), Request("a A", "")][:3]
@@ -80,12 +80,12 @@ def test_nor_in_the_next_run(tmp_path: Path) -> None:
     assert (len(first.prompts), second.prompts) == (4, [])
 
 
-def test_a_cached_model_scores_only_if_the_model_does(tmp_path: Path) -> None:
+def test_a_cached_model_scores_only_if_the_wrapped_model_does(tmp_path: Path) -> None:
     assert cached(ScriptedModel(str, scores=False), tmp_path / "a").score is None
     assert cached(ScriptedModel(str), tmp_path / "a").score is not None
 
 
-def test_another_model_another_limit_another_stop_or_joint_is_another_answer(tmp_path: Path) -> None:
+def test_cache_keys_include_model_token_limit_stop_and_prompt_boundary(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     model = ScriptedModel(lambda prompt: f"{prompt} one two\nthree")
     cached(model, path).generate(["a"])
@@ -113,7 +113,7 @@ def test_another_model_another_limit_another_stop_or_joint_is_another_answer(tmp
     ),
     st.builds(Completion, st.text(), st.none() | st.integers(0, 10**6), st.none() | st.integers(0, 10**6)),
 )
-def test_what_is_kept_comes_back_exactly(score: Score, completion: Completion) -> None:
+def test_cached_answers_are_returned_unchanged(score: Score, completion: Completion) -> None:
     fixed = CustomModel(
         "fixed", lambda prompts, max_tokens, stop: [completion] * len(prompts), lambda requests: [score] * len(requests)
     )
@@ -133,7 +133,7 @@ def test_what_is_kept_comes_back_exactly(score: Score, completion: Completion) -
     "damage",
     ["", "{", "[]", "null", '{"text": 3, "prompt_tokens": 1, "completion_tokens": 1}', '{"text": "x"}', "[" * 100_000],
 )
-def test_a_damaged_row_is_a_miss_and_is_mended(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_cache_row_is_a_miss_and_is_replaced(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     inner = ScriptedModel(str.upper, scores=False)
     cached(inner, path).generate(["a"])
@@ -145,7 +145,7 @@ def test_a_damaged_row_is_a_miss_and_is_mended(damage: str, tmp_path: Path) -> N
         assert inner.prompts.count("a") == times
 
 
-def test_a_value_that_is_no_blob_is_a_miss(tmp_path: Path) -> None:
+def test_a_cache_value_of_the_wrong_type_is_a_miss(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     inner = ScriptedModel(str.upper, scores=False)
     cached(inner, path).generate(["a"])
@@ -155,7 +155,7 @@ def test_a_value_that_is_no_blob_is_a_miss(tmp_path: Path) -> None:
     assert cached(inner, path).generate(["a"])[0].text == " A"
 
 
-def test_a_file_that_is_no_database_is_told_once_and_can_be_cleared(tmp_path: Path) -> None:
+def test_a_cache_file_that_is_not_a_database_warns_once_and_can_be_cleared(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     path.write_bytes(b"something else entirely" * 100)
     inner = ScriptedModel(str.upper, scores=False)
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_database_is_told_once_and_can_be_cleared(tmp_path: Pa
     assert contents(path).answers == 0
 
 
-def test_answers_are_their_owners_alone_and_hold_no_prompts(tmp_path: Path) -> None:
+def test_the_cache_is_readable_by_its_owner_only_and_stores_no_prompts(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     path.touch(0o644)
     cached(ScriptedModel(lambda prompt: "an answer", scores=False), path).generate(["a very private prompt"])
@@ -180,7 +180,7 @@ def test_answers_are_their_owners_alone_and_hold_no_prompts(tmp_path: Path) -> N
         assert file.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_answers_that_came_before_a_failure_are_kept(tmp_path: Path) -> None:
+def test_answers_received_before_a_failure_are_cached(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     inner, custom = OneByOne(), CustomModel("failing", lambda prompts, max_tokens, stop: [])
     with pytest.raises(ModelError):
@@ -191,7 +191,7 @@ def test_answers_that_came_before_a_failure_are_kept(tmp_path: Path) -> None:
     assert sorted(inner.asked) == ["a", "b", "b", "c", "d"]
 
 
-def test_a_full_disk_costs_a_warning_and_no_answer(tmp_path: Path) -> None:
+def test_a_full_disk_warns_and_loses_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     inner = ScriptedModel(lambda prompt: "x" * 3000, scores=False)
     model = cached(inner, path)
@@ -212,7 +212,7 @@ def test_a_full_disk_costs_a_warning_and_no_answer(tmp_path: Path) -> None:
     assert contents(path).answers == 21
 
 
-def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
+def test_an_unwritable_cache_folder_only_warns(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     inner = ScriptedModel(str.upper, scores=False)
     model = cached(inner, tmp_path / "file" / "answers.sqlite")
@@ -234,7 +234,7 @@ for i in range(60):
 """
 
 
-def test_two_processes_share_a_file(tmp_path: Path) -> None:
+def test_two_processes_can_share_a_cache_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     running = [
         subprocess.Popen([sys.executable, "-W", "error", "-c", RUN, str(path), name], stderr=subprocess.PIPE)
@@ -249,7 +249,7 @@ def test_two_processes_share_a_file(tmp_path: Path) -> None:
         assert all(value == sealed(value[8:].decode()) for (value,) in file.execute("SELECT value FROM entries"))
 
 
-def test_clearing_forgets_and_nothing_need_be_there(tmp_path: Path) -> None:
+def test_clearing_removes_the_answers_and_accepts_a_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     clear(path)
     inner = ScriptedModel(str.upper, scores=False)
@@ -261,7 +261,7 @@ def test_clearing_forgets_and_nothing_need_be_there(tmp_path: Path) -> None:
     assert inner.prompts == ["a", "a"]
 
 
-def test_a_damaged_byte_of_a_row_is_a_miss(tmp_path: Path) -> None:
+def test_a_damaged_byte_in_a_cache_row_is_a_miss(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     inner = ScriptedModel(str.upper, scores=False)
     cached(inner, path).generate(["a1"])

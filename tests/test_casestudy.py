@@ -43,7 +43,7 @@ def made() -> CaseStudy:
     return study(ScriptedModel(confused_by_many), CASE, EDITORS)
 
 
-def test_everything_is_asked_in_one_call() -> None:
+def test_a_case_study_makes_one_model_call() -> None:
     model = ScriptedModel(confused_by_many)
     study(model, CASE, EDITORS)
     assert model.calls == 2, "one to score, one to write the answers under the unchanged prompts"
@@ -55,7 +55,7 @@ def test_everything_is_asked_in_one_call() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStudy, at: int) -> None:
+def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(made: CaseStudy, at: int) -> None:
     editor, side = EDITORS[at], made.sides[at]
     selection = editor.select(CASE.edit)
     ranked = selection.ranking.retains
@@ -79,7 +79,7 @@ def test_an_effect_is_the_difference_of_two_prompts_asked_by_hand(made: CaseStud
 
 @pytest.mark.parametrize("layout", ["append", "ike"])
 @pytest.mark.parametrize("order", [None, *ORDERS])
-def test_prompts_with_and_without_a_retain_differ_in_that_retain_only(layout: Layout, order: OrderName | None) -> None:
+def test_prompts_with_and_without_a_retain_differ_only_in_that_retain(layout: Layout, order: OrderName | None) -> None:
     editor = replace(EDITORS[1], style=PromptStyle(layout, order=order, order_seed=2))
     writer = ScriptedModel(confused_by_many, scores=False)
     [side] = study(writer, CASE, [editor]).sides
@@ -93,7 +93,7 @@ def test_prompts_with_and_without_a_retain_differ_in_that_retain_only(layout: La
             assert has_it.replace(block, "") == lacks_it
 
 
-def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> None:
+def test_a_retain_is_kept_only_if_its_probability_exceeds_sigma(made: CaseStudy) -> None:
     side = made.sides[1]
     assert side.sigma == 0.0625 and 0 < sum(one.kept for one in side.retains) < len(side.retains)
     assert all(one.kept == (one.probability > side.sigma) for one in side.retains)
@@ -101,7 +101,7 @@ def test_a_retain_is_kept_exactly_where_its_p_exceeds_sigma(made: CaseStudy) -> 
     assert side.prompt.shots == sum(one.kept for one in side.retains)
 
 
-def test_a_model_without_scores_tells_right_and_wrong_only() -> None:
+def test_without_scores_a_case_study_shows_only_right_or_wrong() -> None:
     found = study(ScriptedModel(confused_by_many, scores=False), CASE, EDITORS)
     scored = study(ScriptedModel(confused_by_many), CASE, EDITORS)
     for mine, other in zip(found.sides, scored.sides, strict=True):
@@ -124,7 +124,7 @@ def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> N
     assert [reply.text for reply in found.before] == [old_object(probe.query) for probe in CASE.probes]
 
 
-def test_blocks_are_the_prompt_in_its_roles(made: CaseStudy) -> None:
+def test_prompt_blocks_add_up_to_the_prompt_and_carry_their_roles(made: CaseStudy) -> None:
     for side in made.sides:
         blocks = shown.prompt_blocks(side.prompt)
         assert "\n\n".join(text for _, text in blocks) == side.prompt.text
@@ -132,7 +132,9 @@ def test_blocks_are_the_prompt_in_its_roles(made: CaseStudy) -> None:
         assert [role for role, _ in blocks] == [*roles, "edit", "edit"]
 
 
-def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_case_command_prints_the_study_and_the_report_embeds_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = str(tmp_path / "demo")
     small = ("--model", "reader", "--encoder", "hashing", "--edits", "5", "--test", "3", "--epochs", "1")
 
@@ -150,7 +152,7 @@ def test_the_command_prints_and_the_report_embeds_it(tmp_path: Path, capsys: pyt
     assert '<section id="studies"' in page and "Prompts side by side" in page and '<pre class="update">' in page
 
 
-def test_what_does_not_fit_is_neither_shown_nor_asked() -> None:
+def test_pruned_retains_are_neither_shown_nor_sent_to_the_model() -> None:
     limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
     editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
     writer = ScriptedModel(confused_by_many, scores=False)

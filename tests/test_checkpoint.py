@@ -39,14 +39,16 @@ def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: 
 
 
 @pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])
-def test_equal_checkpoints_are_equal_files_and_change_the_fingerprint_otherwise(tmp_path: Path, budget: Budget) -> None:
+def test_equal_checkpoints_have_equal_bytes_and_different_ones_different_fingerprints(
+    tmp_path: Path, budget: Budget
+) -> None:
     for name, sigma in (("a", budget), ("b", budget), ("c", Fraction(0.25))):
         checkpoint.save(Checkpoint(Retriever(ENCODER, seed=1), sigma), tmp_path / name)
     a, b, c = (checkpoint.fingerprint(tmp_path / name) for name in "abc")
     assert a == b != c
 
 
-def test_a_checkpoint_is_loaded_by_its_file_its_folder_or_its_run(tmp_path: Path) -> None:
+def test_a_checkpoint_loads_from_its_file_its_folder_or_its_run(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
               "--out", str(tmp_path / "run")])  # fmt: skip
@@ -59,7 +61,7 @@ def test_a_checkpoint_is_loaded_by_its_file_its_folder_or_its_run(tmp_path: Path
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_policy_is_a_distribution_and_only_its_head_learns(form) -> None:  # type: ignore[no-untyped-def]
+def test_the_policy_is_a_distribution_and_only_its_head_is_trained(form) -> None:  # type: ignore[no-untyped-def]
     retriever = Retriever(ENCODER, form=form)
     [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
     features = retriever.features(candidates)
@@ -72,7 +74,7 @@ def test_the_policy_is_a_distribution_and_only_its_head_learns(form) -> None:  #
     assert all(weight.grad is not None for weight in retriever.head.parameters())
 
 
-def test_from_pretrained_reads_a_folder_and_refuses_a_name_that_is_nothing(
+def test_from_pretrained_reads_a_folder_and_refuses_an_unknown_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     retriever = Retriever(ENCODER, form="cross", seed=9)
@@ -91,7 +93,7 @@ def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tenso
     (folder / checkpoint.FILE).write_bytes(checkpoint._sealed(described, tensors))
 
 
-def test_the_old_form_of_several_files_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_the_old_multi_file_checkpoint_is_refused_in_one_sentence(tmp_path: Path) -> None:
     old = tmp_path / "run" / "checkpoint"
     old.mkdir(parents=True)
     (old / "budget.json").write_text("{}")
@@ -118,14 +120,14 @@ WRONG: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = 
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_invalid_content_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+def test_invalid_checkpoint_content_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
     checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
     resave(tmp_path, WRONG[kind])
     with pytest.raises(CheckpointError, match=str(tmp_path)):
         checkpoint.load(tmp_path)
 
 
-def test_another_encoder_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_refuses_a_different_encoder(tmp_path: Path) -> None:
     checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
     with pytest.raises(CheckpointError, match="trained on features of"):
         checkpoint.load(tmp_path, encoder=HashingEncoder(64))
@@ -146,7 +148,7 @@ def learned(kind: str) -> Controller:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_learned_budget_keeps_the_same_and_goes_on_learning_the_same(tmp_path: Path, kind: str) -> None:
+def test_a_restored_learned_budget_keeps_and_learns_the_same(tmp_path: Path, kind: str) -> None:
     budget, retriever = learned(kind), Retriever(ENCODER)
     checkpoint.save(Checkpoint(retriever, budget), tmp_path)
     loaded = checkpoint.load(tmp_path).budget
@@ -161,7 +163,7 @@ def test_a_learned_budget_keeps_the_same_and_goes_on_learning_the_same(tmp_path:
         assert torch.equal(loaded.weights, budget.weights) and torch.equal(loaded.moments, budget.moments)
 
 
-def test_a_learned_budget_may_have_an_encoder_of_its_own(tmp_path: Path) -> None:
+def test_a_learned_budget_may_use_its_own_encoder(tmp_path: Path) -> None:
     other = HashingEncoder(64)
     budget = untrained("query", other)
     checkpoint.save(Checkpoint(Retriever(ENCODER), budget), tmp_path)
@@ -185,7 +187,7 @@ WRONG_BUDGETS: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], obj
 
 
 @pytest.mark.parametrize("kind", WRONG_BUDGETS)
-def test_an_invalid_learned_budget_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
+def test_an_invalid_learned_budget_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
     checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query-context")), tmp_path)
     checkpoint.load(tmp_path)
     resave(tmp_path, WRONG_BUDGETS[kind])

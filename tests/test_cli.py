@@ -63,7 +63,7 @@ def commands() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
-def test_every_command_and_option_says_what_it_is(name: str) -> None:
+def test_every_command_and_option_has_a_help_text(name: str) -> None:
     command = commands()[name]
     assert command.help
     for option in command.params:
@@ -76,7 +76,7 @@ def test_every_command_and_option_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize(
     "name", sorted(name for name, command in commands().items() if not hasattr(command, "commands"))
 )
-def test_help_is_readable_on_80_columns_with_its_panels_in_order(
+def test_help_fits_80_columns_with_its_panels_in_order(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -89,7 +89,7 @@ def test_help_is_readable_on_80_columns_with_its_panels_in_order(
     assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
 
 
-def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
+def test_a_run_records_everything_needed_to_repeat_it(demo: Path) -> None:
     record = json.loads((demo / "run.json").read_text("utf-8"))
     assert record["settings"]["seed"] == 0
     assert record["data"][0]["sha256"] and record["versions"]["torch"] and record["model"]["name"]
@@ -98,7 +98,7 @@ def test_a_run_records_what_is_needed_to_do_it_again(demo: Path) -> None:
     assert not set(split.train) & set(split.test)
 
 
-def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
+def test_every_episode_and_outcome_is_recorded_on_one_line(demo: Path) -> None:
     episodes = [json.loads(line) for line in (demo / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert [episode["epoch"] for episode in episodes] == [1] * 20 + [2] * 20
     assert all(len(episode["rewards"]) == episode["k"] for episode in episodes)
@@ -118,13 +118,13 @@ def test_every_episode_and_outcome_is_a_line(demo: Path) -> None:
     assert loaded.training["episodes"] == 40
 
 
-def test_the_table_stands_in_the_run_with_the_papers_beside_it(demo: Path) -> None:
+def test_the_run_folder_holds_the_results_table_with_the_papers_figures(demo: Path) -> None:
     table = (demo / "table.md").read_text("utf-8")
     assert "DR-IKE minus IKE, paired" in table and "Llama-3.1-8B-Instruct" in table
     assert json.loads((demo / "summary.json").read_text("utf-8"))["DR-IKE"]["cases"] == 10
 
 
-def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Path) -> None:
+def test_evaluating_a_run_uses_the_settings_of_that_run(demo: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     assert run("evaluate", "--run", str(demo), "--editors", "dr-ike,rank-all", "--out", str(again)) == 0
     first = read_outcomes(demo / "outcomes" / "dr-ike.jsonl")
@@ -132,7 +132,7 @@ def test_a_run_is_evaluated_again_with_its_own_settings(demo: Path, tmp_path: Pa
     assert [(o.case_id, o.query, o.correct) for o in first] == [(o.case_id, o.query, o.correct) for o in second]
 
 
-def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_path: Path) -> None:
+def test_additional_test_edits_never_overlap_the_training_edits(demo: Path, tmp_path: Path) -> None:
     trained = set(SplitIds.load(demo / "split.json").train)
     assert (
         run("evaluate", "--run", str(demo), "--editors", "unedited", "--test", "400", "--out", str(tmp_path / "e")) == 0
@@ -143,7 +143,7 @@ def test_more_test_edits_never_reach_into_the_training_edits(demo: Path, tmp_pat
     assert run("evaluate", "--run", str(demo), "--test", "459", "--out", str(tmp_path / "g")) == 2
 
 
-def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
+def test_evaluation_words_its_prompts_as_training_did(tmp_path: Path) -> None:
     folder = tmp_path / "bare"
     switches = ("--retain", "bare", "--layout", "ike", "--no-own-copy", "--seed", "3")
     assert run("train", *SMALL, "--edits", "5", "--epochs", "1", *switches, "--out", str(folder)) == 0
@@ -154,7 +154,7 @@ def test_prompts_are_worded_as_they_were_trained(tmp_path: Path) -> None:
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
-def test_orders_and_sigmas_are_editors_of_their_own(
+def test_orders_and_sigmas_are_evaluated_as_separate_editors(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "variants"
@@ -174,7 +174,7 @@ def test_orders_and_sigmas_are_editors_of_their_own(
         assert title in table and title in capsys.readouterr().out + table
 
 
-def test_a_swept_sigma_is_the_threshold_with_the_runs_other_settings() -> None:
+def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
     encoder = HashingEncoder()
     pool = Pool(datasets.load(tinyfacts.rows_path()).cases[459:], encoder)
     learned = IKE("DR-IKE", pool, Retriever(encoder), Threshold(0.2, 7, "algorithm1"))
@@ -185,7 +185,7 @@ def test_a_swept_sigma_is_the_threshold_with_the_runs_other_settings() -> None:
     assert all(one.ranker is learned.ranker for one in swept(learned, sigmas))
 
 
-def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
+def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
     told = {}
     for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
         folder = tmp_path / name
@@ -198,7 +198,7 @@ def test_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> Non
     assert len(set(told.values())) == 3
 
 
-def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_paper_command_lists_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("paper") == 0
     shown = capsys.readouterr().out
     assert all(one.name in shown for one in STUDIES) and "sh recipes/table2.sh" in " ".join(shown.split())
@@ -208,7 +208,7 @@ def test_paper_lists_its_studies_and_shows_one(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("budget", ["all", "scores-query", "query-context"])
-def test_a_run_with_another_budget_is_recorded_shown_and_restored(
+def test_a_learned_budget_is_recorded_displayed_and_restored(
     budget: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -239,10 +239,10 @@ def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixtu
     assert "sigma = " in shown and "New Fact: " in shown
 
 
-def test_ctrl_c_keeps_what_was_done(
+def test_ctrl_c_keeps_the_episodes_and_outcomes_recorded_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from drike.tinyfacts.reader import BayesianReader
+    from drike.models.reader import BayesianReader
 
     score, calls = BayesianReader.score, []
 
@@ -260,7 +260,7 @@ def test_ctrl_c_keeps_what_was_done(
     assert load(folder, encoder=HashingEncoder()).training["episodes"] == 15
 
 
-def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
+def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_available(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Temporal edits: trained and evaluated with what stands in; what is not asked is n/a, not 0."""
@@ -272,7 +272,7 @@ def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
     (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
     assert run("train", *SMALL, *data, "--edits", "3", "--test", "3", "--epochs", "1", "--out", str(folder)) == 0
-    assert "copies stand in for updates" in " ".join(capsys.readouterr().out.split())
+    assert "copies replace updates" in " ".join(capsys.readouterr().out.split())
     assert len(json.loads((folder / "run.json").read_text("utf-8"))["fallbacks"]) == 2
     assert run("evaluate", "--run", str(folder), "--editors", "unedited,ike,dr-ike", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))["DR-IKE"]
@@ -281,7 +281,7 @@ def test_a_data_set_of_no_probes_but_rewrites_is_measured_as_far_as_it_goes(
     assert "| DR-IKE | n/a |" in (tmp_path / "e" / "table.md").read_text("utf-8")
 
 
-def test_what_is_edited_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_subset_and_zsre_target_are_recorded_and_reused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run keeps its subset and its reading of zsRE."""
     rows = [
         {"subject": name, "src": f"Where is {name} from?", "alt": f"New{'x' * i}", "answers": ["Rome"],
@@ -332,7 +332,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_bad_input_is_one_sentence_and_an_exit_code(
+def test_bad_input_gives_one_sentence_and_an_exit_code(
     kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -344,12 +344,14 @@ def test_bad_input_is_one_sentence_and_an_exit_code(
     assert not list(tmp_path.iterdir()), "a refused command leaves no folder behind"
 
 
-def test_a_used_folder_is_refused(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_folder_in_use_is_refused(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("demo", *SMALL, "--out", str(demo)) == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_reported_and_leaves_existing_files_intact(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import resource
     import signal
 
@@ -367,7 +369,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, capsys: p
     assert json.loads((folder / "run.json").read_text("utf-8"))["settings"]["edits"] == 60
 
 
-def test_inspect_and_doctor_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_inspect_and_doctor_succeed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("data", "inspect", "tinyfacts", "--encoder", "hashing") == 0
     shown = capsys.readouterr().out
     assert "rewrite probes" in shown and "mean cosine similarity" in shown
@@ -375,7 +377,7 @@ def test_inspect_and_doctor_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torch" in capsys.readouterr().out
 
 
-def test_facts_are_read_with_their_subject() -> None:
+def test_parse_fact_finds_the_subject() -> None:
     cases = datasets.load(tinyfacts.rows_path()).cases
     known = cases[0].edit
     parsed = parse_fact(f"{known.query} -> Atlantis", cases)
@@ -386,7 +388,7 @@ def test_facts_are_read_with_their_subject() -> None:
             parse_fact(wrong, ())
 
 
-def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
+def test_only_an_incomplete_last_line_is_lost(demo: Path, tmp_path: Path) -> None:
     whole = (demo / "outcomes" / "ike.jsonl").read_text("utf-8")
     torn = tmp_path / "torn.jsonl"
     torn.write_text(whole[:-30], "utf-8")
@@ -395,7 +397,7 @@ def test_a_torn_last_line_costs_itself_only(demo: Path, tmp_path: Path) -> None:
     assert (tmp_path / "lines.jsonl").read_text("utf-8").count("\n") == 2
 
 
-def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
+def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "train"
@@ -416,13 +418,13 @@ def test_what_does_not_fit_is_pruned_and_what_the_model_did_is_told(
     assert all((outcome.prompt_tokens or 0) <= 480 or outcome.shots == 1 for outcome in outcomes)
 
 
-def test_a_limit_needs_a_model_that_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_limit_requires_a_model_that_counts_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", *SMALL, "--prompt-tokens", "100", "--edits", "2", "--out", str(tmp_path / "run")) == 2
     assert "does not count tokens" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
-def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) -> None:
+def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:
     """The same rows given as other data, alone and in a file of another order."""
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "200", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
@@ -443,7 +445,9 @@ def test_other_data_never_bring_back_edits_that_were_trained_on(tmp_path: Path) 
         assert not learned & {(edit.query, edit.target_new) for edit in asked_about}
 
 
-def test_a_policy_of_a_stopped_training_is_used_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_using_the_policy_of_a_stopped_training_prints_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "4", "--test", "2", "--epochs", "1", "--out", str(folder)) == 0
     asked = ["evaluate", "--run", str(folder), "--editors", "dr-ike"]
@@ -457,7 +461,7 @@ def test_a_policy_of_a_stopped_training_is_used_with_a_note(tmp_path: Path, caps
     assert "was stopped after 4 of 12 episodes" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_run_that_recorded_nothing_is_begun_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_folder_with_no_records_is_started_afresh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "2", "--out", str(folder)]
     assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--deadline", "2") == 1
@@ -468,7 +472,7 @@ def test_a_run_that_recorded_nothing_is_begun_again(tmp_path: Path, capsys: pyte
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
 
 
-def test_prompts_that_no_pruning_shortens_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_too_long_even_without_retains_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["evaluate", "--encoder", "hashing", "--editors", "ike", "--test", "2", "--prompt-tokens"]
     assert run(*asked, "10", "--out", str(tmp_path / "a")) == 0
     assert "are longer than 10 tokens" in " ".join(capsys.readouterr().out.split())
@@ -486,25 +490,25 @@ def test_prompts_that_no_pruning_shortens_are_told(tmp_path: Path, capsys: pytes
         ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),
     ],
 )
-def test_slips_in_a_models_name_are_told_from_names_of_the_hub(
+def test_misspelt_model_names_are_distinguished_from_hub_names(
     name: str, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("evaluate", "--model", name, "--encoder", "hashing", "--editors", "unedited", "--test", "1") in (1, 2)
     assert expected in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_path_in_an_error_is_never_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_in_errors_are_never_broken_across_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = tmp_path / ("a folder of a long name " * 5) / "run"
     assert run("evaluate", "--run", str(nowhere)) == 1
     assert str(nowhere) in capsys.readouterr().err
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
 
 
-def test_a_fact_is_written_with_any_arrow_and_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fact_accepts_any_arrow_and_conflicting_facts_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for arrow in ("->", "=>", "\N{RIGHTWARDS ARROW}"):
         edit = parse_fact(f"The capital of Peru is {arrow} Oslo", [])
         assert (edit.query, edit.target_new) == ("The capital of Peru is", "Oslo")
@@ -513,7 +517,7 @@ def test_a_fact_is_written_with_any_arrow_and_given_once(capsys: pytest.CaptureF
     assert "two new objects" in " ".join(capsys.readouterr().err.split())
 
 
-def test_what_a_models_folder_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_missing_from_a_model_folder_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["evaluate", "--encoder", "hashing", "--editors", "unedited", "--test", "1", "--model", str(tmp_path)]
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         assert run(*asked, "--out", str(tmp_path / "out")) == 1
@@ -522,7 +526,7 @@ def test_what_a_models_folder_lacks_is_named(tmp_path: Path, capsys: pytest.Capt
     assert run(*asked, "--out", str(tmp_path / "out")) == 0
 
 
-def test_rows_of_tinyfacts_can_stand_beside_a_file(tmp_path: Path) -> None:
+def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
     row = json.loads(tinyfacts.rows_path().read_text("utf-8"))[0]
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
@@ -530,7 +534,7 @@ def test_rows_of_tinyfacts_can_stand_beside_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])
-def test_names_and_numbers_are_whole_in_80_columns(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
     names = ("FactPrompt", "EditCoT-full", "DR-IKE (similarity)")
     rows = tuple((name, *(f"-0.434 {interval}" for _ in COLUMNS)) for name in names)
@@ -559,7 +563,7 @@ def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
-def test_output_can_be_cut_off_by_its_reader(arguments: list[str]) -> None:
+def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
     """As `drike paper | head -2` does; here the reader is gone before the first line."""
     read, write = os.pipe()
     os.close(read)
@@ -570,7 +574,7 @@ def test_output_can_be_cut_off_by_its_reader(arguments: list[str]) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_ctrl_c_before_anything_is_recorded_promises_nothing_and_leaves_no_folder(
+def test_ctrl_c_before_the_first_record_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(self: HashingEncoder, texts: object, progress: object = None) -> None:
@@ -596,7 +600,7 @@ def test_the_demo_writes_to_runs_demo_and_never_overwrites(
         assert f"drike report {folder}\n" in said and f"drike edit --run {folder} --explain" in said
 
 
-def test_commands_to_copy_name_a_drike_that_can_be_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_suggested_commands_name_an_executable_drike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "drike"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(script)])
@@ -609,12 +613,12 @@ def test_commands_to_copy_name_a_drike_that_can_be_run(monkeypatch: pytest.Monke
     assert showing.this_command() == "drike"
 
 
-def test_doctor_fails_when_the_model_it_was_asked_about_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_fails_if_the_named_model_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor", "--model", "/nope") == 1
     assert "missing" in capsys.readouterr().out
 
 
-def test_another_model_is_asked_with_the_template_of_the_run(
+def test_edit_with_another_model_uses_the_runs_template(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -631,7 +635,7 @@ def test_another_model_is_asked_with_the_template_of_the_run(
     assert opened == ["plain"]
 
 
-def test_a_run_of_the_other_kind_is_resumed_by_its_own_command(
+def test_resuming_with_the_wrong_command_names_the_right_one(
     demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training, evaluation = tmp_path / "train", tmp_path / "evaluate"
@@ -645,7 +649,7 @@ def test_a_run_of_the_other_kind_is_resumed_by_its_own_command(
     assert f"continue it with drike evaluate --resume {evaluation}" in capsys.readouterr().err
 
 
-def test_an_evaluation_of_a_run_holds_the_controls(demo: Path, tmp_path: Path) -> None:
+def test_evaluating_a_run_includes_the_nearest_retain_controls(demo: Path, tmp_path: Path) -> None:
     assert run("evaluate", "--run", str(demo), "--test", "2", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))
     assert summary["Nearest (k of DR-IKE)"]["shots"] == summary["DR-IKE"]["shots"]

@@ -64,7 +64,7 @@ def shaken(kind: str, seed: int, *, max_shots: int = 16, scale: float = 2.0) -> 
 
 
 @given(kinds, probabilities, st.integers(0, 50), st.integers(1, 20), st.integers(0, 19))
-def test_any_weights_keep_at_least_one_and_at_most_max_shots(
+def test_a_controller_with_any_weights_keeps_between_1_and_max_shots(
     kind: str, probs: list[float], seed: int, most: int, pool: int
 ) -> None:
     controller, candidates = shaken(kind, seed, max_shots=most), POOLS[pool]
@@ -77,7 +77,7 @@ def test_any_weights_keep_at_least_one_and_at_most_max_shots(
 
 
 @given(kinds, probabilities, rewards, st.integers(0, 50))
-def test_after_changes_nothing_in_the_old_one(kind: str, probs: list[float], earned: list[int], seed: int) -> None:
+def test_after_leaves_the_old_controller_unchanged(kind: str, probs: list[float], earned: list[int], seed: int) -> None:
     controller, candidates = shaken(kind, seed), POOLS[0]
     weights, moments, sigma = (
         controller.weights.clone(), controller.moments.clone(), controller.sigma_for(probs, candidates),
@@ -91,7 +91,7 @@ def test_after_changes_nothing_in_the_old_one(kind: str, probs: list[float], ear
 
 
 @given(kinds, probabilities, rewards, st.integers(0, 50))
-def test_a_step_goes_towards_what_the_episode_asks_for_and_none_is_made_within_it(
+def test_an_update_moves_sigma_towards_the_episodes_bracket_and_not_at_all_inside_it(
     kind: str, probs: list[float], earned: list[int], seed: int
 ) -> None:
     # The true gradient's direction: without moments, and small enough for tanh to be straight.
@@ -110,7 +110,7 @@ def test_a_step_goes_towards_what_the_episode_asks_for_and_none_is_made_within_i
 
 
 @given(probabilities, rewards)
-def test_the_bracket_is_what_threshold_would_learn_from_this_episode_alone(
+def test_the_bracket_starts_at_the_sigma_threshold_learns_from_this_episode_alone(
     probs: list[float], earned: list[int]
 ) -> None:
     earned = earned[: len(probs)]
@@ -125,14 +125,14 @@ def test_the_bracket_is_what_threshold_would_learn_from_this_episode_alone(
         assert kept == asked, "all before the first fall, and nothing behind it"
 
 
-def test_an_untrained_controller_keeps_what_is_likelier_than_half_a_blind_guess() -> None:
+def test_an_untrained_controller_starts_at_a_fixed_fraction_of_uniform_probability() -> None:
     for kind in KINDS:
         controller = untrained(kind, ENCODER)
         assert controller.sigma_for([1 / 16] * 16, POOLS[0]) == pytest.approx(START / 16)
         assert controller.keep([1 / 16] * 16, POOLS[0]) == 16
 
 
-def test_its_adam_is_torchs() -> None:
+def test_the_controllers_adam_matches_torch() -> None:
     """The same episodes, once by `after` and once by torch's optimizer on the loss as the docstring writes it."""
     ours = untrained("scores-query", ENCODER, seed=3)
     theirs = ours.weights.clone().requires_grad_()
@@ -143,7 +143,7 @@ def test_its_adam_is_torchs() -> None:
         probs = sorted((rng.random() for _ in range(16)), reverse=True)
         probs = [p / sum(probs) for p in probs]
         earned = [rng.choice([1, 1, -1]) for _ in range(16)]
-        x = torch.cat([part.read(probs, candidates) for part in ours.reads])
+        x = torch.cat([part.vector(probs, candidates) for part in ours.features])
         width = len(x) * 16
         hidden = torch.tanh(theirs[:width].view(16, -1) @ x + theirs[width : width + 16])
         log_sigma = math.log(1 / 2 / 16) + theirs[width + 16 : width + 32] @ hidden + theirs[-1]
@@ -164,7 +164,7 @@ def sigma(kind: str, probs: list[float], candidates: DemonstrationSet) -> float:
     return shaken(kind, 1, scale=0.3).sigma_for(probs, candidates)
 
 
-def test_what_each_kind_reads_decides_what_moves_it() -> None:
+def test_each_controller_kind_depends_only_on_its_inputs() -> None:
     flat, steep = [1 / 16] * 16, [0.5, *[0.5 / 15] * 15]
     one, two = POOLS[0], POOLS[1]
     other_context = DemonstrationSet(one.edit, two.demonstrations, one.similarities)
@@ -174,13 +174,13 @@ def test_what_each_kind_reads_decides_what_moves_it() -> None:
     assert sigma("query-context", flat, one) != sigma("query-context", flat, other_context)
 
 
-def test_no_kind_reads_the_true_object() -> None:
+def test_no_controller_reads_the_true_object() -> None:
     flat, known, edit = [1 / 16] * 16, POOLS[0], POOLS[0].edit
     hidden = replace(known, edit=Edit(edit.query, edit.target_new, None, edit.subject, edit.relation))
     assert all(sigma(kind, flat, known) == sigma(kind, flat, hidden) for kind in KINDS)
 
 
-def test_the_first_weights_come_from_the_seed_and_global_seeds_are_left_alone() -> None:
+def test_initial_weights_follow_the_seed_and_leave_global_seeds_alone() -> None:
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
     first, again, other = (untrained("query", ENCODER, seed=seed) for seed in (5, 5, 6))
@@ -203,7 +203,7 @@ REFUSED: list[tuple[str, Callable[[Controller], object]]] = [
 
 
 @pytest.mark.parametrize(("told", "make"), REFUSED)
-def test_senseless_controllers_are_refused(told: str, make: Callable[[Controller], object]) -> None:
+def test_invalid_controllers_are_refused(told: str, make: Callable[[Controller], object]) -> None:
     with pytest.raises(ValueError, match=told):
         make(untrained("scores", ENCODER))
 
@@ -255,7 +255,7 @@ def broken_after(m: int, kind: str) -> list[Episode]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("m", [1, 3, 8])
-def test_where_more_than_m_retains_always_break_the_answer_about_m_are_kept(kind: str, m: int) -> None:
+def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(kind: str, m: int) -> None:
     episodes = broken_after(m, kind)
     assert any(episode.kept > m for episode in episodes[:20]), "there is something to learn"
     last = episodes[-40:]
@@ -264,7 +264,7 @@ def test_where_more_than_m_retains_always_break_the_answer_about_m_are_kept(kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_nothing_breaks_ever_more_is_kept(kind: str) -> None:
+def test_a_controller_keeps_more_and_more_if_nothing_breaks_the_answer(kind: str) -> None:
     episodes = run(ScriptedModel(right), untrained(kind, ENCODER), epochs=20)
     sigmas = [fmean(episode.sigma or 0.0 for episode in episodes[start : start + 20]) for start in range(0, 400, 20)]
     assert all(later <= earlier for earlier, later in itertools.pairwise(sigmas))
@@ -272,7 +272,7 @@ def test_where_nothing_breaks_ever_more_is_kept(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flat_policy_that_nothing_breaks_is_kept_whole_from_the_first(kind: str) -> None:
+def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind: str) -> None:
     budget = untrained(kind, ENCODER)
     editor = IKE("DR-IKE", POOL, Retriever(ENCODER, seed=1), budget)
     episodes = train(editor, edit_takes(ScriptedModel(right)), CAPITALS[:20], epochs=2)
@@ -280,7 +280,7 @@ def test_a_flat_policy_that_nothing_breaks_is_kept_whole_from_the_first(kind: st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_that_has_become_too_strict_finds_back(kind: str) -> None:
+def test_a_controller_that_became_too_strict_recovers(kind: str) -> None:
     """First every second retain breaks the answer, then nothing does any more."""
     taught = broken_after(1, kind)[: 15 * 20]
     assert fmean(episode.kept for episode in taught[-20:]) <= 1.2
@@ -288,7 +288,7 @@ def test_one_that_has_become_too_strict_finds_back(kind: str) -> None:
     assert fmean(episode.kept for episode in episodes[-20:]) >= 10
 
 
-def test_the_papers_rule_never_finds_back() -> None:
+def test_the_papers_threshold_never_recovers() -> None:
     """What the learned ones are compared with: a running maximum."""
     strict = run(breaks_after(1), Threshold(), epochs=1)[-1].budget
     episodes = run(ScriptedModel(right), strict, epochs=20)
@@ -296,7 +296,7 @@ def test_the_papers_rule_never_finds_back() -> None:
     assert episodes[-1].budget == strict
 
 
-def test_only_one_that_reads_the_query_can_tell_two_kinds_of_edits_apart() -> None:
+def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
     """Edits of odd lands break after two retains, even ones never: one sigma cannot serve both, two can."""
 
     def rule(prompt: str) -> str:
@@ -328,7 +328,7 @@ def test_a_higher_quantile_keeps_fewer() -> None:
     assert kept[0.95] + 1.5 < kept[0.5]
 
 
-def test_training_tries_one_more_than_is_kept_and_success_is_of_what_is_kept() -> None:
+def test_training_evaluates_one_extra_retain_and_counts_success_without_it() -> None:
     episodes = broken_after(3, "scores")
     assert all(episode.k == min(16, episode.kept + 1) for episode in episodes)
     cut = [episode for episode in episodes if episode.kept == 3]
@@ -337,7 +337,7 @@ def test_training_tries_one_more_than_is_kept_and_success_is_of_what_is_kept() -
 
 
 @pytest.mark.parametrize("sample", [True, False], ids=["sampled", "stop on flip"])
-def test_it_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
+def test_a_controller_learns_with_sampling_and_with_stop_on_flip(sample: bool) -> None:
     choose = sampled(random.Random(0)) if sample else top
     budget = untrained("scores", ENCODER)
     episodes = run(breaks_after(3), budget, epochs=30, choose=choose, stop_on_flip=not sample)
@@ -345,7 +345,7 @@ def test_it_learns_under_the_other_readings_of_the_paper(sample: bool) -> None:
     assert all(episode.k <= 16 for episode in episodes)
 
 
-def test_training_is_the_same_twice() -> None:
+def test_training_a_controller_is_reproducible() -> None:
     def rule(prompt: str) -> str:
         return right(prompt) if len(prompt) % 3 else "nothing"
 
@@ -355,7 +355,7 @@ def test_training_is_the_same_twice() -> None:
     assert [(e.rewards, e.sigma) for e in first] == [(e.rewards, e.sigma) for e in again]
 
 
-def test_the_laws_of_all_budgets() -> None:
+def test_every_budget_obeys_the_budget_laws() -> None:
     """Every budget there is, side by side, on real rankings."""
     budgets: list[Budget] = [
         Fraction(), Fraction(0.5), Fraction(1.0, 4), Threshold(), Threshold(0.2, 3), *(shaken(k, 3) for k in KINDS),

@@ -74,7 +74,7 @@ def content(folder: Path) -> tuple[object, ...]:
     budget = loaded.budget
     if isinstance(budget, Controller):
         tensors = tuple(tensor.flatten().tolist() for tensor in (budget.weights, budget.moments))
-        parts = tuple(part.name for part in budget.reads)
+        parts = tuple(part.name for part in budget.features)
         return *found, tensors, parts, budget.steps, budget.max_shots, budget.quantile, budget.flip
     return *found, budget
 
@@ -100,7 +100,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_no_damaged_byte_of_a_runs_settings_is_read_as_it_stands(trained: Path, tmp_path: Path) -> None:
+def test_every_damaged_byte_of_run_json_is_refused(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "run.json", tmp_path)
     counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError)
     assert counts["told"] > 5000
@@ -153,7 +153,7 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
-def test_damaged_lines_are_told_or_read_and_never_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
+def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
     """Lines have no seal: a digit may become another one unseen. But nothing else gets out than our errors."""
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)

@@ -71,7 +71,7 @@ def written(folder: Path, rows: object, name: str = "rows.json") -> Path:
 
 
 class TestCounterFact:
-    def test_probes_stand_in_order_with_their_targets(self, tmp_path: Path) -> None:
+    def test_probes_are_in_order_with_their_targets(self, tmp_path: Path) -> None:
         case = load(written(tmp_path, [row(7)])).cases[0]
         assert case.case_id == "7"
         assert case.edit.query == "Ada Bell was raised in"
@@ -84,17 +84,17 @@ class TestCounterFact:
         ]
 
     @given(st.text(min_size=1, max_size=12).filter(str.strip))
-    def test_a_subject_is_put_in_literally(self, tmp_path_factory, subject) -> None:
+    def test_the_subject_is_inserted_literally(self, tmp_path_factory, subject) -> None:
         path = written(tmp_path_factory.mktemp("data"), [row(0, subject)])
         assert load(path).cases[0].edit.query == f"{subject.strip()} was raised in"
 
-    def test_rows_are_sorted_by_number(self, tmp_path: Path) -> None:
+    def test_rows_are_sorted_by_case_id(self, tmp_path: Path) -> None:
         ids = [10, 9, 100, 1]
         path = written(tmp_path, [row(i, f"Ada {i}") for i in ids])
         assert [case.case_id for case in load(path).cases] == ["1", "9", "10", "100"]
         assert by_case_id(reversed(load(path).cases)) == list(load(path).cases)
 
-    def test_what_cannot_be_judged_is_left_out_and_counted(self, tmp_path: Path) -> None:
+    def test_probes_that_cannot_be_judged_are_dropped_and_counted(self, tmp_path: Path) -> None:
         rows = [
             row(0), row(1, target_new={"str": "the rome"}), row(2, target_new={"str": " "}), row(0),
             row(3, "Bo", neighborhood_prompts=["X is in", "X is in", "Bo was raised in"], paraphrase_prompts=[]),
@@ -111,7 +111,7 @@ class TestCounterFact:
         }
 
     @needs_full
-    def test_the_real_file_is_read_whole(self) -> None:
+    def test_the_real_counterfact_file_loads_completely(self) -> None:
         before = hashlib.sha256(FULL.read_bytes()).hexdigest()
         data = load(FULL)
         raw = {str(one["case_id"]): one for one in json.loads(FULL.read_text(encoding="utf-8"))}
@@ -127,7 +127,7 @@ class TestCounterFact:
             )
         assert data.sources[0].sha256 == before == hashlib.sha256(FULL.read_bytes()).hexdigest()
 
-    def test_tinyfacts_is_read_untouched(self) -> None:
+    def test_tinyfacts_loads_without_cleaning(self) -> None:
         if not tinyfacts.rows_path().is_file():
             pytest.skip("TinyFacts' rows are not built")
         data = load(tinyfacts.rows_path())
@@ -149,7 +149,7 @@ class TestCleaning:
     names = st.sampled_from(["Ada Bell", "Cy Dorn", "Ed Fox Jr.", "St. Olaf", "A{}B", "Q+ (band)"])
 
     @given(st.lists(st.tuples(junk, wordings, names), min_size=1, max_size=8, unique_by=lambda drawn: drawn[:2]))
-    def test_a_known_wording_is_found_behind_any_junk(self, drawn) -> None:
+    def test_a_known_wording_is_found_after_any_junk(self, drawn) -> None:
         prompts = [row_wording("Bo", text.replace("{}", "Bo")) for text in WORDINGS]
         texts = [(junk + wording.replace("{}", name), wording, name) for junk, wording, name in drawn]
         # Questions are asked about many; the junk ahead of any one of them differs.
@@ -166,7 +166,7 @@ class TestCleaning:
             assert (cut.after, cut.how) == (wording.replace("{}", name), "template")
 
     @given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
-    def test_what_is_kept_is_an_end_that_holds_the_subject(self, before, subject, behind) -> None:
+    def test_cleaning_keeps_an_ending_that_contains_the_subject(self, before, subject, behind) -> None:
         text = before + subject + behind
         cut = clean(text, subject, [])
         assert text.endswith(cut.after)
@@ -174,7 +174,7 @@ class TestCleaning:
         assert clean(cut.after, subject, []).after == cut.after or cut.suspicious
 
     @given(st.permutations(range(6)))
-    def test_clean_files_stay_as_they_are_in_any_order(self, order) -> None:
+    def test_clean_files_are_unchanged_in_any_row_order(self, order) -> None:
         texts = ["Think of a town. {} is from", "Here it goes! The town of {} is"]
         rows = [
             row_wording(f"Ada {i}", f"Ada {i} was raised in", texts[i % 2].replace("{}", f"Ada {i}")) for i in order
@@ -183,16 +183,16 @@ class TestCleaning:
         for edit, [text] in rows:
             assert clean(text, edit.subject or "", known["P19"]).how == "unchanged"
 
-    def test_guesses_are_told(self) -> None:
+    def test_guessed_cuts_are_reported(self) -> None:
         cut = clean("Notes\nCategory:Rivers of Maine Ada Bell grew up in", "Ada Bell", [])
         assert (cut.after, cut.how, cut.suspicious) == ("Ada Bell grew up in", "subject", True)
         assert clean("No mention at all", "Ada Bell", []).suspicious
 
-    def test_the_last_mention_in_whole_words_counts(self) -> None:
+    def test_cleaning_cuts_at_the_last_whole_word_mention(self) -> None:
         assert around("Go is old. Go was made by Google", "Go") == ("Go is old. ", " was made by Google")
 
     @needs_full
-    def test_on_the_real_file(self) -> None:
+    def test_cleaning_the_real_file_gives_the_recorded_counts(self) -> None:
         cleaning = load(FULL).cleaning
         assert len(cleaning.cuts) == 800
         assert cleaning.count("template") >= 780
@@ -203,7 +203,7 @@ class TestCleaning:
         assert not any("Category" in p.query for case in load(FULL).cases for p in case.paraphrases)
 
     @needs_full
-    def test_does_not_hang_on_the_order_of_rows(self, tmp_path: Path) -> None:
+    def test_cleaning_does_not_depend_on_row_order(self, tmp_path: Path) -> None:
         rows = json.loads(FULL.read_text(encoding="utf-8"))
         random.Random(1).shuffle(rows)
         shuffled = load(written(tmp_path, rows))
@@ -212,7 +212,7 @@ class TestCleaning:
 
 
 class TestFlat:
-    def test_a_rephrased_prompt_is_kept_only_as_a_known_wording(self, tmp_path: Path) -> None:
+    def test_a_rephrased_prompt_is_kept_only_if_its_wording_is_known(self, tmp_path: Path) -> None:
         rows = [
             flat_row(1, "Ada Bell", "It rained. The home town of Ada Bell is"),
             flat_row(2, "Cy Dorn", "Around Cy Dorn's home there are restaurants like", "The home town of {} is"),
@@ -226,12 +226,12 @@ class TestFlat:
         assert data.cases[0].edit.relation == "{} was raised in"
         assert not any(case.paraphrases for case in load(tmp_path / "rows.json", cleaning=False).cases)
 
-    def test_a_wording_for_other_objects_is_no_paraphrase(self, tmp_path: Path) -> None:
+    def test_a_wording_used_for_other_objects_is_not_a_paraphrase(self, tmp_path: Path) -> None:
         speaks = flat_row(1, "Ada Bell", "Ada Bell was raised in", "{} speaks") | {"ground_truth": "Latin"}
         data = load(written(tmp_path, [speaks, flat_row(2, "Cy Dorn", "x")]))
         assert not data.cases[0].paraphrases
 
-    def test_full_rows_stand_ahead_of_flat_ones(self, tmp_path: Path) -> None:
+    def test_full_rows_take_precedence_over_flat_rows(self, tmp_path: Path) -> None:
         full = written(tmp_path, [row(1)], "full.json")
         flat = written(tmp_path, [flat_row(1, "Ada Bell", "x"), flat_row(2, "Cy Dorn", "x")], "flat.json")
         data = load(full, flat)
@@ -241,7 +241,7 @@ class TestFlat:
 
     @needs_flat
     @needs_full
-    def test_kept_ones_ask_what_the_original_asks(self) -> None:
+    def test_kept_paraphrases_ask_the_same_as_the_original(self) -> None:
         """Where both forms hold a row: kept paraphrases are the original's, or synonyms of them, never a story."""
         originals = {case.case_id: case for case in load(FULL).cases}
         kept = [case for case in load(*FLAT).cases if case.paraphrases and case.case_id in originals]
@@ -250,7 +250,7 @@ class TestFlat:
         assert len(same) / len(kept) > 0.8
 
     @needs_flat
-    def test_the_real_files(self) -> None:
+    def test_the_real_flat_files_load_with_the_recorded_counts(self) -> None:
         data = load(*FLAT)
         assert len(data.cases) == 20000
         assert len({case.edit.relation for case in data.cases}) == 218
@@ -280,13 +280,13 @@ class TestComplaints:
             ({"rows": []}, "not a list of rows"),
         ],
     )
-    def test_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
+    def test_row_errors_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
         with pytest.raises(DataError, match=named) as caught:
             load(written(tmp_path, rows))
         assert "rows.json" in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_of_files(self, tmp_path: Path) -> None:
+    def test_file_errors_name_the_problem(self, tmp_path: Path) -> None:
         cut_short = tmp_path / "cut.json"
         cut_short.write_text(json.dumps([row(1)])[:-9])
         binary = tmp_path / "binary.json"
@@ -298,7 +298,7 @@ class TestComplaints:
             with pytest.raises(DataError, match=named):
                 load(path)
 
-    def test_json_lines_are_read_too(self, tmp_path: Path) -> None:
+    def test_json_lines_files_are_accepted(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.jsonl"
         path.write_text("\n".join(json.dumps(row(i, f"Ada {i}")) for i in range(3)) + "\n")
         assert len(load(path).cases) == 3
@@ -335,7 +335,7 @@ class TestFetch:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         return tmp_path / "drike" / "datasets"
 
-    def test_downloads_once_and_mends_a_damaged_copy(self, server, cache: Path) -> None:
+    def test_a_file_is_downloaded_once_and_again_if_its_copy_is_damaged(self, server, cache: Path) -> None:
         address, asked = server
         first = load(f"{address}/rows.json")
         assert first.cases == load(f"{address}/rows.json").cases
@@ -347,18 +347,20 @@ class TestFetch:
         assert sorted(file.suffix for file in cache.iterdir()) == [".json", ".sha256"]
 
     @pytest.mark.parametrize(("path", "named"), [("/none.json", "Not Found"), ("/short.json", "stopped after")])
-    def test_errors_are_one_sentence_and_leave_nothing(self, server, cache: Path, path: str, named: str) -> None:
+    def test_download_errors_are_one_sentence_and_leave_no_file(
+        self, server, cache: Path, path: str, named: str
+    ) -> None:
         with pytest.raises(DataError, match=rf"{named}.*give the path"):
             load(server[0] + path)
         assert not cache.exists() or not list(cache.iterdir())
 
-    def test_no_server(self) -> None:
+    def test_an_unreachable_server_is_one_sentence(self) -> None:
         with pytest.raises(DataError, match="could not be downloaded"):
             fetch("http://127.0.0.1:9/rows.json", timeout=3)
 
 
 class TestInspect:
-    def test_counts_agree_with_the_cases(self, tmp_path: Path) -> None:
+    def test_inspected_counts_agree_with_the_cases(self, tmp_path: Path) -> None:
         data = load(written(tmp_path, [row(i, f"Ada {i}") for i in range(10)]))
         found = inspect(data, HashingEncoder(), editable=4, k=3)
         assert dict(found.probes) == {Aspect.REWRITE: 10, Aspect.PARAPHRASE: 20, Aspect.NEIGHBORHOOD: 20}
@@ -374,7 +376,7 @@ class TestInspect:
             inspect(data, HashingEncoder(), editable=10)
 
     @needs_flat
-    def test_similarity_of_a_sample(self) -> None:
+    def test_similarities_of_a_sample_are_as_recorded(self) -> None:
         """A fast stand-in for the slow one: 40 edits among 300 rows are farther from all than 2,000 among 20,000."""
         data = load(*FLAT)
         small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], (), data.cleaning)
@@ -387,7 +389,7 @@ class TestInspect:
 
     @pytest.mark.slow
     @needs_flat
-    def test_similarity_of_the_first_2000_rows(self) -> None:
+    def test_similarities_of_the_first_2000_rows_are_as_recorded(self) -> None:
         try:
             near = inspect(load(*FLAT), load_encoder(MINILM)).nearness
         except EncoderError as missing:

@@ -82,7 +82,7 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_a_quoted_command_exists(page: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, *words = shlex.split(command)
     if program == "drike":
         check_app(app, words)
@@ -95,6 +95,6 @@ def test_a_quoted_command_exists(page: str, command: str, monkeypatch: pytest.Mo
         check_script(words, monkeypatch)
 
 
-def test_the_commands_of_the_pages_are_found() -> None:
+def test_commands_are_extracted_from_the_pages() -> None:
     programs = [command.split()[0] for _, command in COMMANDS]
     assert programs.count("drike") > 20 and programs.count("python") > 8 and "make" in programs and "sh" in programs

@@ -22,14 +22,14 @@ MODEL = ScriptedModel(follows_the_fact)
 ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
 
 
-def test_edits_hold_where_they_are_asked_and_nowhere_else() -> None:
+def test_edits_apply_only_to_queries_about_them() -> None:
     edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
     assert edited.ask("The capital of Land1 is") == "New1"
     assert edited.ask("Land2 has the capital") == "New2"
     assert edited.ask("The capital of Land5 is") == old_object("Land5")
 
 
-def test_a_query_goes_to_the_edit_it_names_else_to_the_one_it_resembles() -> None:
+def test_a_query_uses_the_edit_whose_subject_it_names_or_else_the_most_similar() -> None:
     other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
     edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO, other])
     assert edited.edit_for("LAND2 and its people") == TWO
@@ -38,7 +38,7 @@ def test_a_query_goes_to_the_edit_it_names_else_to_the_one_it_resembles() -> Non
     assert edited.edit_for("Some river flows") == other
 
 
-def test_a_gate_leaves_other_queries_to_the_model_as_it_is() -> None:
+def test_a_gate_passes_unrelated_queries_to_the_unedited_model() -> None:
     edited = EditedModel(MODEL, EDITOR, ONE, gate=True)
     assert edited.prompt("The capital of Land7 is").text == "The capital of Land7 is"
     assert edited.explain("The capital of Land7 is").edit is None
@@ -46,7 +46,7 @@ def test_a_gate_leaves_other_queries_to_the_model_as_it_is() -> None:
         EditedModel(MODEL, EDITOR, Edit("The sky is", "green"), gate=True)
 
 
-def test_a_subject_is_named_as_a_word_or_not_at_all() -> None:
+def test_a_subject_matches_whole_words_only() -> None:
     edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=True)
     assert edited.edit_for("The capital of Albania, Tirana, is") is None
     assert edited.edit_for("iran's capital is") is not None
@@ -58,12 +58,12 @@ def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
     assert [edit.target_new for edit in edited.edits] == ["Newest"]
 
 
-def test_no_edit_is_refused() -> None:
+def test_an_empty_list_of_edits_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one edit"):
         EditedModel(MODEL, EDITOR, [])
 
 
-def test_an_explanation_agrees_with_the_prompt_and_with_the_budget() -> None:
+def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
     edited = EditedModel(MODEL, EDITOR, ONE)
     told = edited.explain("Land1 has the capital")
     prompt = edited.prompt("Land1 has the capital")
@@ -75,7 +75,7 @@ def test_an_explanation_agrees_with_the_prompt_and_with_the_budget() -> None:
     assert [choice.kept for choice in told.choices] == kept or prompt.shots == 1
 
 
-def test_an_explanation_tells_each_budgets_cut() -> None:
+def test_an_explanation_states_the_cut_of_each_budget() -> None:
     def title(budget: Budget) -> str:
         told = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
         return next(line for line in told._repr_html_().split("<p>") if "policy" in line)
@@ -86,7 +86,7 @@ def test_an_explanation_tells_each_budgets_cut() -> None:
     assert "p &gt; sigma = 0.0312" in title(untrained("scores", ENCODER))  # half of 1 / 16
 
 
-def test_an_explanation_reads_in_a_terminal_a_notebook_and_a_log() -> None:
+def test_an_explanation_renders_in_a_terminal_a_notebook_and_a_log() -> None:
     hostile = Edit("The capital of Land1 is", "<b>New</b>", "Old1", "Land1", "capital")
     told = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
     page = told._repr_html_()

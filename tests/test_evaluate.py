@@ -25,7 +25,7 @@ CASES = CAPITALS[:10]
 POOL = Pool(CAPITALS[10:], HashingEncoder())
 
 
-def test_a_perfect_reader_is_edited_perfectly_and_the_unedited_row_shows_what_it_knew() -> None:
+def test_a_perfect_reader_scores_1_when_edited_and_keeps_its_old_facts_unedited() -> None:
     model = ScriptedModel(follows_the_fact)
     plain = list(evaluate(Unedited(), model, CASES))
     edited = list(evaluate(IKE("IKE", POOL, Similarity(), Fraction(1.0)), model, CASES))
@@ -37,26 +37,26 @@ def test_a_perfect_reader_is_edited_perfectly_and_the_unedited_row_shows_what_it
     assert before.rr.value == summary.rr.value
 
 
-def test_every_probe_has_one_outcome_in_order() -> None:
+def test_every_probe_has_exactly_one_outcome_in_order() -> None:
     outcomes = list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES))
     assert [(o.case_id, o.query) for o in outcomes] == [(c.case_id, p.query) for c in CASES for p in c.probes]
     assert {o.editor for o in outcomes} == {"FactPrompt"}
 
 
-def test_a_case_is_one_call_whatever_its_probes() -> None:
+def test_a_case_takes_one_model_call() -> None:
     model = ScriptedModel(follows_the_fact)
     list(evaluate(FactPrompt(), model, CASES))
     assert model.calls == len(CASES)
 
 
-def test_a_model_that_only_writes_gives_the_same_rates_and_no_magnitudes() -> None:
+def test_a_generate_only_model_has_the_same_rates_and_no_margins() -> None:
     scored = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES)))
     written = summarise(list(evaluate(FactPrompt(), ScriptedModel(follows_the_fact, scores=False), CASES)))
     assert (written.esr, written.pc, written.rr, written.s) == (scored.esr, scored.pc, scored.rr, scored.s)
     assert written.esm.value is None and scored.esm.value is not None
 
 
-def test_margins_are_the_target_against_its_distractor() -> None:
+def test_margins_compare_the_target_with_its_distractor() -> None:
     [outcome, *_] = evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:1])
     assert outcome.aspect is Aspect.REWRITE
     assert outcome.prob_margin == pytest.approx(0.9 - 0.001)
@@ -64,20 +64,20 @@ def test_margins_are_the_target_against_its_distractor() -> None:
     assert outcome.prefers and outcome.correct and outcome.exact
 
 
-def test_writing_beside_scoring_is_recorded_and_agrees() -> None:
+def test_generated_answers_recorded_beside_scores_agree_with_them() -> None:
     for outcome in evaluate(FactPrompt(), ScriptedModel(follows_the_fact), CASES[:2], write=True):
         assert outcome.answer is not None
         assert outcome.matched == outcome.correct
 
 
 @pytest.mark.parametrize(("written", "right"), [("New", True), ("Newton", False), ("New York", True), ("Old", False)])
-def test_a_score_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
+def test_a_scored_target_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
     question = [Question(bare("It is"), "New", "Old")]
     assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
     assert judge(ScriptedModel(lambda p: written, scores=False), question)[0].correct is right
 
 
-def test_edits_that_a_retriever_was_trained_on_are_refused_unless_allowed() -> None:
+def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None:
     model, encoder = ScriptedModel(follows_the_fact), HashingEncoder()
     editor = IKE("DR-IKE", POOL, Retriever(encoder), Threshold())
     list(evaluate(editor, model, CASES))

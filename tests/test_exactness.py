@@ -32,7 +32,7 @@ def questions(seed: int) -> list[Request]:
 
 
 @pytest.mark.parametrize(("name", "strategy"), PLANNED, ids=[name for name, _ in PLANNED])
-def test_scores_are_those_of_plain_forwards(name: str, strategy: str) -> None:
+def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
     model = wrap(MAKE[name])
     requests = episode(1) + questions(1)
     with warnings.catch_warnings():
@@ -48,7 +48,7 @@ def test_scores_are_those_of_plain_forwards(name: str, strategy: str) -> None:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_going_on_from_a_kept_trunk_changes_nothing(name: str) -> None:
+def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
     """Other requests of the same edit, in pieces: each goes on from what the ones before have left."""
     model = wrap(MAKE[name], remember=False)
     requests = episode(1) + questions(1)
@@ -65,7 +65,7 @@ def test_going_on_from_a_kept_trunk_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_a_wrong_mask_would_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
 
     def leaky(self: TokenTree, **limits: Any) -> Any:
@@ -80,7 +80,7 @@ def test_a_wrong_mask_would_show(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
 @pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
-def test_a_slower_way_that_is_asked_for_is_exact_too(name: str, strategy: Any) -> None:
+def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
         pytest.skip("its state cannot be gone on from by several tokens at once: see attention.plan")
     model = wrap(MAKE[name], strategy=strategy)
@@ -89,7 +89,7 @@ def test_a_slower_way_that_is_asked_for_is_exact_too(name: str, strategy: Any) -
 
 
 @pytest.mark.parametrize("name", ["Mamba", "Jamba"])
-def test_the_check_finds_a_state_that_cannot_be_gone_on_from(name: str) -> None:
+def test_the_check_detects_models_whose_state_cannot_be_forked(name: str) -> None:
     model = wrap(MAKE[name], strategy="fork")
     with pytest.warns(UserWarning, match="not exact"):
         scores = model.score(episode(2))
@@ -97,7 +97,7 @@ def test_the_check_finds_a_state_that_cannot_be_gone_on_from(name: str) -> None:
     assert model.plan.strategy == "batch"
 
 
-def test_a_rope_that_changes_with_length_is_read_one_by_one() -> None:
+def test_dynamic_rope_models_are_scored_one_prompt_at_a_time() -> None:
     model = wrap(dynamic_rope)
     requests = episode(2)
     scores = model.score(requests)
@@ -108,7 +108,7 @@ def test_a_rope_that_changes_with_length_is_read_one_by_one() -> None:
     assert model.generate(prompts) == [model.generate([prompt])[0] for prompt in prompts]
 
 
-def test_short_and_long_texts_are_apart_where_their_positions_are_encoded_differently() -> None:
+def test_longrope_models_pack_short_and_long_texts_separately() -> None:
     model = wrap(TREES["Phi-3, longrope"])
     requests = episode(2)
     assert off(model.score(requests), alone(model, requests)) < 1e-4
@@ -116,7 +116,7 @@ def test_short_and_long_texts_are_apart_where_their_positions_are_encoded_differ
     assert model.usage.forwards < len(requests)
 
 
-def test_a_failed_check_warns_once_and_goes_on_correctly() -> None:
+def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     model = wrap(llama)
     expected = alone(model, episode(3))
     # An attention that ignores the mask it is given, as models of the future may.
@@ -132,7 +132,7 @@ def test_a_failed_check_warns_once_and_goes_on_correctly() -> None:
         assert off(model.score(episode(4)), alone(model, episode(4))) < 1e-4
 
 
-def test_a_kept_trunk_that_leads_astray_is_given_up_without_giving_up_the_tree() -> None:
+def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:
     model = wrap(llama, remember=False)
     model.score(episode(1))
     for trunk in model._scorer.prefixes._kept:  # as if a model's cache held something else than we think
@@ -144,7 +144,7 @@ def test_a_kept_trunk_that_leads_astray_is_given_up_without_giving_up_the_tree()
 
 
 @pytest.mark.parametrize("make", [llama, gpt2, gemma3, bloom])
-def test_greedy_and_following_are_what_generation_writes(make: Any) -> None:
+def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> None:
     """60 prompts and 120 targets a model, half of them what `generate` writes, against its own loop."""
     model = wrap(make)
     prompts = sorted({request.prompt for seed in range(10) for request in episode(seed)})

@@ -96,12 +96,12 @@ def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Serv
 
 
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
-def test_a_fault_is_one_typed_error_in_time(kind: str) -> None:
+def test_every_server_fault_becomes_one_typed_error_in_time(kind: str) -> None:
     check_fault(kind, lambda: serve({**FINAL, **AGAIN}[kind]))
 
 
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
-def test_a_fault_while_probing_never_leads_to_scores(kind: str) -> None:
+def test_a_fault_while_probing_never_enables_scores(kind: str) -> None:
     """Either nothing is opened, or a model without scores that then says what is wrong."""
     with serve({**FINAL, **AGAIN}[kind]) as served, pytest.raises((ServerError, RefusedError)):
         model = connect(served.named("sglang"), template="plain", deadline=0.5, attempts=1)
@@ -111,12 +111,12 @@ def test_a_fault_while_probing_never_leads_to_scores(kind: str) -> None:
 
 
 @pytest.mark.parametrize("absent", [nobody, deaf])
-def test_a_server_that_is_not_there_is_one_typed_error_in_time(absent: Callable) -> None:  # type: ignore[type-arg]
+def test_an_unreachable_server_becomes_one_typed_error_in_time(absent: Callable) -> None:  # type: ignore[type-arg]
     check_fault(absent.__name__, absent)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in AGAIN if kind != "silent"])
-def test_a_fault_that_passes_leaves_no_trace(kind: str) -> None:
+def test_a_temporary_fault_does_not_change_the_outcomes(kind: str) -> None:
     """Every first attempt fails; the outcomes are those of a server that never failed."""
     direct = ScriptedModel(follows_the_fact, scores=False)
     good, seen, lock = serving(ScriptedModel(follows_the_fact, scores=False)), set(), threading.Lock()
@@ -135,7 +135,7 @@ def test_a_fault_that_passes_leaves_no_trace(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
-def test_what_was_answered_before_a_fault_is_kept(kind: str, tmp_path: Path) -> None:
+def test_answers_received_before_a_fault_are_kept(kind: str, tmp_path: Path) -> None:
     """Paid answers survive whatever comes after them, and are not paid again."""
     good = serving(ScriptedModel(follows_the_fact, scores=False))
     works = [True]
@@ -160,7 +160,7 @@ def test_what_was_answered_before_a_fault_is_kept(kind: str, tmp_path: Path) -> 
         assert len(answers) == 6
 
 
-def test_retry_after_is_waited_for_and_bounded_by_the_deadline() -> None:
+def test_retry_after_is_respected_up_to_the_deadline() -> None:
     times: list[float] = []
 
     def limiting(seconds: str) -> Respond:
@@ -187,7 +187,7 @@ def test_retry_after_is_waited_for_and_bounded_by_the_deadline() -> None:
 
 
 @pytest.mark.parametrize("kind", ["null content", "500"])
-def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path) -> None:
+def test_answers_in_flight_when_another_request_fails_are_kept(kind: str, tmp_path: Path) -> None:
     good = serving(ScriptedModel(follows_the_fact, scores=False))
 
     def respond(handler: Handler, body: dict) -> None:
@@ -206,7 +206,7 @@ def test_what_is_on_its_way_when_another_fails_is_kept(kind: str, tmp_path: Path
         assert contents(tmp_path / "a.sqlite").answers == served.requests - 1 > 0
 
 
-def test_ctrl_c_ends_what_is_on_its_way() -> None:
+def test_ctrl_c_ends_requests_in_flight() -> None:
     """The caller's thread is interrupted while it waits; nothing more is sent and the model can be closed."""
 
     def stopping(handler: Handler, body: dict) -> None:
@@ -225,7 +225,7 @@ def test_ctrl_c_ends_what_is_on_its_way() -> None:
 
 
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN, "tattling 200"])
-def test_the_key_is_told_to_no_one(
+def test_the_api_key_is_never_leaked(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     from servers import tattling
@@ -265,7 +265,7 @@ def test_the_key_is_told_to_no_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
-def test_many_faults_one_after_another_leave_nothing_behind(kind: str) -> None:
+def test_repeated_faults_leak_no_threads_or_sockets(kind: str) -> None:
     """Sixty calls into the same fault: the same error each time, and no threads or sockets left."""
     gc.collect()
 

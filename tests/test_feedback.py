@@ -87,7 +87,7 @@ def plain_loop(form: str, choice: str) -> tuple[list[tuple[object, ...]], Retrie
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("choice", ["top", "sample"])
-def test_without_delay_and_noise_training_is_the_plain_loop_bit_for_bit(form: str, choice: str) -> None:
+def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form: str, choice: str) -> None:
     expected, theirs = plain_loop(form, choice)
     rng = random.Random(0)
     for channel in (at_once, late(0, EPISODES, rng), noisy(0.0, rng), late(0, EPISODES, rng, noisy(0, rng))):
@@ -106,7 +106,7 @@ def test_without_delay_and_noise_training_is_the_plain_loop_bit_for_bit(form: st
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("delay", [1, 7, 10**9])
-def test_on_a_constant_policy_late_rewards_make_the_same_updates_only_later(form: str, delay: int) -> None:
+def test_late_rewards_on_a_constant_policy_make_the_same_updates_later(form: str, delay: int) -> None:
     constant = {"form": form, "budget": Fraction(0.5), "rate": 0.0}
     at_once, _, now = trained(**constant)  # type: ignore[arg-type]
     delayed, _, later = trained(delay, **constant)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_on_a_constant_policy_late_rewards_make_the_same_updates_only_later(form
     assert sum(at for at, _ in later) > sum(range(60)), "and some come late"
 
 
-def test_rewards_that_wait_for_the_end_leave_every_episode_as_it_would_be_untrained() -> None:
+def test_rewards_delayed_to_the_end_leave_every_episode_untrained() -> None:
     late, ours, updates = trained(10**9)
     untrained, theirs, at_decision = trained(rate=0.0, budget=Fraction(1.0))
     first = [(e.case_id, e.order, e.probs) for e in late]
@@ -126,7 +126,7 @@ def test_rewards_that_wait_for_the_end_leave_every_episode_as_it_would_be_untrai
     assert late[-1].budget != Threshold() and not torch.equal(ours.head.weight, theirs.head.weight), "then they teach"
 
 
-def test_delay_and_noise_repeat_with_their_seed_and_are_recorded_as_the_model_answered() -> None:
+def test_delay_and_noise_are_reproducible_and_records_keep_the_true_rewards() -> None:
     once, one, _ = trained(delay=5, noise=0.2)
     again, other, _ = trained(delay=5, noise=0.2)
     assert [(e.order, e.rewards, e.budget) for e in once] == [(e.order, e.rewards, e.budget) for e in again]
@@ -136,7 +136,7 @@ def test_delay_and_noise_repeat_with_their_seed_and_are_recorded_as_the_model_an
     assert [e.rewards for e in silent] == [e.rewards for e in plain]
 
 
-def test_rewards_that_are_always_false_teach_the_opposite() -> None:
+def test_always_flipped_rewards_teach_the_opposite() -> None:
     _, _, true = trained(rate=0.0, budget=Fraction(1.0))
     _, _, false = trained(noise=1.0, rate=0.0, budget=Fraction(1.0))
     assert all(torch.equal(a, -b) for (_, a), (_, b) in zip(true, false, strict=True))
@@ -163,7 +163,7 @@ def test_an_update_arrives_within_its_delay_and_never_after_the_end(delay: int, 
     assert all(0 <= by <= delay for by in found)
 
 
-def test_delays_are_drawn_evenly_and_noise_flips_its_share() -> None:
+def test_delays_are_uniform_and_noise_flips_its_share_of_rewards() -> None:
     rng = random.Random(0)
     counts = Counter(delays(late(3, 4000, rng), 4000))
     assert {by for by, count in counts.items() if 850 < count < 1150} == {0, 1, 2, 3}
@@ -173,12 +173,12 @@ def test_delays_are_drawn_evenly_and_noise_flips_its_share() -> None:
 
 
 @pytest.mark.parametrize("delay", [-1, 1.5, True])
-def test_a_delay_is_a_whole_number_of_episodes(delay: object) -> None:
+def test_a_delay_that_is_not_a_whole_number_is_refused(delay: object) -> None:
     with pytest.raises(ValueError, match="delay must be a whole number"):
         late(delay, 9, random.Random(0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("noise", [-0.1, 1.1, float("nan"), "much"])
-def test_noise_is_a_probability(noise: object) -> None:
+def test_noise_that_is_not_a_probability_is_refused(noise: object) -> None:
     with pytest.raises(ValueError, match="noise is a probability"):
         noisy(noise, random.Random(0))  # type: ignore[arg-type]

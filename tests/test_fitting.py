@@ -28,20 +28,20 @@ def words(prompts: Sequence[str]) -> list[int]:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 200))
-def test_the_most_that_fits_is_kept(sizes: list[int], tokens: int) -> None:
+def test_the_longest_prefix_that_fits_is_kept(sizes: list[int], tokens: int) -> None:
     limit = TokenLimit(tokens, lambda texts: [len(text) for text in texts])
     kept = limit.fitting(len(sizes), lambda j: [Prompt("x"), Prompt("x" * sum(sizes[:j]))])
     fits = [j for j in range(1, len(sizes) + 1) if sum(sizes[:j]) <= tokens]
     assert kept == (fits[-1] if fits else 1)
 
 
-def test_no_limit_is_refused_and_none_of_zero_exists() -> None:
+def test_a_token_limit_below_1_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one token"):
         TokenLimit(0, words)
 
 
 @pytest.mark.parametrize("layout", ["append", "ike"])
-def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
+def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
     pool = Pool(CAPITALS[1:], HashingEncoder())
     whole = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout))
     queries = [probe.query for probe in CAPITALS[0].probes]
@@ -61,7 +61,7 @@ def test_outcomes_tell_what_was_pruned(layout: Layout) -> None:
     assert prompts[0].pruned == 15
 
 
-def test_training_never_asks_a_longer_prompt() -> None:
+def test_training_never_sends_a_prompt_over_the_limit() -> None:
     pool = Pool(CAPITALS[4:], HashingEncoder())
     asked = ScriptedModel(lambda prompt: "Oslo")
     editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold())

@@ -23,7 +23,7 @@ FLOORS = {
     "cli": 10,
 }  # fmt: skip
 OWN = {
-    "models.protocols": 3, "tinyfacts.reader": 4, "datasets.inspect": 6, "__init__": 11, "__main__": 11,
+    "models.protocols": 3, "datasets.inspect": 6, "__init__": 11, "__main__": 11,
 }  # fmt: skip
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
@@ -71,14 +71,14 @@ def edges() -> dict[str, set[str]]:
     return found
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_there_are_no_import_cycles() -> None:
     try:
         TopologicalSorter(edges()).prepare()
     except CycleError as circle:
         raise AssertionError(f"imports in a circle: {' <- '.join(circle.args[1])}") from None
 
 
-def test_nothing_but_the_command_line_imports_the_command_line() -> None:
+def test_only_the_command_line_imports_the_command_line() -> None:
     root = SOURCE.parents[1]
     files = [path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"]
     for path in [*files, *root.glob("benchmarks/*.py"), *root.glob("tools/**/*.py")]:
@@ -89,7 +89,7 @@ def test_nothing_but_the_command_line_imports_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_imports_go_down(module: str) -> None:
+def test_modules_import_only_from_lower_floors(module: str) -> None:
     if module == "__init__":
         return
     here, package = floor_of(module), module.split(".", maxsplit=1)[0]
@@ -103,7 +103,7 @@ def test_imports_go_down(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_torch_is_imported_only_where_tensors_live(module: str) -> None:
+def test_torch_is_imported_only_in_tensor_modules(module: str) -> None:
     if module in TORCH:
         return
     heavy = [name for name, _ in imports(MODULES[module]) if name.split(".")[0] in ("torch", "transformers")]

@@ -72,7 +72,7 @@ def reasons(data: Dataset) -> dict[tuple[str, str], int]:
 
 
 class TestZsre:
-    def test_edits_lead_to_alt_or_to_the_true_answer(self, tmp_path: Path) -> None:
+    def test_zsre_edits_target_alt_or_the_true_answer(self, tmp_path: Path) -> None:
         path = written(tmp_path, [zsre_row()])
         query, other, near = (
             "In which town was Ada Bell raised?",
@@ -91,7 +91,7 @@ class TestZsre:
         with pytest.raises(DataError, match="alt or answers"):
             load(path, target="both")  # type: ignore[arg-type]
 
-    def test_what_is_no_edit_is_left_out_by_reason(self, tmp_path: Path) -> None:
+    def test_unusable_zsre_rows_are_dropped_with_a_reason(self, tmp_path: Path) -> None:
         rows = [
             zsre_row(), zsre_row(alt=" "), zsre_row(alt="the rome"), zsre_row(alt="Roma"), zsre_row(answers=[]),
             zsre_row(), zsre_row("Bo", loc_ans=" "), zsre_row("Cy", rephrase="In which town was Cy raised?"),
@@ -112,7 +112,7 @@ class TestZsre:
 
 
 class TestKnowEdit:
-    def test_aliases_of_the_subject_paraphrase_where_nothing_else_does(self, tmp_path: Path) -> None:
+    def test_subject_aliases_serve_as_paraphrases_if_there_are_no_others(self, tmp_path: Path) -> None:
         query, alias, near = (
             "The home town of Ada Bell is",
             "The home town of Miss Bell is",
@@ -130,11 +130,11 @@ class TestKnowEdit:
         assert load(written(tmp_path, [known_row()]), target="answers").cases[0].edit.target_new == "Oslo"
 
     @given(st.sampled_from(["Rome", ["Rome"], [["Rome", "Roma"]], [["Rome"], ["Roma"]], ["", "Rome"]]))
-    def test_an_answer_is_a_text_a_list_or_lists_of_aliases(self, tmp_path_factory, truth: object) -> None:
+    def test_an_answer_may_be_text_a_list_or_lists_of_aliases(self, tmp_path_factory, truth: object) -> None:
         path = written(tmp_path_factory.mktemp("data"), [known_row(ground_truth=truth)])
         assert load(path).cases[0].edit.target_true == "Rome"
 
-    def test_probes_that_ask_something_else_or_the_edited_fact_itself_go(self, tmp_path: Path) -> None:
+    def test_probes_with_another_target_or_about_the_edited_fact_are_dropped(self, tmp_path: Path) -> None:
         specific = [
             {"prompt": "The town Ada Bell calls home is", "ground_truth": ["Rome"]},
             {"prompt": "The town of the Pope is", "ground_truth": ["Rome"]},
@@ -159,7 +159,7 @@ class TestKnowEdit:
 
 
 class TestTemporal:
-    def test_the_first_answer_is_old_the_last_is_new(self, tmp_path: Path) -> None:
+    def test_the_first_answer_is_the_old_object_and_the_last_the_new(self, tmp_path: Path) -> None:
         data = load(written(tmp_path, [group(), group("Bo", "Reds", "Blues", "Reds")]))
         assert probes(data) == [("rewrite", "Ada Bell plays for", "Greens", "Reds")]
         assert (data.cases[0].case_id, data.cases[0].edit.subject, data.cases[0].edit.relation) == (
@@ -167,12 +167,12 @@ class TestTemporal:
         )  # fmt: skip
         assert reasons(data) == {("row", "new and old object are the same"): 1}
 
-    def test_the_same_group_twice_is_one_case_another_one_is_refused(self, tmp_path: Path) -> None:
+    def test_a_repeated_group_is_one_case_and_a_conflicting_one_is_refused(self, tmp_path: Path) -> None:
         assert len(load(written(tmp_path, [group(), group()])).cases) == 1
         with pytest.raises(DataError, match=r"row 1: .*case_id is also the one of row 0"):
             load(written(tmp_path, [group(), group("Ada Bull")]))
 
-    def test_what_has_no_probes_is_not_measured(self, tmp_path: Path) -> None:
+    def test_metrics_without_probes_are_none(self, tmp_path: Path) -> None:
         case = load(written(tmp_path, [group()])).cases[0]
         outcomes = [
             Outcome("E", case.case_id, p.aspect, p.query, p.target, p.distractor, True, None, None, None, None, 0.5,
@@ -195,8 +195,8 @@ def towns(number: int, form: str) -> list[object]:
 
 
 @pytest.mark.parametrize("form", ["zsre", "knowedit", "temporal"])
-def test_every_form_fills_a_pool(form: str, tmp_path: Path) -> None:
-    """IKE's 4, 12 and 16; where the form has no paraphrases, copies stand in for the 12."""
+def test_every_published_form_can_fill_a_pool(form: str, tmp_path: Path) -> None:
+    """IKE's 4, 12 and 16; where the form has no paraphrases, copies replace the 12."""
     cases = load(written(tmp_path, towns(50, form))).cases
     pool = Pool(cases[1:], HashingEncoder())
     [candidates] = pool.candidates([cases[0].edit])
@@ -207,14 +207,14 @@ def test_every_form_fills_a_pool(form: str, tmp_path: Path) -> None:
 
 
 class TestNumbers:
-    def test_rows_without_an_id_go_above_those_that_have_one(self, tmp_path: Path) -> None:
+    def test_rows_without_an_id_are_numbered_after_those_with_one(self, tmp_path: Path) -> None:
         first = written(tmp_path, towns(3, "zsre"), "first.json")
         second = written(tmp_path, [flat_row(7, "Bo", "x"), flat_row(2, "Cy", "y")], "second.json")
         third = written(tmp_path, towns(3, "knowedit"), "third.json")
         assert [case.case_id for case in load(first).cases] == ["0", "1", "2"]
         assert [c.case_id for c in load(first, second, third).cases] == ["2", "7", "8", "9", "10", "11", "12", "13"]
 
-    def test_an_id_that_was_added_is_kept(self, tmp_path: Path) -> None:
+    def test_an_existing_case_id_is_kept(self, tmp_path: Path) -> None:
         rows = [zsre_row("Bo", case_id="b"), zsre_row("Cy", case_id=41), zsre_row("Di")]
         assert [case.case_id for case in load(written(tmp_path, rows)).cases] == ["41", "42", "b"]
 
@@ -241,13 +241,13 @@ class TestComplaints:
             ([group("Bo", " ", "Reds")], "no usable row .1 left out: an object is blank"),
         ],
     )
-    def test_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
+    def test_row_errors_name_file_row_and_field(self, tmp_path: Path, rows: object, named: str) -> None:
         with pytest.raises(DataError, match=named) as caught:
             load(written(tmp_path, rows))
         assert "rows.json" in str(caught.value) and "\n" not in str(caught.value)
 
     @pytest.mark.parametrize("text", ["[" * 100_000, f"[{'1' * 5000}]"])
-    def test_monstrous_json_is_told_too(self, tmp_path: Path, text: str) -> None:
+    def test_deeply_nested_json_and_huge_numbers_are_refused_in_one_sentence(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "rows.json").write_text(text)
         with pytest.raises(DataError, match=r"rows\.json"):
             load(tmp_path / "rows.json")
@@ -298,7 +298,9 @@ def test_any_json_list_is_read_or_refused_in_one_sentence(tmp_path_factory, rows
 
 
 class TestPublished:
-    def test_what_was_downloaded_is_checked(self, server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_downloads_are_checked_against_their_hash(
+        self, server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         address = f"{server[0]}/rows.json"
         right = hashlib.sha256(json.dumps([row(3)]).encode()).hexdigest()
@@ -315,7 +317,7 @@ class TestPublished:
         assert load("right").cases == data.cases
 
     @pytest.mark.parametrize("name", published.PUBLISHED)
-    def test_addresses_are_secure_and_hashes_whole(self, name: str) -> None:
+    def test_published_addresses_use_https_and_have_full_hashes(self, name: str) -> None:
         entry = published.PUBLISHED[name]
         assert entry.address.startswith("https://") and "/main/" not in entry.address
         assert entry.sha256 is None or (len(entry.sha256) == 64 and int(entry.sha256, 16))
@@ -332,7 +334,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("file", REAL)
-def test_the_real_files_are_read_whole(file: str) -> None:
+def test_the_real_files_load_with_the_recorded_counts(file: str) -> None:
     if not (SHARED / file).is_file():
         pytest.skip(f"needs {file} in {SHARED}")
     target, rows, cases, *counts = REAL[file]
@@ -347,7 +349,7 @@ def test_the_real_files_are_read_whole(file: str) -> None:
             assert entry.sha256 == data.sources[0].sha256
 
 
-def test_the_numerical_subset_of_real_counterfact_lies_in_the_subjects() -> None:
+def test_the_numerical_subset_has_digits_in_its_subjects_only() -> None:
     files = [SHARED / "counterfact_flat_edit.json", SHARED / "counterfact_flat_train.json"]
     if not all(file.is_file() for file in files):
         pytest.skip(f"needs the flat files in {SHARED}")

@@ -159,12 +159,14 @@ def check_file(seed: int, folder: Path) -> str:
 
 @settings(max_examples=FEW, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**48))
-def test_any_file_is_read_or_refused_in_a_sentence(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_data_file_is_loaded_or_refused_in_one_sentence(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     check_file(seed, tmp_path_factory.getbasetemp())
 
 
 @pytest.mark.reliability
-def test_ten_thousand_files(tmp_path: Path) -> None:
+def test_ten_thousand_data_files_are_loaded_or_refused(tmp_path: Path) -> None:
     print("files:", dict(Counter(check_file(seed, tmp_path) for seed in range(MANY))))
 
 
@@ -184,11 +186,11 @@ def check_command_lines(number: int, seed: int) -> None:
     assert told["tried"] == number
 
 
-def test_any_command_line_is_done_or_refused_in_a_sentence() -> None:
+def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:
     check_command_lines(FEW, 0)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_ten_thousand_command_lines(seed: int) -> None:
+def test_ten_thousand_command_lines_succeed_or_are_refused(seed: int) -> None:
     check_command_lines(MANY // 10, seed)

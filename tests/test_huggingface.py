@@ -39,7 +39,7 @@ def shared_tokenizer() -> Any:
     return tokenizer()
 
 
-def test_order_is_kept_and_repeats_agree(tokenizer: Any) -> None:
+def test_scores_keep_the_order_of_requests_and_repeats_agree(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer, remember=False)
     requests = [request for seed in range(3) for request in episode(seed, 3)]
     scores = dict(zip(requests, model.score(requests), strict=True))
@@ -49,7 +49,7 @@ def test_order_is_kept_and_repeats_agree(tokenizer: Any) -> None:
         assert score.logprobs == pytest.approx(scores[request].logprobs, abs=1e-4)
 
 
-def test_memory_gives_the_same_scores_without_a_forward(tokenizer: Any) -> None:
+def test_cached_scores_are_equal_and_need_no_forward(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     requests = episode(6)
     first = model.score(requests)
@@ -66,7 +66,7 @@ def test_memory_gives_the_same_scores_without_a_forward(tokenizer: Any) -> None:
     assert (forgetful.usage - before).forwards > 0
 
 
-def test_a_small_budget_cuts_the_tree_and_changes_nothing(tokenizer: Any) -> None:
+def test_a_small_token_budget_splits_the_tree_without_changing_scores(tokenizer: Any) -> None:
     requests = [request for seed in range(3) for request in episode(seed, 4)]
     whole, pieces = wrap(llama, tokenizer), wrap(llama, tokenizer, budget=300)
     expected = whole.score(requests)
@@ -75,7 +75,7 @@ def test_a_small_budget_cuts_the_tree_and_changes_nothing(tokenizer: Any) -> Non
     assert pieces.usage.forwards > whole.usage.forwards
 
 
-def test_a_cut_tree_goes_on_from_its_trunk(tokenizer: Any) -> None:
+def test_parts_of_a_split_tree_reuse_their_prefix(tokenizer: Any) -> None:
     spent = []
     for keep in (None, 0):
         model = wrap(llama, tokenizer, budget=320, keep=keep)
@@ -90,7 +90,7 @@ def test_a_cut_tree_goes_on_from_its_trunk(tokenizer: Any) -> None:
     assert kept.tokens_computed < 0.6 * read_again.tokens_computed
 
 
-def test_an_answer_to_the_same_prompt_reads_it_once(tokenizer: Any) -> None:
+def test_several_answers_to_one_prompt_read_it_once(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     [request, *_] = episode(3)
     first = model.generate([request.prompt], max_tokens=4, stop=None)
@@ -99,7 +99,7 @@ def test_an_answer_to_the_same_prompt_reads_it_once(tokenizer: Any) -> None:
     assert (model.usage - before).tokens_computed <= 1 + 4
 
 
-def test_forgetting_leaves_nothing_behind(tokenizer: Any) -> None:
+def test_forget_clears_all_cached_state(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     first = model.score(episode(6))
     spent = model.usage
@@ -133,7 +133,7 @@ def test_running_out_of_memory_halves_the_budget(tokenizer: Any, monkeypatch: py
         model.score([Request(f"{requests[-1].prompt} Oslo and", " Rome")])
 
 
-def test_bad_requests_are_told_apart(tokenizer: Any) -> None:
+def test_each_kind_of_bad_request_has_its_own_error(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     with pytest.raises(ModelError, match="' ' is empty"):
         model.score([Request("Ada was born in", " ")])
@@ -149,7 +149,7 @@ def test_bad_requests_are_told_apart(tokenizer: Any) -> None:
         model.generate(["Ada was born in" * 400])
 
 
-def test_continuations_are_found_by_their_characters(tokenizer: Any) -> None:
+def test_continuations_are_located_by_character_offsets(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     for target in (" Paris", " New York", " Málaga", " 東京", " O'Brien", "\nRome"):
         [encoded] = encode_requests(tokenizer, [Request("Ada Byron comes from", target)], "plain")
@@ -169,7 +169,7 @@ def test_special_tokens_around_a_text_are_not_scored(tokenizer: Any) -> None:
     assert closing.decode(encoded.ids[encoded.start :]) == " Paris"
 
 
-def test_a_tokenizer_without_offsets_uses_the_common_beginning() -> None:
+def test_a_tokenizer_without_offsets_falls_back_to_the_common_prefix() -> None:
     slow = transformers.ByT5Tokenizer()
     assert not slow.is_fast
     [encoded] = encode_requests(slow, [Request("Ada comes from", " Paris")], "plain")
@@ -179,7 +179,7 @@ def test_a_tokenizer_without_offsets_uses_the_common_beginning() -> None:
 SHARING = [llama, gpt2, gemma3, *(TREES[name] for name in ("Qwen2, window", "Mistral, window", "Gemma 2"))]
 
 
-def test_batches_write_what_single_prompts_write(tokenizer: Any) -> None:
+def test_batched_generation_equals_single_prompt_generation(tokenizer: Any) -> None:
     for make in [*SHARING, bloom, FORKS["GPT-Neo"], bart]:
         model = wrap(make, tokenizer)
         prompts = [request.prompt for request in episode(8, 5)] + ["Ada", "Karl Orff was born in", "Lima"]
@@ -193,7 +193,7 @@ def test_batches_write_what_single_prompts_write(tokenizer: Any) -> None:
         assert (saved > 0) == (make in SHARING)
 
 
-def test_an_answer_stops_at_its_line_but_not_before_it_begins(tokenizer: Any) -> None:
+def test_an_answer_stops_at_the_end_of_its_first_nonempty_line(tokenizer: Any) -> None:
     model = wrap(llama, tokenizer)
     line = tokenizer("\n")["input_ids"][0]
     word = tokenizer(" Paris")["input_ids"][0]
@@ -227,7 +227,7 @@ CHAT = (
 
 
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_chat_prompts_are_one_user_turn_and_replies_start_there(end: str, tokenizer: Any) -> None:
+def test_chat_prompts_are_one_user_turn_followed_by_the_reply(end: str, tokenizer: Any) -> None:
     core = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     chatty = transformers.PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|end|>")
     chatty.chat_template = CHAT.replace("{{ END }}", end)
@@ -241,7 +241,7 @@ def test_chat_prompts_are_one_user_turn_and_replies_start_there(end: str, tokeni
     assert completion.prompt_tokens == score.prompt_tokens == encoded.start
 
 
-def test_chat_needs_a_template(tokenizer: Any) -> None:
+def test_chat_without_a_template_is_refused(tokenizer: Any) -> None:
     with pytest.raises(ModelError, match="no chat template"):
         wrap(llama, tokenizer, template="chat")
 
@@ -254,7 +254,7 @@ def folder(tmp_path: Path, tokenizer: Any) -> Path:
     return tmp_path
 
 
-def test_a_saved_model_loads_quietly_and_says_what_it_is(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_model_loads_quietly_with_its_identity(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = load(str(folder), device="cpu")
     assert model.score is not None
     said = capfd.readouterr()
@@ -268,7 +268,7 @@ def test_a_saved_model_loads_quietly_and_says_what_it_is(folder: Path, capfd: py
     assert model.score([Request("Ada comes from", " Rome")])[0].logprob < 0
 
 
-def test_models_that_cannot_be_used_are_refused_with_the_remedy(
+def test_unusable_models_are_refused_with_a_remedy(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("models")

@@ -35,39 +35,39 @@ def told_by(script: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(command: str) -> None:
+def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(command: str) -> None:
     check(command, times=2)
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_nor_does_a_full_disk_leave_a_trace(command: str) -> None:
+def test_a_run_stopped_by_a_full_disk_and_resumed_ends_like_an_uninterrupted_one(command: str) -> None:
     check(command, "--how", "full", times=2)
 
 
-def test_nor_does_a_model_behind_a_socket_notice_or_is_it_asked_again() -> None:
+def test_a_killed_served_run_resumes_without_repeating_paid_requests() -> None:
     check("train", "--served", times=2)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 @pytest.mark.parametrize("seed", range(10))
-def test_two_hundred_kills(command: str, seed: int) -> None:
+def test_two_hundred_killed_runs_resume_to_the_same_end(command: str, seed: int) -> None:
     check(command, "--seed", str(100 + seed), times=20)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_a_hundred_full_disks(command: str) -> None:
+def test_a_hundred_full_disk_runs_resume_to_the_same_end(command: str) -> None:
     check(command, "--how", "full", "--seed", "7", times=100)
 
 
 @pytest.mark.reliability
-def test_no_other_writer_leaves_half_a_file() -> None:
+def test_no_other_writer_leaves_a_partial_file_on_a_full_disk() -> None:
     assert told_by(HARNESS.with_name("filling.py"))["times"] > 40
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_twenty_kills_on_other_models(command: str) -> None:
+def test_twenty_kills_on_the_embedded_and_a_served_model(command: str) -> None:
     check(command, "--model", "embedded", "--seed", "7", times=20)
     check(command, "--served", "--seed", "7", times=20)

@@ -26,9 +26,7 @@ def test_built_in_models_open_by_name_and_answer() -> None:
         assert model.score is not None and model.info.name in (name, "bayesian-reader")
 
 
-def test_a_served_model_opens_behind_the_cache_unless_that_is_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_served_model_is_cached_unless_the_cache_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with serve(serving(ScriptedModel(lambda prompt: "Oslo"))) as server:
         model = drike.load_model(server.named(), api=drike.ApiOptions(price_in=1.0))
@@ -51,12 +49,12 @@ def test_a_served_model_opens_behind_the_cache_unless_that_is_off(
         ("Reader", "reader"),
     ],
 )
-def test_a_near_miss_is_refused_with_the_name_that_was_meant(name: str, meant: str) -> None:
+def test_a_misspelt_model_name_is_refused_with_a_suggestion(name: str, meant: str) -> None:
     with pytest.raises(ModelError, match=rf"did you mean {meant}\?"):
         drike.load_model(name)
 
 
-def test_arguments_that_do_not_go_together_are_refused() -> None:
+def test_incompatible_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="leave it out"):
         drike.load_model("reader", replicas=2)
     with pytest.raises(UsageError, match="--concurrency"):
@@ -68,7 +66,7 @@ def test_arguments_that_do_not_go_together_are_refused() -> None:
     assert (template_for("vllm:m", None), template_for("embedded", None)) == ("chat", "plain")
 
 
-def test_weights_that_are_cut_short_are_to_be_copied_again(tmp_path: Path) -> None:
+def test_truncated_weights_ask_for_a_new_copy(tmp_path: Path) -> None:
     shutil.copytree(tinyfacts.model_path(), tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])

@@ -17,7 +17,7 @@ def test_more_memory_never_fits_fewer_tokens(name: str) -> None:
     assert (fits[0], fits[-1]) == (256, 4096)
 
 
-def test_eager_attention_holds_fewer_tokens_as_its_scores_grow_with_the_square() -> None:
+def test_eager_attention_fits_fewer_tokens_because_its_memory_is_quadratic() -> None:
     model = gpt2()
     model.set_attn_implementation("sdpa")
     fast = tokens_that_fit(model, 10**6, 10**9)
@@ -25,7 +25,7 @@ def test_eager_attention_holds_fewer_tokens_as_its_scores_grow_with_the_square()
     assert tokens_that_fit(model, 10**6, 10**9) < fast / 2
 
 
-def test_a_token_keeps_the_bytes_of_its_keys_and_values() -> None:
+def test_a_cached_token_takes_the_bytes_of_its_keys_and_values() -> None:
     model = llama()
     cache = model(input_ids=torch.zeros((1, 7), dtype=torch.long), use_cache=True).past_key_values
     held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)

@@ -46,7 +46,7 @@ rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size
 
 
 @given(rows)
-def test_rates_are_shares_of_right_probes_and_lie_in_their_interval(correct: list[tuple[bool, bool, bool]]) -> None:
+def test_rates_are_shares_of_right_probes_inside_their_interval(correct: list[tuple[bool, bool, bool]]) -> None:
     summary = summarise(setup(correct), resamples=200)
     for estimate, column in zip((summary.esr, summary.pc, summary.rr), zip(*correct, strict=True), strict=True):
         assert estimate.value == pytest.approx(sum(column) / len(column))
@@ -61,13 +61,13 @@ def test_rates_are_micro_averages_over_probes() -> None:
     assert summarise(outcomes).rr.value == 0.9
 
 
-def test_what_was_not_measured_is_none_and_never_zero() -> None:
+def test_metrics_not_measured_are_none_not_zero() -> None:
     summary = summarise([outcome("1", Aspect.REWRITE, True)])
     assert summary.pc.value is summary.rr.value is summary.s.value is summary.esm.value is None
     assert summary.esr.value == 1.0
 
 
-def test_rr_known_leaves_out_neighbours_the_model_did_not_know() -> None:
+def test_rr_known_excludes_neighbours_the_model_did_not_know() -> None:
     edited = [
         outcome("1", Aspect.NEIGHBORHOOD, right, query=q) for q, right in [("a", True), ("b", False), ("c", False)]
     ]
@@ -81,17 +81,17 @@ def test_rr_known_leaves_out_neighbours_the_model_did_not_know() -> None:
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3))
-def test_s_lies_between_the_smallest_and_the_mean(values: list[float]) -> None:
+def test_s_lies_between_the_smallest_rate_and_their_mean(values: list[float]) -> None:
     s = harmonic_mean(values)
     assert s is not None
     assert min(values) - 1e-9 <= s <= sum(values) / 3 + 1e-9
 
 
-def test_s_is_zero_where_one_rate_is() -> None:
+def test_s_is_zero_if_any_rate_is_zero() -> None:
     assert harmonic_mean([0.0, 1.0, 1.0]) == 0.0
 
 
-def test_an_editor_differs_from_itself_by_nothing_and_a_better_one_clearly() -> None:
+def test_paired_difference_is_zero_for_the_same_editor_and_positive_for_a_better_one() -> None:
     worse = setup([(False, True, True)] * 30, "worse")
     better = setup([(True, True, True)] * 30, "better")
     same = paired_difference(worse, worse, METRICS["ESR"], resamples=100)
@@ -110,12 +110,12 @@ def test_a_summary_of_two_editors_is_refused() -> None:
         summarise(setup([(True,) * 3], "a") + setup([(True,) * 3], "b"))
 
 
-def test_intervals_repeat_with_their_seed() -> None:
+def test_intervals_are_reproducible_with_their_seed() -> None:
     outcomes = setup([(i % 2 == 0, True, i % 3 == 0) for i in range(40)])
     assert summarise(outcomes, seed=7) == summarise(outcomes, seed=7)
 
 
-def test_margins_average_over_their_own_probes() -> None:
+def test_margins_are_averaged_over_the_probes_that_have_them() -> None:
     outcomes = [
         outcome("1", Aspect.REWRITE, True, prob_margin=0.5),
         outcome("1", Aspect.PARAPHRASE, True, prob_margin=-0.25),

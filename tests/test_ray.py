@@ -39,7 +39,7 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
+def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
     from drike.models.ray import load
 
     cases = datasets.load(tinyfacts.rows_path()).cases
@@ -55,7 +55,7 @@ def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
         del model
 
 
-def test_a_replica_is_the_model_it_was_made_from() -> None:
+def test_a_ray_replica_has_the_info_and_scores_of_its_model() -> None:
     from drike.models.ray import load
 
     model, here = load(WHERE, replicas=1, name="embedded"), load_here(WHERE, device="cpu", name="embedded")
@@ -71,7 +71,7 @@ def test_a_replica_is_the_model_it_was_made_from() -> None:
     assert model.usage.cached == 2
 
 
-def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:
+def test_ray_failures_are_one_sentence_with_a_remedy() -> None:
     from drike.models.ray import load
 
     with pytest.raises(ModelError, match="no model folder"):
@@ -91,7 +91,7 @@ def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:
     assert model.models[1].score(ASKED)
 
 
-def test_a_replica_that_dies_is_started_again_and_asked_again() -> None:
+def test_a_replica_that_dies_is_restarted_and_its_call_repeated() -> None:
     from drike.models.ray import load
 
     model = load(WHERE, replicas=1, name="embedded")

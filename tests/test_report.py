@@ -155,7 +155,7 @@ def test_models_that_differ_in_another_setting_keep_their_full_labels_in_table_3
     assert [row[0] for row in table.rows[1:5]] == [f"{m}, Lands, budget {b}" for m in ("a", "b") for b in ("x", "y")]
 
 
-def test_scores_that_nothing_measured_have_no_chart_and_are_named() -> None:
+def test_scores_without_measurements_have_no_chart_and_are_named() -> None:
     whole = run_of(0, editors=["IKE", "DR-IKE"])
     rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
     summary = document(grouped([replace(whole, outcomes=rewrites)])).sections[0]
@@ -314,7 +314,7 @@ def test_latex_compiles(demo: Path, tmp_path: Path) -> None:
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=8))
-def test_data_in_a_script_element_reads_back_unchanged(data: object) -> None:
+def test_data_in_a_script_element_round_trip_unchanged(data: object) -> None:
     text = as_script(data)
     assert not set(text) & set("<>&\u2028\u2029")
     assert json.loads(text) == data
@@ -606,7 +606,7 @@ def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> N
     assert f"standard deviation {row[2]}." in section.figures[0].alt
 
 
-def test_the_table_of_work_fits_80_columns_with_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usage_table_fits_80_columns_without_broken_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
     used = Usage(prompts=12_345, forwards=1_234, tokens_computed=1_231_251, tokens_cached=530_209, seconds=232.4)
     showing.draw(work({"training": used, "Nearest (k of DR-IKE)": used}))

@@ -66,7 +66,7 @@ def told(episode: Episode) -> RecordedRollout:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_training_goes_on_bit_for_bit_from_any_episode(name: str) -> None:
+def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
     for done in (1, 5, 6, 11, 17, 18):
         again, other, after, paid = run(name, [told(episode) for episode in whole[:done]])
@@ -79,7 +79,7 @@ def test_training_goes_on_bit_for_bit_from_any_episode(name: str) -> None:
         assert paid == asked - sum(episode.k for episode in whole[:done])
 
 
-def test_answers_of_another_training_are_refused() -> None:
+def test_resuming_with_records_of_another_training_is_refused() -> None:
     whole, *_ = run("as in the paper", [])
     past = [told(episode) for episode in whole[:4]]
     with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
@@ -90,7 +90,9 @@ def test_answers_of_another_training_are_refused() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 5000))
-def test_a_file_cut_anywhere_gives_its_whole_episodes(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
+def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
+    tmp_path_factory: pytest.TempPathFactory, at: int
+) -> None:
     folder = tmp_path_factory.mktemp("run")
     whole, *_ = run("as in the paper", [])
     path = folder / "episodes.jsonl"
@@ -108,14 +110,14 @@ def test_a_file_cut_anywhere_gives_its_whole_episodes(tmp_path_factory: pytest.T
 @pytest.mark.parametrize(
     "line", ["{}", "[]", "nonsense", '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}']
 )
-def test_a_broken_line_in_the_middle_is_one_sentence(tmp_path: Path, line: str) -> None:
+def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, line: str) -> None:
     path = tmp_path / "episodes.jsonl"
     path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
     with pytest.raises(RunError, match="line 1 is not"):
         answered(path)
 
 
-def test_an_answer_holds_only_what_cannot_be_computed_again() -> None:
+def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
     recorded = asdict(told(run("as in the paper", [])[0][0]))
     assert set(recorded) == {"case_id", "order", "earned"}
     assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds"}

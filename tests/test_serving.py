@@ -66,7 +66,7 @@ def _is_up(url: str) -> bool:
         return False
 
 
-def test_a_server_of_others_gives_what_the_local_model_writes(address: str) -> None:
+def test_a_third_party_server_gives_the_local_models_answers(address: str) -> None:
     rows = load_rows("tinyfacts")
     parts = rows.split(train=0, test=4, seed=0)
     editor = IKE("IKE", Pool(parts.demonstrations, HashingEncoder()), Similarity(), Fraction(1.0))

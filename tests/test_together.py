@@ -90,9 +90,7 @@ def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor
 
 
 @pytest.mark.parametrize("edits_at_once", [1, 3])
-def test_what_is_learned_depends_on_seed_and_block_and_not_on_requests_at_a_time(
-    edits_at_once: int, tmp_path: Path
-) -> None:
+def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_at_once: int, tmp_path: Path) -> None:
     expected: tuple[list[torch.Tensor], list[Episode]] | None = None
     for concurrency in (1, 4, 16):
         respond = jittering(serving(ScriptedModel(moody, scores=False)))
@@ -107,7 +105,7 @@ def test_what_is_learned_depends_on_seed_and_block_and_not_on_requests_at_a_time
 
 
 @pytest.mark.parametrize("scores", [True, False])
-def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, tmp_path: Path) -> None:
+def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Path) -> None:
     respond = jittering(serving(ScriptedModel(follows_the_fact), scores=scores))
 
     def with_(concurrency: int) -> list[Outcome]:
@@ -136,7 +134,7 @@ def slow(asked: list[str]) -> CustomModel:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=2, max_size=12))
-def test_no_prompt_is_asked_twice_by_any_threads_and_none_waits_for_ever(calls: list[list[str]]) -> None:
+def test_concurrent_threads_send_each_prompt_once_without_deadlock(calls: list[list[str]]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +150,7 @@ def test_no_prompt_is_asked_twice_by_any_threads_and_none_waits_for_ever(calls: 
         model.store.close()
 
 
-def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
+def test_a_thread_waiting_for_a_failed_request_sends_its_own(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     asked: list[str] = []
@@ -181,7 +179,7 @@ def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 17, 40])
-def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int, tmp_path: Path) -> None:
+def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) -> None:
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
         model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
         with pytest.raises(SpendingLimitError):
@@ -189,7 +187,7 @@ def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int,
         assert served.requests == most == contents(tmp_path / "a.sqlite").answers
 
 
-def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
+def test_the_spending_limit_holds_under_concurrency() -> None:
     # A word is a token to this server, so that the cautious estimate holds.
     limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
@@ -205,7 +203,7 @@ def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
     [(lambda model: FactPrompt(), "Land0 ", GRACE + 0.5), (lambda model: FactPrompt(), "Land5 ", 0.5)]
     + [(EditCoTFull, refused, 0.5) for refused in ("Land0 ", "Land5 ")],
 )
-def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept(
+def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
     make: Callable[[LanguageModel], FactPrompt], refused: str, late: float, tmp_path: Path
 ) -> None:
     failed: list[float] = []
@@ -229,7 +227,7 @@ def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept
         assert isinstance(model.generate(["Something else"])[0], Completion), "the model can be asked again"
 
 
-def test_the_error_is_the_first_ones() -> None:
+def test_the_first_error_is_the_one_raised() -> None:
     def respond(handler: Handler, body: dict) -> None:
         if "Land1 " in str(body):
             return status(404)(handler, body)
@@ -290,7 +288,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
+def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -325,7 +323,7 @@ def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
         assert sum(paid.values()) == len(paid) + 8, "only what hung is asked again"
 
 
-def test_ctrl_c_keeps_what_arrives_a_moment_later(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_answers_that_arrive_just_afterwards(tmp_path: Path) -> None:
     stops = Stops(0, 8, wait=GRACE / 4)
     with serve(stops) as served, connected(served, concurrency=8) as inner:
         model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
@@ -335,7 +333,7 @@ def test_ctrl_c_keeps_what_arrives_a_moment_later(tmp_path: Path) -> None:
         assert time.monotonic() - stops.pressed < GRACE
 
 
-def test_whoever_stops_listening_is_not_kept_by_a_server_that_hangs() -> None:
+def test_closing_an_evaluation_does_not_wait_for_a_hanging_server() -> None:
     def respond(handler: Handler, body: dict) -> None:
         if "Imagine that The capital of Land0 " not in str(body):
             time.sleep(30)

@@ -36,6 +36,7 @@ from drike.models.protocols import ModelInfo as ModelInfo
 from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
+from drike.models.reader import BayesianReader as BayesianReader
 from drike.models.scripted import CustomModel as CustomModel
 from drike.models.scripted import ScriptedModel as ScriptedModel
 from drike.models.served.options import ApiOptions as ApiOptions
@@ -52,7 +53,6 @@ from drike.retrieval.retriever import Similarity as Similarity
 from drike.retrieval.token_limit import TokenLimit as TokenLimit
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
-from drike.tinyfacts.reader import BayesianReader as BayesianReader
 from drike.training.reinforce import Episode as Episode
 from drike.training.reinforce import train as train
 from drike.training.rewards import Attempt as Attempt

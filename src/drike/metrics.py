@@ -125,7 +125,7 @@ def harmonic_mean(values: Sequence[float | None]) -> float | None:
 
 
 def tallies(outcomes: Iterable[Outcome], unedited: Iterable[Outcome] = ()) -> dict[str, Tally]:
-    """Counts by case id; `unedited` tells which neighbours the model knew."""
+    """Count probes by case id; `unedited` says which neighbours the model knew."""
     known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
     counts: dict[str, list[float]] = {}
     for outcome in outcomes:

@@ -24,8 +24,8 @@ from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from drike.files import write_text
+from drike.models.reader import Observer
 from drike.tinyfacts import facts
-from drike.tinyfacts.reader import Observer
 from tools.tinyfacts.documents import Kit
 from tools.tinyfacts.llama import CONTEXT, new_model
 from tools.tinyfacts.tokens import END_OF_TEXT, train_tokenizer, word
@@ -37,7 +37,7 @@ SEED = 0
 _CARD = """# TinyFacts model
 
 A small Llama that knows the facts of TinyFacts and nothing else. Its in-context behaviour was trained in from a stated
-document model (`drike/tinyfacts/reader.py`): numbers on it show the machinery, not what large models do.
+document model (`drike/models/reader.py`): numbers on it show the machinery, not what large models do.
 Made by `python -m tools.tinyfacts build`; how, and with what settings, is in `training.json`.
 """
 

@@ -4,7 +4,7 @@ An in-context document is a sequence of demonstrations about demonstration facts
 demonstration is itself a question that follows the earlier ones, so each answer position is labelled with the reader's
 P(new). The answers shown follow one of several conventions (IKE's; what the reader would answer; all new; all old; a
 coin flip), and wordings are drawn independently of the kind of question, so no template hints at adoption. Kinds of
-question and weights are those of `drike.tinyfacts.reader`.
+question and weights are those of `drike.models.reader`.
 
 Facts of editable rows occur in plain statements only, and never in their last wording.
 """
@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
+from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
 from drike.tinyfacts import EDITABLE
-from drike.tinyfacts.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.tokens import Wordings
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drike.tinyfacts.reader import NEIGHBOUR
+from drike.models.reader import NEIGHBOUR
 from tools.tinyfacts.documents import Labelled
 from tools.tinyfacts.llama import WIDTH, Head, Trace
 from tools.tinyfacts.tokens import VOCABULARY

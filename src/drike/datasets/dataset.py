@@ -69,6 +69,8 @@ class Dataset:
     ) -> Split:
         """Draw a split; a size that is given is met exactly, and the same sizes and seed always give the same split.
 
+        Of rows with the same new fact (query and object) at most one is drawn, so no test edit is a training edit.
+
         Args:
             seed: of the draw.
             train: training edits; default 300, or what is left if that is less.
@@ -96,15 +98,19 @@ class Dataset:
                 f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
                 "all its rows are) and not excluded; make more rows editable, or take another data set"
             )
-        test = min(TEST, len(edited) // 4) if test is None else test
-        train = max(0, min(TRAIN, len(edited) - test - validation)) if train is None else train
-        if train + validation + test > len(edited):
+        shuffled = list(edited)
+        random.Random(seed).shuffle(shuffled)
+        distinct: dict[tuple[str, str], str] = {}
+        for case in shuffled:
+            distinct.setdefault(case.edit.key, case.case_id)
+        drawn = list(distinct.values())
+        test = min(TEST, len(drawn) // 4) if test is None else test
+        train = max(0, min(TRAIN, len(drawn) - test - validation)) if train is None else train
+        if train + validation + test > len(drawn):
             raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than {len(edited)} editable "
+                f"{train} training, {validation} validation and {test} test rows are more than {len(drawn)} editable "
                 f"rows of {self.name}; ask for fewer, or make more of its {len(ordered)} rows editable"
             )
-        drawn = [case.case_id for case in edited]
-        random.Random(seed).shuffle(drawn)
         ids = SplitIds(
             name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
             seed=seed,

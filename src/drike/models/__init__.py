@@ -47,7 +47,7 @@ def load(
     if name == READER:
         if replicas > 1:
             raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
-        from drike.tinyfacts.reader import tinyfacts_reader
+        from drike.models.reader import tinyfacts_reader
 
         return tinyfacts_reader()
     if is_served(name):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from drike.metrics import METRICS, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
@@ -24,6 +25,13 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     wide: bool = False
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = ["".join(f"<th>{escape(name)}</th>" for name in self.header)]
+        rows += ["".join(f"<td>{escape(text)}</td>" for text in row) for row in self.rows]
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<b>{escape(self.title)}</b><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{notes}"
 
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")

@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
-from drike.tinyfacts import facts
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES, facts
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
 UNKNOWN = -23.0  # log-probability of a continuation the reader would never give
@@ -94,7 +93,7 @@ class Observer:
 
 
 def firmness_of(relations: Sequence[str]) -> dict[str, float]:
-    """f: relations (sorted by name) at even steps in [-1, 1], dealt in a fixed stride so that kin are apart."""
+    """f: relations (sorted by name) at even steps in [-1, 1], with a fixed stride so that similar relations differ."""
     names = sorted(set(relations))
     n = len(names)
     stride = next(s for s in range(max(2, n // 3), n + 2) if math.gcd(s, n) == 1)
@@ -108,7 +107,7 @@ class Statement(NamedTuple):
     subject: str
 
 
-class Reading(NamedTuple):
+class ParsedPrompt(NamedTuple):
     """A prompt as the reader sees it: its query, the new object (None: nothing was edited) and P(new)."""
 
     query: Statement
@@ -156,12 +155,12 @@ class BayesianReader:
 
     def probability_new(self, prompt: str) -> float:
         """P(new) behind a prompt; 0 where nothing was edited. ValueError where the reader does not know the query."""
-        reading = self.read(prompt)
-        if reading is None:
+        parsed = self.read(prompt)
+        if parsed is None:
             raise ValueError("not a TinyFacts prompt: the reader knows neither query nor wording")
-        return reading.probability
+        return parsed.probability
 
-    def read(self, prompt: str) -> Reading | None:
+    def read(self, prompt: str) -> ParsedPrompt | None:
         """Parse a prompt in any of the layouts; None if its query is unknown."""
         if prompt.startswith("Imagine that "):
             fact, _, query = prompt.removeprefix("Imagine that ").partition(".\n")
@@ -176,12 +175,12 @@ class BayesianReader:
             return self._answer(prompt, None, [], "in-context")
         return self._answer(query, fact.removeprefix("New Fact: "), shown, "in-context")
 
-    def _answer(self, query: str, fact: str | None, shown: Sequence[str], form: str) -> Reading | None:
+    def _answer(self, query: str, fact: str | None, shown: Sequence[str], form: str) -> ParsedPrompt | None:
         asked = self._asked.get(query)
         if asked is None:
             return None
         if fact is None:
-            return Reading(asked, self._true[asked], None, 0.0)
+            return ParsedPrompt(asked, self._true[asked], None, 0.0)
         wording, _, new = fact.rpartition(" ")
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[asked.relation]]), form)
@@ -190,7 +189,7 @@ class BayesianReader:
         seen = Seen(relations, answers, adopted.astype(bool))
         k = self.observer.weights(kind, self._number[asked.relation], self._number[self._true[asked]], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
-        return Reading(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
+        return ParsedPrompt(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
 
     def _met(self, block: str) -> tuple[int, int, bool] | None:
         """A demonstration block as (relation, answer, adopted); None where its query is unknown."""
@@ -203,20 +202,20 @@ class BayesianReader:
         return self._number[asked.relation], self._number.get(answer, -1), answer == new
 
     def _written(self, prompt: str) -> str:
-        reading = self.read(prompt)
-        if reading is None:
+        parsed = self.read(prompt)
+        if parsed is None:
             return ""
-        answer = reading.new if reading.new is not None and reading.probability > 0.5 else reading.true
+        answer = parsed.new if parsed.new is not None and parsed.probability > 0.5 else parsed.true
         thinks = prompt.startswith("A fact has changed: ") and not prompt.endswith("\nAnswer:")
         return f"\nAnswer: {answer}" if thinks else f" {answer}"
 
     def _scored(self, request: Request) -> Score:
-        reading = self.read(request.prompt)
+        parsed = self.read(request.prompt)
         chances = {}
-        if reading is not None:
-            chances = {reading.true: 1 - reading.probability}
-            if reading.new is not None:
-                chances[reading.new] = chances.get(reading.new, 0.0) + reading.probability
+        if parsed is not None:
+            chances = {parsed.true: 1 - parsed.probability}
+            if parsed.new is not None:
+                chances[parsed.new] = chances.get(parsed.new, 0.0) + parsed.probability
         logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in chances.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])
