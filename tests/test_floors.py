@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "tinyfacts": 0, "edits": 0, "answers": 0, "files": 0, "parallel": 0,
+    "errors": 0, "tinyfacts": 0, "edits": 0, "answers": 0, "files": 0, "parallel": 0, "table": 0,
     "demonstrations": 1, "metrics": 1, "keyvalue": 1,
     "prompts": 2,
     "datasets": 3, "encoders": 3,

@@ -34,10 +34,11 @@ from drike.report.latex import as_latex, escaped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
-from drike.report.tables import Table, as_markdown, shown, starred, work
+from drike.report.tables import shown, starred, work
 from drike.report.variants import distribution_of, distribution_table
 from drike.retrieval.learned_budget import Controller
 from drike.runs import checkpoint
+from drike.table import Table, as_markdown
 from reports import QUALITY, Page, run_of
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper" / "dr-ike.tex"
@@ -564,7 +565,8 @@ def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     [group] = grouped(read_runs([demo]))
-    assert list(group.summaries) == ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE"]
+    names = ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE", "Nearest (k of DR-IKE)"]
+    assert list(group.summaries) == names
     assert set(QUALITY) <= set(group.summaries)
     assert latex(document([group])).count("\\begin{table}") == latex(document([group])).count("\\end{table}")
 

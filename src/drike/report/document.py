@@ -21,8 +21,6 @@ from drike.report.tables import (
     PER_PROMPT,
     SCORES,
     STARRED,
-    Table,
-    as_markdown,
     costs,
     difference_row,
     summary_table,
@@ -30,6 +28,7 @@ from drike.report.tables import (
 )
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
+from drike.table import Table, as_markdown
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from drike.report.tables import Table
 from drike.retrieval.budget import Threshold
 from drike.runs.folder import episode_record
+from drike.table import Table
 from drike.training.reinforce import Episode
 
 

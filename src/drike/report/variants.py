@@ -16,7 +16,8 @@ from statistics import fmean, pstdev
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, Summary, Tally, estimate
 from drike.prompts import ORDERS
-from drike.report.tables import STARRED, Table, differences, shown
+from drike.report.tables import STARRED, differences, shown
+from drike.table import Table
 
 _BAR = 30
 _SIGMA = " (sigma "
