@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from drike.edits import Aspect
-from drike.metrics import Estimate, Outcome, Summary, Tally, estimate
+from drike.metrics import Estimate, Outcome, Summary, estimate
 from drike.prompts import ORDERS
 from drike.report.tables import STARRED, differences, shown
 from drike.table import Table
@@ -64,7 +64,7 @@ def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
         row = counts.setdefault(mine.case_id, [0, 0])
         row[0] += mine.correct == other.correct
         row[1] += 1
-    return estimate([Tally(tuple(row)) for row in counts.values()], lambda total: total[0] / total[1])
+    return estimate(list(map(tuple, counts.values())), lambda total: total[0] / total[1])
 
 
 def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[tuple[str, str]]) -> Table:
