@@ -125,11 +125,11 @@ def _variants(groups: Sequence[Group]) -> Section:
     tables = []
     for group in groups:
         # a reordered editor is compared with the same editor in its own order, on the same edits
-        asked = {
+        measured = {
             name: of_editor for name, of_editor in group.outcomes.items()
             if not (base := reordered_of(name)) or group.comparable(name, base)
         }  # fmt: skip
-        found = variations(asked, [group.summaries[name] for name in asked])
+        found = variations(measured, [group.summaries[name] for name in measured])
         tables += [_labelled(table, group.label) for table in found]
     return Section("variants", "Order and sigma", tables=tuple(tables))
 
