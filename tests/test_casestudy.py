@@ -1,4 +1,4 @@
-"""Case studies: one call, and effects that are what asking both prompts by hand would give."""
+"""Case studies: one model call, with effects equal to those of scoring both prompts separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: what it prints, saves, refuses, and with which exit code."""
+"""The command line: what it prints, saves and refuses, and its exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def commands() -> dict[str, Any]:
-    """Every command by its name, groups gone through."""
+    """Yield every command with its name, including those in groups."""
     found, left = {}, [("drike", typer.main.get_command(app))]
     while left:
         name, command = left.pop()
@@ -264,7 +264,7 @@ def test_ctrl_c_keeps_the_episodes_and_outcomes_recorded_so_far(
 def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_available(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Temporal edits: trained and evaluated with what stands in; what is not asked is n/a, not 0."""
+    """Temporal edits have rewrite probes only; other metrics are n/a, not 0."""
     rows = [
         [{"query": f"Ada {i} plays for _X_.", "answer": [{"name": name}], "date": date, "relation": "P54"}
          for date, name in (("2010", f"Old{i % 7}"), ("2020", f"New{i % 5}"))]
@@ -283,7 +283,7 @@ def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_availabl
 
 
 def test_subset_and_zsre_target_are_recorded_and_reused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run keeps its subset and its reading of zsRE."""
+    """A run keeps its subset and its choice of zsRE target."""
     rows = [
         {"subject": name, "src": f"Where is {name} from?", "alt": f"New{'x' * i}", "answers": ["Rome"],
          "rephrase": f"Whence is she, {'x' * i}?", "loc": "nq question: who", "loc_ans": "him"}
@@ -426,7 +426,7 @@ def test_a_token_limit_requires_a_model_that_counts_tokens(tmp_path: Path, capsy
 
 
 def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:
-    """The same rows given as other data, alone and in a file of another order."""
+    """The same rows as another data set, alone and in a file with a different order."""
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "200", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
@@ -555,7 +555,7 @@ def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch
 
 
 def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    """At 40 columns, in a process of its own, as the width is read when drike is loaded."""
+    """At 40 columns, in a separate process, because the width is read when drike is loaded."""
     folder = tmp_path / ("a-long-name-" * 8)
     command = [sys.executable, "-m", "drike"]
     narrow = {**os.environ, "COLUMNS": "40", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -571,7 +571,7 @@ def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
 def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
-    """As `drike paper | head -2` does; here the reader is gone before the first line."""
+    """As with `drike paper | head -2`; here the reader is gone before the first line."""
     read, write = os.pipe()
     os.close(read)
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""Every byte of a checkpoint, a run.json and a split.json, flipped or cut off: refused in a sentence, or harmless."""
+"""A checkpoint, run.json or split.json with any byte damaged or cut off is refused in a sentence, or read unchanged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BUDGETS: dict[str, Budget] = {
 
 
 def ways(content: bytes) -> list[tuple[int, int]]:
-    """Every byte with xor 0x01, 0x80 and at random; 0 stands for a cut in front of it."""
+    """Yield every position with the masks 0x01, 0x80 and a random one; mask 0 means truncate there."""
     rng = random.Random(len(content))
     return [(i, pattern) for i in range(len(content)) for pattern in (0x01, 0x80, rng.randint(1, 255), 0)]
 
@@ -66,7 +66,7 @@ def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, s
 
 
 def content(folder: Path) -> tuple[object, ...]:
-    """All that a checkpoint is."""
+    """Return everything in a checkpoint, in a comparable form."""
     loaded = checkpoint.load(folder)
     head = loaded.retriever
     weights = tuple(tuple(weight.flatten().tolist()) for weight in head.head.parameters())
@@ -84,7 +84,7 @@ def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Pa
     retriever = Retriever(SMALLEST, form="cross", seed=4)
     retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
     checkpoint.save(Checkpoint(retriever, BUDGETS[budget], PromptStyle(), {"model": "m", "sigma": 0.25}), tmp_path)
-    # A learned budget has 4 kB of weights: a part of them here, all with `make reliability`.
+    # A learned budget has 4 kB of weights: some are tried here, all with `make reliability`.
     some = 2000 if budget == "learned" else None
     counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError, some=some)
     assert counts["told"] > 1000 and not counts["harmless"]
@@ -154,7 +154,7 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
 def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
-    """Lines have no seal: a digit may become another one unseen. But nothing else gets out than our errors."""
+    """Lines have no checksum, so a changed digit may go unnoticed. Any error must be one of ours."""
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
     if not (folder / "outcomes").exists():

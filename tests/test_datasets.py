@@ -1,4 +1,4 @@
-"""Laws of the loaders: what a row becomes, what is cut and told, and that every complaint names place and remedy."""
+"""Data set loaders: how rows are read and cleaned, and errors that name the place and a remedy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDINGS = ["{} grew up in", "The home town of {} is", "Where is {} from? From"]
 
 
 def row(case_id: object = 0, subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
-    """A row in CounterFact's published form, of our own invention."""
+    """Make a row in CounterFact's published form."""
     rewrite = {
         "prompt": "{} was raised in",
         "relation_id": "P19",
@@ -56,7 +56,7 @@ def row(case_id: object = 0, subject: str = "Ada Bell", **changed: object) -> di
 
 
 def flat_row(case_id: int, subject: str, rephrase: str, prompt: str = "{} was raised in") -> dict[str, object]:
-    """A row in the flat form."""
+    """Make a row in the flat form."""
     return {
         "case_id": case_id, "prompt": prompt.replace("{}", subject), "subject": subject, "target_new": "Oslo",
         "ground_truth": "Rome", "rephrase_prompt": rephrase, "locality_prompt": "Cy Dorn was raised in",
@@ -147,7 +147,7 @@ class TestCleaning:
     def test_a_known_wording_is_found_after_any_junk(self, drawn) -> None:
         prompts = [Wording("P19", "Bo", text.replace("{}", "Bo"), ()) for text in WORDINGS]
         texts = [(junk + wording.replace("{}", name), wording, name) for junk, wording, name in drawn]
-        # Questions are asked about many; the junk ahead of any one of them differs.
+        # Each question is asked about many subjects, with different junk before each.
         others = [
             Wording("P19", str(i), f"{i} was raised in", (text.replace("{}", str(i)),))
             for i in range(30)
@@ -238,7 +238,7 @@ class TestFlat:
     @needs_flat
     @needs_full
     def test_kept_paraphrases_ask_the_same_as_the_original(self) -> None:
-        """Where both forms hold a row: kept paraphrases are the original's, or synonyms of them, never a story."""
+        """For rows in both forms, kept paraphrases are those of the original or their synonyms, never a story."""
         originals = {case.case_id: case for case in load(FULL).cases}
         kept = [case for case in load(*FLAT).cases if case.paraphrases and case.case_id in originals]
         same = [c for c in kept if set(c.paraphrases) <= set(originals[c.case_id].paraphrases)]
@@ -302,7 +302,7 @@ class TestComplaints:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
-    """A loopback server of one file; its address, and the paths it was asked for."""
+    """Serve one file on loopback; yield the address and the requested paths."""
     content = json.dumps([row(3)]).encode()
     asked: list[str] = []
 
@@ -373,7 +373,7 @@ class TestInspect:
 
     @needs_flat
     def test_similarities_of_a_sample_are_as_recorded(self) -> None:
-        """A fast stand-in for the slow one: 40 edits among 300 rows are farther from all than 2,000 among 20,000."""
+        """A fast version of the slow test: 40 edits among 300 rows, farther apart than 2,000 among 20,000."""
         data = load(*FLAT)
         small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], (), data.cleaning)
         try:

@@ -49,7 +49,7 @@ def test_prompts_end_in_their_query_and_are_reproducible(editor: Editor) -> None
 
 @dataclass(frozen=True)
 class Trained:
-    """What `make` needs of a checkpoint."""
+    """The parts of a checkpoint that `make` needs."""
 
     retriever: Retriever
     budget: Threshold

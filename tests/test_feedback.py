@@ -1,4 +1,4 @@
-"""Late and false rewards: what reaches the learner, and when."""
+"""Late and noisy rewards: which updates reach the learner, and when."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ EPISODES = 3 * len(CASES)
 
 
 def chosen(name: str) -> Choice:
-    """A choice with draws of its own."""
+    """Return a choice of retains with its own random draws."""
     return renormalised(sampled(random.Random(5))) if name == "sample" else top
 
 
 def moody(prompt: str) -> str:
-    """Right on four prompts of five, told by the prompt."""
+    """Answer correctly on four prompts in five, depending on the prompt."""
     return follows_the_fact(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
 
 
@@ -48,7 +48,7 @@ def trained(
     rate: float = 1e-3,
     choice: str = "top",
 ) -> tuple[list[Episode], Retriever, list[tuple[int, torch.Tensor]]]:
-    """Episodes, the policy, and the gradient of every update with the number of episodes ended before it."""
+    """Return the episodes, the policy, and every gradient with the number of episodes before it."""
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     episodes: list[Episode] = []
     updates: list[tuple[int, torch.Tensor]] = []
@@ -67,7 +67,7 @@ def keys(updates: list[tuple[int, torch.Tensor]]) -> Counter[bytes]:
 
 
 def plain_loop(form: str, choice: str) -> tuple[list[tuple[object, ...]], Retriever]:
-    """Algorithm 1 without a channel: every episode teaches before the next one begins."""
+    """Algorithm 1 without a channel: every episode updates the policy before the next one begins."""
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=1e-3)
     choose, budget, done = chosen(choice), Threshold(), []
@@ -147,7 +147,7 @@ def attempt(number: int) -> Attempt:
 
 
 def delays(channel: Channel, episodes: int, rewards: tuple[float, ...] = (1.0,)) -> list[int]:
-    """How many episodes late each update arrives, its rewards unchanged, once each."""
+    """Return how many episodes late each update arrives; each arrives once, with its rewards unchanged."""
     late_by = {}
     for now in range(episodes):
         for update, arrived in channel(attempt(now), rewards):

@@ -1,4 +1,4 @@
-"""Models behind an API: through a real socket they give what the served model gives, in the order that is cheapest."""
+"""Models behind an API: real sockets, the results of the served model, and requests in the cheapest order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ POOL = Pool(PARTS.demonstrations, HashingEncoder())
 
 
 def without_scores(model: LanguageModel) -> CustomModel:
-    """A model without its scores, as a chat service would show it."""
+    """Hide the scores of a model, as a chat service does."""
     return CustomModel(model.info.name, model.generate)
 
 
@@ -275,14 +275,14 @@ def test_a_key_with_a_line_break_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "sk-1" not in str(refused.value)
 
 
-# Servers that rate given texts, and servers that seem to
+# Servers that return log-probabilities of given texts, and servers that only seem to
 
 
 SCRIPT = ScriptedModel(lambda prompt: "Oslo now" if prompt.startswith("Edit") else "Lima")
 
 
 def only_written(body: dict) -> dict:
-    """llama.cpp's way: takes the request and rates only what it writes itself."""
+    """As llama.cpp does: accept the request but return log-probabilities of generated tokens only."""
     logprobs = {"tokens": [" blue"], "token_logprobs": [-0.1], "top_logprobs": [{" blue": -0.1, " red": -3.0}]}
     return {"choices": [{"text": " blue", "logprobs": logprobs}], "usage": usage(body["prompt"], "blue")}
 
@@ -302,7 +302,7 @@ def without_rivals(body: dict) -> dict:
 
 
 def prompt_again(body: dict) -> dict:
-    """Rates the prompt without the continuation."""
+    """Return log-probabilities of the prompt without the continuation."""
     return echoed(SCRIPT, body["prompt"].rpartition(" ")[0])
 
 
@@ -349,7 +349,7 @@ def test_a_failed_probe_does_not_mean_that_scores_are_unsupported() -> None:
 
 
 def by_prompt_logprobs(handler: Handler, body: dict) -> None:
-    """VLLM's own form: an object a token, the prompt's token first, keyed by its number."""
+    """The form of vLLM: one object per token, keyed by token id, the prompt's token first."""
     told = echoed(SCRIPT, body["prompt"])
     rated = told["choices"][0]["logprobs"]  # type: ignore[index]
     places: list[object] = [None]
@@ -366,7 +366,7 @@ def by_prompt_logprobs(handler: Handler, body: dict) -> None:
 
 
 def by_generate(handler: Handler, body: dict) -> None:
-    """SGLang's own form, beside /v1."""
+    """The native form of SGLang, outside /v1."""
     if handler.path != "/generate":
         return handler.reply_json({"choices": [{"text": " x", "logprobs": None}]})
     assert body["logprob_start_len"] == 0

@@ -1,4 +1,4 @@
-"""Orders of the kept retains: permutations, and each as its name says."""
+"""Orders of the kept retains: each is a permutation and does what its name says."""
 
 from __future__ import annotations
 

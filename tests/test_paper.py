@@ -28,7 +28,7 @@ def test_table_1_has_its_eight_rows() -> None:
 
 
 def published_layout(demonstrations: list[tuple[int, str, str, str, str]], edit: tuple[str, str], query: str) -> str:
-    """IKE's layout as published, written down once more and independently: types 0 copy, 1 update, 2 retain.
+    """Write IKE's published layout independently of the code: types 0 copy, 1 update, 2 retain.
 
     Each line is (type, fact, its new object, query, its true object).
     """

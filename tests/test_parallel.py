@@ -1,4 +1,4 @@
-"""Several edits at once: the same results in the same order, whatever the threads and however long a model takes."""
+"""Several edits at once: the same results in the same order, for any number of threads and any model latency."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def press_ctrl_c() -> None:
 
 
 def jitter(rule: Callable[[str], str]) -> Callable[[str], str]:
-    """The rule after a short random sleep, so that no two runs meet in the same order."""
+    """Apply the rule after a short random sleep, so that no two runs finish in the same order."""
 
     def slowly(prompt: str) -> str:
         time.sleep(random.random() / 2000)
@@ -83,7 +83,7 @@ def test_exactly_the_requested_number_of_items_runs_at_once(at_once: int) -> Non
         with counting:
             together[0] += 1
             most[0] = max(most[0], together[0])
-        meet.wait()  # passes only once `at_once` are here
+        meet.wait()  # passes only once `at_once` threads have arrived
         with counting:
             together[0] -= 1
         return item
@@ -243,7 +243,7 @@ def test_outcomes_before_a_failing_case_are_yielded() -> None:
 
 
 def moody(prompt: str) -> str:
-    """Right or wrong by the prompt's hash: rewards of both signs, and flips."""
+    """Answer right or wrong by the prompt's hash, for rewards of both signs and flips."""
     fact = next(line for line in reversed(prompt.splitlines()) if line.startswith("New Fact: "))
     return fact.rpartition(" ")[2] if zlib.crc32(prompt.encode()) % 5 else "nothing"
 
@@ -269,7 +269,7 @@ def weights(episodes: list[Episode], retriever: Retriever) -> tuple[torch.Tensor
 
 
 def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[torch.Tensor, list[Episode]]:
-    """The definition, said twice over: all gradients of a block first, then Adam's steps and sigma's updates."""
+    """The definition: first all gradients of a block, then the steps of Adam and the updates of sigma."""
     retriever, budget = Retriever(ENCODER, seed=1), Threshold()
     parameters = list(retriever.head.parameters())
     optimizer, rng, episodes = torch.optim.Adam(parameters, lr=1e-2), random.Random(seed), []
@@ -310,7 +310,7 @@ def seen_by(
 @pytest.mark.parametrize("selection", ["top", "sample"])
 @pytest.mark.parametrize("edits_at_once", [1, 3, 4, 20])
 def test_training_in_blocks_equals_its_definition_bit_for_bit(edits_at_once: int, selection: str) -> None:
-    """With 1, this is Algorithm 1 as `test_reinforce` has it; 3 and 4 leave a shorter last block, 20 is an epoch."""
+    """A block of 1 is Algorithm 1 as in `test_reinforce`; 3 and 4 leave a shorter last block; 20 is an epoch."""
     head, episodes = learned(ScriptedModel(moody), edits_at_once, selection)
     expected_head, expected = block_by_block(edits_at_once, selection)
     assert episodes == expected

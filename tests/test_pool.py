@@ -81,7 +81,7 @@ def test_too_few_records_are_refused_with_a_remedy() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 62), st.integers(0, 5))
 def test_without_neighbours_old_facts_of_other_records_serve_as_retains(i: int, seed: int) -> None:
-    """Never a fact about the edit or the borrower, never one that is rewritten beside it, never the new object."""
+    """No such fact is about the edit or the borrower, rewritten by another demonstration, or has the new object."""
     many = [case(j) for j in range(300)]
     pool = Pool([replace(one, probes=one.probes[:2]) for one in many], ENCODER, seed=seed)
     edit = many[i].edit

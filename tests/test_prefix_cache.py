@@ -1,4 +1,4 @@
-"""Kept keys and values: what comes back belongs to the tokens asked about, and never more than the limit is held."""
+"""The prefix cache: keys and values belong to the requested tokens, and the limit is never exceeded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers import DynamicCache
 
 from drike.models.local.prefix_cache import PrefixCache
 
-# Sequences that share long beginnings, as the prompts of an edit do: a base, and where it goes another way.
+# Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches off.
 TURNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12)
 
 
@@ -21,7 +21,7 @@ def sequence(base: int, turn: int, length: int) -> np.ndarray:
 
 
 def cache_of(ids: np.ndarray) -> DynamicCache:
-    """Keys and values that tell which tokens, up to and including their own, they were computed from."""
+    """Make keys and values that encode the tokens they were computed from."""
     cache = DynamicCache()
     states = torch.from_numpy(np.cumsum(ids * (np.arange(len(ids)) + 1))).float()[None, None, :, None]
     for layer in range(2):
@@ -63,10 +63,12 @@ def test_a_longer_prefix_replaces_the_shorter_one_of_the_same_edit() -> None:
 
 def test_cyclic_access_larger_than_the_cache_still_hits_in_part() -> None:
     edits = [np.arange(100, dtype=np.int64) + 1000 * i for i in range(10)]
-    prefixes = PrefixCache(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
+    prefixes = PrefixCache(
+        sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5
+    )  # room for five sequences
     found = 0
     for epoch in range(20):
         for ids in edits:
             found += prefixes.recall(ids)[0] > 0 and epoch > 0
             prefixes.keep(ids, cache_of(ids))
-    assert found > 20  # the oldest first would leave none
+    assert found > 20  # evicting the oldest first would leave none

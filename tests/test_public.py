@@ -33,7 +33,7 @@ def test_the_readme_calls_only_public_names() -> None:
 
 
 def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """On the embedded model and few edits; otherwise word for word."""
+    """Run with the embedded model and few edits, otherwise unchanged."""
     program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     replaced = {
         '"path/or/name"': repr(str(tinyfacts.model_path())),

@@ -32,7 +32,7 @@ ASKED = [Request("The capital of France is", " Paris"), Request("The capital of 
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """A private Ray with two cores, whatever the machine has, so that its limits can be met."""
+    """Start a private Ray with two cores on any machine, so that its limits can be reached."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(address="local", num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False)
     yield
@@ -85,7 +85,7 @@ def test_ray_failures_are_one_sentence_with_a_remedy() -> None:
         model.score([Request("x", "")])
     with pytest.raises(ModelError, match=r"^replica . of 2 failed with .* without replicas"):
         model.score([Request("x", None)])  # type: ignore[arg-type]
-    ray.kill(model.models[0]._actor)  # for good
+    ray.kill(model.models[0]._actor)  # permanently
     with pytest.raises(ModelError, match=r"^replica 1 of 2 is gone .* fewer replicas"):
         model.models[0].score(ASKED)
     assert model.models[1].score(ASKED)

@@ -1,4 +1,4 @@
-"""The list of the paper's studies and the recipes keep step; recipes parse, find drike, and do nothing twice."""
+"""Recipes match the list of the paper's studies; they parse, find drike, and repeat no finished step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sh(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Path:
-    """A drike that writes its arguments down, and the run.json and split.json a run has."""
+    """Write a fake drike that records its arguments and creates the run.json and split.json of a run."""
     path = tmp_path / "drike"
     path.write_text(
         '#!/bin/sh\necho "$@" >>"$LOG"\nwhile [ $# -gt 0 ]; do case $1 in --out) out=$2 ;; esac; shift; done\n'

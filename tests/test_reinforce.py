@@ -1,4 +1,4 @@
-"""Training: the literal Algorithm 1 as an oracle, and laws on models that answer by a rule."""
+"""Training: the literal Algorithm 1 as an oracle, and its behaviour on models that answer by a rule."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def candidates_of(n: int) -> DemonstrationSet:
 def literal_algorithm_1(
     z: torch.Tensor, sigma: float, most: int, answers: list[bool], *, flip: Flip
 ) -> tuple[int, float, list[int], torch.Tensor]:
-    """Lines 7 to 26 as printed, 1-based j and all, with p sorted in descending order; `answers[j - 1]`: y_hat = y_new.
+    """Lines 7 to 26 as printed, with 1-based j and p in descending order; `answers[j - 1]`: y_hat = y_new.
 
-    With flip="offender" line 20 takes section 4.3's reading: the candidate at the flip counts among the remaining.
+    With flip="offender", line 20 follows section 4.3: the candidate at the flip counts as remaining.
     """
     p = torch.softmax(z, dim=0)
     p = p[torch.argsort(p, descending=True, stable=True)]
@@ -94,7 +94,7 @@ def test_rollout_equals_the_literal_algorithm_over_thousands_of_episodes(flip: F
 
 
 def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
-    """Five epochs over forty edits in float32: k, rewards, sigma and head of a loop written from the listing."""
+    """Compare k, rewards, sigma and head over five epochs of forty edits with a loop written from the listing."""
     cases, encoder, rate = world(), HashingEncoder(), 1e-3
 
     def rule(prompt: str) -> str:
@@ -145,7 +145,7 @@ def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
     assert len(heads) == 5 and all(head != prompt for head, prompt in zip(heads, seen, strict=True))
     for shorter, longer in pairwise(heads):
         assert longer.startswith(shorter) and longer != shorter
-    assert "Neighbour 4" in heads[0]  # the most probable retain is the first to be shown
+    assert "Neighbour 4" in heads[0]  # the most probable retain is shown first
 
 
 def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
@@ -190,7 +190,7 @@ KINDS = ("river", "opera", "planet", "pepper")
 
 
 def world(n: int = 120) -> list[EditCase]:
-    """Cases whose neighbours are of one of four kinds, told by their words."""
+    """Make cases whose neighbours are of four kinds, recognisable by their words."""
     rng = random.Random(5)
     cases = []
     for i in range(n):
@@ -232,7 +232,7 @@ def shown_kinds(prompt: str) -> list[str]:
 
 
 def kept_kinds(retriever: Retriever, budget: Budget, pool: Pool, cases: list[EditCase]) -> list[list[str]]:
-    """The kinds each edit keeps under the trained policy, best first."""
+    """Return the kinds each edit keeps under the trained policy, best first."""
     kept = []
     for candidates in pool.candidates([case.edit for case in cases[:20]]):
         ranking = retriever.rank(candidates)
@@ -243,7 +243,7 @@ def kept_kinds(retriever: Retriever, budget: Budget, pool: Pool, cases: list[Edi
 
 @pytest.mark.parametrize("form", ["dot", "cross"])
 def test_training_ranks_helpful_retains_first_and_sigma_cuts_the_rest(form: str) -> None:
-    """Each retain decides for itself: right after a river, wrong after any other kind."""
+    """The answer is right if the last retain is a river and wrong after any other kind."""
 
     def newest_is_a_river(prompt: str) -> str:
         return new_object_of(prompt) if shown_kinds(prompt)[-1:] == ["river"] else " nothing"
@@ -255,9 +255,9 @@ def test_training_ranks_helpful_retains_first_and_sigma_cuts_the_rest(form: str)
 
 
 def test_sampled_training_learns_to_show_only_the_one_helpful_kind() -> None:
-    """Right only while rivers and no other retains stand in the prompt: the first wrong one spoils all that follow.
+    """The answer is right only if all retains are rivers: the first other kind breaks all longer prompts.
 
-    Top-j alone does not always find that out: where it begins with a wrong kind, every reward is -1.
+    Top-j alone may not learn this: if its first retain is of another kind, every reward is -1.
     """
 
     def only_rivers(prompt: str) -> str:
@@ -271,7 +271,7 @@ def test_sampled_training_learns_to_show_only_the_one_helpful_kind() -> None:
 
 
 def test_sigma_stays_0_if_added_retains_never_undo_a_right_answer() -> None:
-    """Right as soon as a river stands in the prompt, whatever else does: no answer falls, so the rule keeps all."""
+    """The answer is right once the prompt holds a river: no reward drops, so the rule keeps everything."""
 
     def a_river(prompt: str) -> str:
         return new_object_of(prompt) if "river" in shown_kinds(prompt) else " nothing"

@@ -1,4 +1,4 @@
-"""Several equal models as one: every call whole to one of them, at home where that costs nobody time."""
+"""Replicas: every call goes whole to one of them, to its home replica unless that would cost time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES = CAPITALS[:12]
 
 
 class Copy:
-    """A scripted replica that counts as a local model does, and notes how many threads are in it at once."""
+    """A scripted replica that counts usage like a local model and records how many threads call it at once."""
 
     def __init__(self, room: int | None = None, seconds: float = 0.0) -> None:
         self.model = ScriptedModel(follows_the_fact)

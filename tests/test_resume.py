@@ -1,4 +1,4 @@
-"""Runs that were stopped and taken up again end as if they had not been."""
+"""Stopped and resumed runs end like uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SETTINGS = {
 
 
 def moody(prompt: str) -> str:
-    """Right under some prompts and wrong under others."""
+    """Answer right on some prompts and wrong on others."""
     return follows_the_fact(prompt) if len(prompt) % 3 else "?"
 
 
 def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
-    """Episodes but for their seconds, head, budget, and how many prompts the model was asked."""
+    """Return episodes without their seconds, the head, the budget, and the number of prompts sent."""
     budget, selection, (delay, noise), block = SETTINGS[name]
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
     episodes = list(

@@ -1,4 +1,4 @@
-"""Scripted models keep the protocols, and their scores say what they write."""
+"""Scripted models follow the protocols, and their scores agree with their answers."""
 
 from __future__ import annotations
 

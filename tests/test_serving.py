@@ -1,4 +1,4 @@
-"""End to end with a server that is not ours: `transformers serve` over the embedded model, where it can be started."""
+"""End to end with a third-party server: `transformers serve` over the embedded model, if it can be started."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where it listens. Skips where its extras are missing or it does not come up."""
+    """Start the server and yield its address; skip if its extras are missing or it does not start."""
     missing = [name for name in ("fastapi", "uvicorn", "accelerate") if find_spec(name) is None]
     if missing:
         pytest.skip(f"transformers serve needs {', '.join(missing)}")

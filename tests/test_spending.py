@@ -1,4 +1,4 @@
-"""What a run costs: never more than was allowed, never more than was foretold, and told as the server counts it."""
+"""What a run costs: never more than the limit or the estimate, and reported as the server counts it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text features, computed once for all tests of this file."""
+    """Compute text features once for all tests of this file."""
     return tmp_path_factory.mktemp("features")
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answers but the test's own."""
+    """Use an empty answer cache for each test."""
     (tmp_path / "cache" / "drike").mkdir(parents=True)
     (tmp_path / "cache" / "drike" / "features").symlink_to(features)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -72,7 +72,7 @@ def test_requests_in_flight_count_against_the_limit() -> None:
     meter = Meter(Price(1.0, 1.0), max_cost=150 / 1e6)
     with meter.reserved("x" * 300, 0), pytest.raises(SpendingLimitError), meter.reserved("x" * 300, 0):
         pass
-    with meter.reserved("x" * 300, 0):  # it was given back
+    with meter.reserved("x" * 300, 0):  # the reservation was released
         pass
 
 
@@ -139,7 +139,7 @@ def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
         watched = live(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
-        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four written
+        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four generated
         assert sentence(model.usage) == (
             "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )
@@ -181,7 +181,7 @@ def test_a_dry_run_sends_nothing_and_its_bounds_hold(
 
 
 def tokens_sent(served: Served, since: int) -> list[int]:
-    """Tokens of the prompts that were sent, as they were sent, by the embedded model's tokenizer."""
+    """Count the tokens of the sent prompts with the embedded model's tokenizer."""
     count = token_counter(str(tinyfacts.model_path()), "plain")
     return [count(body["messages"][0]["content"]) for body in served.bodies[since:]]
 
@@ -201,7 +201,13 @@ def test_prompts_to_a_server_fit_the_limit_in_its_tokenizers_tokens(
     assert max(sent) <= 600 and 4 < len(sent) <= bound(shown, "calls") < 4 * 16
     assert sum(sent) <= bound(shown, "prompt tokens")
     before = served.requests
-    evaluation = ("evaluate", "--run", str(tmp_path / "t"), "--editors", "ike,dr-ike")  # limit and tokenizer of the run
+    evaluation = (
+        "evaluate",
+        "--run",
+        str(tmp_path / "t"),
+        "--editors",
+        "ike,dr-ike",
+    )  # with the limit and tokenizer of the run
     capsys.readouterr()
     assert run(*evaluation, "--dry-run") == 0
     shown = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Laws of splits: disjoint, of exact sizes, the same for a seed in any order of rows; read as they were saved."""
+"""Splits: disjoint, of exact sizes, independent of row order, and loaded as saved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from drike.errors import DataError
 
 
 def dataset(rows: int, name: str = "data", order: random.Random | None = None) -> Dataset:
-    """So many cases with scattered ids, in file order or shuffled."""
+    """Make `n` cases with scattered ids, in file order or shuffled."""
     edits = [Edit(f"{name} {i} is in", "Oslo", "Rome", f"{name} {i}", "P1") for i in range(rows)]
     cases = [EditCase(str(i * 7), edit, (rewrite_probe(edit),)) for i, edit in enumerate(edits)]
     if order:
@@ -31,7 +31,7 @@ def dataset(rows: int, name: str = "data", order: random.Random | None = None) -
 
 
 def draw(data: Dataset, **options: Any) -> SplitIds:
-    """The ids of a split."""
+    """Return the ids of a split."""
     return data.split(**options).ids
 
 
@@ -67,7 +67,7 @@ class TestDraw:
     def test_a_subset_restricts_the_edits_but_not_the_demonstrations(self, editable, others, seed) -> None:
         data, whole = dataset(editable + others), draw(dataset(editable + others), editable=editable)
         split = draw(data, editable=editable, seed=seed, subset="numerical")
-        assert split == replace(draw(data, editable=editable, seed=seed), name="numerical")  # all rows are numbered
+        assert split == replace(draw(data, editable=editable, seed=seed), name="numerical")  # every row has an id
         even = draw(data, editable=editable, seed=seed, subset=lambda case: int(case.case_id) % 2 == 0)
         assert even.editable == tuple(one for one in whole.editable if int(one) % 2 == 0)
         assert even.demonstrations == whole.demonstrations
@@ -166,7 +166,7 @@ class TestRestored:
 
 
 class TestTinyFacts:
-    """Only its first rows are edits: the embedded model was trained on documents that edit the other facts."""
+    """Only its first rows are editable: the embedded model was trained on edits of the other facts."""
 
     @pytest.mark.parametrize("given", ["name", "path", "copy"])
     def test_tinyfacts_has_its_own_editable_count_however_it_is_loaded(self, given: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Commands that are stopped, and go on with --resume."""
+"""Commands that are stopped and resumed with --resume."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL = ["--model", "reader", "--encoder", "hashing"]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained policy, on the closed-form reader."""
+    """Train a policy on the closed-form reader."""
     folder = tmp_path_factory.mktemp("runs") / "trained"
     assert run("train", *SMALL, "--edits", "6", "--test", "5", "--epochs", "1", "--out", str(folder)) == 0
     return folder
@@ -42,7 +42,7 @@ def test_a_resumed_training_ends_like_an_uninterrupted_one(tmp_path: Path, capsy
     assert run("train", *options, "--out", str(whole)) == 0
     assert run("train", *options, "--out", str(stopped)) == 0
     lines = (stopped / "episodes.jsonl").read_bytes().splitlines(keepends=True)
-    (stopped / "episodes.jsonl").write_bytes(b"".join(lines[:11]) + lines[11][:20])  # killed while it wrote
+    (stopped / "episodes.jsonl").write_bytes(b"".join(lines[:11]) + lines[11][:20])  # killed while writing
     (stopped / checkpoint.FILE).unlink()
     capsys.readouterr()
     assert run("train", "--resume", str(stopped)) == 0
@@ -66,7 +66,7 @@ def test_a_resumed_evaluation_ends_like_an_uninterrupted_one(
     for folder in (whole, stopped):
         assert run(*asked, "--out", str(folder)) == 0
     cases = 3 if model == "embedded" else 5
-    # Killed while it wrote a case of the second of three editors: one whole case, most of another, half a line.
+    # Killed while writing a case of the second of three editors: one whole case, most of another, half a line.
     path = outcomes_path(stopped, "IKE")
     lines = path.read_bytes().splitlines(keepends=True)
     probes = sum(json.loads(line)["case_id"] == json.loads(lines[0])["case_id"] for line in lines)

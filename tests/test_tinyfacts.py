@@ -1,4 +1,4 @@
-"""TinyFacts: its rows, tokens and documents do what their docstrings say; training and check run."""
+"""TinyFacts: rows, tokens and documents match their docstrings; training and check run."""
 
 from __future__ import annotations
 

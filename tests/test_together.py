@@ -1,4 +1,4 @@
-"""Several edits in flight on a served model: the same results, no prompt paid for twice, an end when one is due."""
+"""Several edits in flight on a served model: the same results, no prompt paid for twice, and a prompt end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: igno
 
 
 def jittering(respond: Respond) -> Respond:
-    """The same after a short random sleep, so that no two runs meet in the same order."""
+    """Answer after a short random sleep, so that no two runs finish in the same order."""
 
     def late(handler: Handler, body: dict) -> None:
         time.sleep(random.random() / 100)
@@ -75,7 +75,7 @@ def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
 
 
 def moody(prompt: str) -> str:
-    """Right or wrong by the prompt's hash: rewards of both signs, and flips."""
+    """Answer right or wrong by the prompt's hash, for rewards of both signs and flips."""
     return follows_the_fact(prompt) if zlib.crc32(prompt.encode()) % 3 else "nothing"
 
 
@@ -118,11 +118,11 @@ def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Pa
     assert with_(16) == with_(1)
 
 
-# Answers that several want at once
+# Answers that several threads need at once
 
 
 def slow(asked: list[str]) -> CustomModel:
-    """A model that takes a moment, and notes what it was asked."""
+    """A slow model that records its prompts."""
 
     def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str]:
         asked.extend(prompts)
@@ -188,7 +188,7 @@ def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) ->
 
 
 def test_the_spending_limit_holds_under_concurrency() -> None:
-    # A word is a token to this server, so that the cautious estimate holds.
+    # This server counts words as tokens, so that the cautious estimate holds.
     limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
         with pytest.raises(SpendingLimitError):
@@ -213,7 +213,7 @@ def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
             time.sleep(0.2)
             failed.append(time.monotonic())
             return status(404)(handler, body)
-        time.sleep(late)  # sent before the failure, answered after
+        time.sleep(late)  # sent before the failure, answered after it
         return GOOD(handler, body)
 
     path = tmp_path / "a.sqlite"
@@ -250,9 +250,9 @@ def press_ctrl_c() -> None:
 
 
 class Stops:
-    """Answers like another, but for all requests after the first `count`: these it leaves without an answer.
+    """Answer the first `count` requests as another server does and leave the later ones unanswered.
 
-    Once `at_once` of them wait, somebody presses Ctrl-C. wait: seconds for which they are left so.
+    Press Ctrl-C once `at_once` of them are waiting. wait: how many seconds they are left unanswered.
     """
 
     def __init__(self, count: int, at_once: int, wait: float = 30.0) -> None:
@@ -277,7 +277,7 @@ def ours() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike_")]
 
 
-# How many requests are answered: most of some 120, and those of the first block.
+# The number of answered requests: most of about 120, and those of the first block.
 COMMANDS = {
     "evaluate": (100, ("evaluate", "--test", "12", "--editors", "factprompt")),
     "train": (

@@ -1,4 +1,4 @@
-"""Laws of the packed tree, against brute force on random families of sequences."""
+"""The packed tree, compared with brute force on random groups of sequences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drike.models.local.tree import build_tree, packs
 
-# Few distinct tokens, so that prefixes, repeats and forks at every depth come up often.
+# Few distinct tokens, so that prefixes, repeats and forks are frequent at every depth.
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=12)
 
 
@@ -99,7 +99,7 @@ def test_runs_are_the_segments_between_forks(sequences: list[list[int]]) -> None
     children: dict[tuple[int, ...], set[int]] = {}
     for prefix in prefixes(sequences):
         children.setdefault(prefix[:-1], set()).add(prefix[-1])
-    text: list[tuple[int, ...]] = []  # of each run, from the start of its sequences
+    text: list[tuple[int, ...]] = []  # the path of each run from the start of its sequences
     for begin, end, before in runs:
         assert before < len(text)
         so_far = text[before] if before >= 0 else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 from pathlib import Path
@@ -79,7 +80,8 @@ def main() -> None:
         errors.print(f"Error: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(problem, UsageError) else 1)
     except OSError as problem:
-        errors.print(f"Error: {problem}: make room, or choose another path", style="red", markup=False, soft_wrap=True)
+        remedy = "make room" if problem.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT) else "check the path"
+        errors.print(f"Error: {problem}: {remedy}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 
 

@@ -1,9 +1,8 @@
-"""The `drike` command: the one place that prints, saves and turns errors into sentences.
+"""The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-A file per command: `demo`, `data`, `training`, `evaluating`, `models`, `editing`, `reporting`, `paper`, `doctor`,
-`embedded`, `cache`; what they share: `opening` (data, models, encoders, run folders), `resuming` (stopped runs),
-`serving` (models behind an API), `bounds` (what they would cost), `variants` (of trained editors), `showing` (tables,
-progress).
+There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
+and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run`, `variants`
+(of trained editors) and `console` (tables and progress).
 """
 
 from __future__ import annotations
