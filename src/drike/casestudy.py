@@ -83,15 +83,6 @@ class Retain:
         return f"{self.demonstration.query} {self.demonstration.answer}"
 
 
-def ranked_retains(selection: Selection) -> tuple[Retain, ...]:
-    """The retains of a selection in the editor's order, kept and cut."""
-    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
-    return tuple(
-        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
-        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
-    )
-
-
 @dataclass(frozen=True)
 class Side:
     """One editor's part of a case study, or of an explanation, which measures no effects.
@@ -144,9 +135,14 @@ class Side:
 
 def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
     """An editor's part without replies and effects."""
-    sigma = editor.budget.sigma_for(selection.ranking.probs, selection.candidates)
+    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
+    retains = tuple(
+        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
+        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+    )
+    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
     share = editor.budget.share if isinstance(editor.budget, Fraction) else None
-    return Side(editor.name, prompt, (), ranked_retains(selection), sigma, share)
+    return Side(editor.name, prompt, (), retains, sigma, share)
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,15 @@ class Summary:
     calls: float
     seconds: float
 
+    def metric(self, name: str) -> Estimate:
+        """A metric by its name in METRICS."""
+        found: Estimate = getattr(self, _field(name))
+        return found
+
+
+def _field(metric: str) -> str:
+    return metric.casefold().replace(" ", "_")
+
 
 # What is counted of each case, so that resampling only adds numbers: hits of each metric, with the total behind it.
 Counts = tuple[float, ...]
@@ -198,7 +207,7 @@ def summarise(
     return Summary(
         editor=editors.pop(),
         cases=len(by_case),
-        **{name.casefold().replace(" ", "_"): one for name, one in by_name.items()},
+        **{_field(name): one for name, one in by_name.items()},
         shots=sum(outcome.shots for outcome in outcomes) / len(outcomes),
         prompt_tokens=sum(tokens) / len(tokens) if tokens else None,
         calls=sum(outcome.calls for outcome in outcomes) / edits,

@@ -21,7 +21,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from drike.metrics import Estimate, Summary
 from drike.report.groups import UNEDITED, Group
 from drike.report.paper import RETAIN_BUDGETS
 from drike.report.tables import SCORES
@@ -58,7 +57,7 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
         (i, editor, one)
         for i, group in enumerate(groups)
         for editor, summary in group.summaries.items()
-        if (one := _estimate(summary, metric)).value is not None
+        if (one := summary.metric(metric)).value is not None
     ]
     if not points:
         return None
@@ -191,11 +190,6 @@ def budget(group: Group, editor: str) -> Figure:
     alt = f"Retains kept by {editor}: {counts}; mean {found.mean:.2f}, standard deviation {found.std:.2f}."
     return Figure(_svg(draw, f"{editor}, {group.label}", (4.0, 2.7)),
                   f"Retains kept by {editor}, {group.label}; dotted: published means", alt)  # fmt: skip
-
-
-def _estimate(summary: Summary, metric: str) -> Estimate:
-    found: Estimate = getattr(summary, metric.casefold())
-    return found
 
 
 def _prefix(group: Group, groups: Sequence[Group]) -> str:
