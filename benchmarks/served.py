@@ -35,10 +35,9 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.options import ApiOptions
-from drike.models.served.store import Answers
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity

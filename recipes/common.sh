@@ -6,6 +6,8 @@
 #   DATA       another data set: a name that drike knows, a path or an address
 #   EDITS TEST EPOCHS SEED    sizes and seed; default: 300, 100, 5 as in the paper, and 0 (it names no seed)
 #   POLICY_ENCODER            the encoder under the head; default: the paper's 4-layer BERT
+#   MAX_COST PRICE_IN PRICE_OUT    for models behind an API: spending limit for all runs under RUNS together, and the
+#              prices of a million prompt tokens and of a million generated tokens
 #   RUNS       folder for runs; default: runs/ beside recipes/
 #   DRIKE      the drike command; default: .venv/bin/drike beside recipes/, or the one on the PATH
 #
@@ -63,6 +65,13 @@ begun() {
     return 1
 }
 
+# left_for FOLDER: MAX_COST minus what the other runs spent; drike itself subtracts what a resumed run spent before.
+left_for() {
+    for usage in "$RUNS"/*/usage.json; do
+        [ ! -e "$usage" ] || [ "$usage" = "$1/usage.json" ] || cat "$usage"
+    done | awk -F '[:,]' -v most="$MAX_COST" '/"money"/ { most -= $2 } END { print (most > 0 ? most : 0) }'
+}
+
 # once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER unless that is finished; a stopped run is resumed with
 # its original options.
 once() {
@@ -78,6 +87,8 @@ once() {
     else
         set -- "$@" --out "$folder"
     fi
+    [ -z "${MAX_COST:-}" ] || set -- "$@" --max-cost "$(left_for "$folder")" \
+        ${PRICE_IN:+--price-in "$PRICE_IN"} ${PRICE_OUT:+--price-out "$PRICE_OUT"}
     echo "drike $*"
     "$DRIKE" "$@" || return
     : >"$folder/.finished"

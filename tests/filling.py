@@ -25,22 +25,8 @@ import numpy as np
 from killing import Arguments, Series, arguments_for, filled, run, whole
 
 LIMITS = (
-    0,
-    10,
-    100,
-    300,
-    1_000,
-    3_000,
-    10_000,
-    20_000,
-    30_000,
-    60_000,
-    100_000,
-    200_000,
-    400_000,
-    1_000_000,
-    3_000_000,
-)
+    0, 10, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 60_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000,
+)  # fmt: skip
 
 
 def writers(place: Path) -> Series:

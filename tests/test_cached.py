@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from drike.errors import ModelError
 from drike.models.protocols import Completion, LanguageModel, Request, Score
 from drike.models.scripted import CustomModel, ScriptedModel
-from drike.models.served.cache import CachedModel
-from drike.models.served.store import Answers, clear, contents
+from drike.models.served.cache import Answers, CachedModel, clear, contents
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -227,7 +226,7 @@ import sys
 from pathlib import Path
 from drike.models.served.cache import CachedModel
 from drike.models.scripted import ScriptedModel
-from drike.models.served.store import Answers
+from drike.models.served.cache import Answers
 model = CachedModel(ScriptedModel(str.upper, scores=False), "m", Answers(Path(sys.argv[1])))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"

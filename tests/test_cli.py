@@ -23,7 +23,7 @@ from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
 from drike.cli.options import PANELS
-from drike.cli.setup import open_data, open_setup, open_trained_run
+from drike.cli.setup import open_setup, open_trained_run
 from drike.cli.variants import swept
 from drike.datasets.splits import SplitIds
 from drike.editors import make
@@ -171,7 +171,7 @@ def test_orders_and_sigmas_are_evaluated_as_separate_editors(
     assert shown["DR-IKE (sigma .0)"]["shots"] == 16 and shown["DR-IKE (sigma 1.0)"]["shots"] == 1
     assert len(list((folder / "outcomes").iterdir())) == len(shown), "no two editors share a file"
     table = (folder / "table.md").read_text("utf-8")
-    for title in ("Retains per edit, DR-IKE", "What the order changes", "S against prompt length"):
+    for title in ("Retains per edit, DR-IKE", "Effect of the order of retains", "S against prompt length"):
         assert title in table and title in capsys.readouterr().out + table
 
 
@@ -537,7 +537,7 @@ def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
     row = json.loads(tinyfacts.rows_path().read_text("utf-8"))[0]
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
-    assert len(open_data(["tinyfacts", str(more)]).cases) == len(open_data(["tinyfacts"]).cases) + 1
+    assert len(datasets.load("tinyfacts", str(more)).cases) == len(datasets.load("tinyfacts").cases) + 1
 
 
 @pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])

@@ -1,4 +1,4 @@
-"""Every scoring strategy, on every architecture, gives the log-probabilities of plain separate forwards."""
+"""Every scoring strategy, with every model configuration, gives the log-probabilities of plain separate forwards."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
 def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
-        pytest.skip("its state cannot be gone on from by several tokens at once: see attention.plan")
+        pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
     model = wrap(MAKE[name], strategy=strategy)
     assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
     assert model.plan.strategy == strategy

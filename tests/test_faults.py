@@ -24,8 +24,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
 from drike.models.served.address import KEY
-from drike.models.served.cache import CachedModel
-from drike.models.served.store import Answers, contents
+from drike.models.served.cache import Answers, CachedModel, contents
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -246,10 +245,7 @@ def test_the_api_key_is_never_leaked(
                     heard.write(repr(completion))
             except ModelError:
                 heard.write(traceback.format_exc())
-            heard.write(
-                f"{model!r} {vars(model)!r} {vars(model._endpoint)!r} "
-                f"{vars(model._endpoint.connection)!r} {model.info!r}"
-            )
+            heard.write(f"{model!r} {vars(model)!r} {vars(model._connection)!r} {model.info!r}")
             store.close()
             assert any(CANARY in str(headers) for headers in served.headers), "the server itself was sent the key"
             model.close()

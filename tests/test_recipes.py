@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -147,6 +148,22 @@ def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_p
     calls = (tmp_path / "log").read_text("utf-8").splitlines()
     assert [call.split()[0] for call in calls] == ["train", "evaluate"] * 2 + ["report"], "only what failed is repeated"
     assert calls[-1].count("-table3 ") == 6
+
+
+def test_a_spending_limit_is_shared_by_all_models_of_a_recipe(echo: Path, tmp_path: Path) -> None:
+    spends = tmp_path / "spends"
+    usage = json.dumps({part: {"money": money} for part, money in {"training": 0.75, "probe": None}.items()}, indent=2)
+    spends.write_text(
+        f'#!/bin/sh\n{echo} "$@"\nwhile [ $# -gt 0 ]; do case $1 in --out) out=$2 ;; esac; shift; done\n'
+        f"case $out in *.html) ;; *) echo '{usage}' >\"$out/usage.json\" ;; esac\n"
+    )
+    spends.chmod(0o755)
+    where = {"RUNS": str(tmp_path / "runs"), "LOG": str(tmp_path / "log"), "DRIKE": str(spends)}
+    prices = {"MAX_COST": "2", "PRICE_IN": "0.1", "PRICE_OUT": "0.4"}
+    assert sh(str(RECIPES / "table3.sh"), **where, **prices, MODEL="openai:one openai:two").returncode == 0
+    calls = (tmp_path / "log").read_text("utf-8").splitlines()
+    assert [re.findall(r"--max-cost (\S+)", call) for call in calls] == [["2"], ["1.25"], ["0.5"], ["0"], []]
+    assert all("--price-in 0.1 --price-out 0.4" in call for call in calls[:4])
 
 
 def test_numerical_edits_always_come_from_counterfact(echo: Path, tmp_path: Path) -> None:

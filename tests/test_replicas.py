@@ -168,4 +168,4 @@ def test_idle_replicas_are_refused_and_training_blocks_are_recorded(
     record = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
     assert (record["parallel_edits"], record["replicas"]) == (4, 1)
     trained = checkpoint.load(folder, encoder=HashingEncoder()).training
-    assert (trained["parallel_edits"], trained["episodes"]) == (4, 5)
+    assert (trained["method"]["parallel_edits"], trained["episodes"]) == (4, 5)

@@ -614,3 +614,14 @@ def test_the_usage_table_fits_80_columns_without_broken_names(monkeypatch: pytes
     showing.draw(work({"training": used, "Nearest (k of DR-IKE)": used}))
     words = showing.console.export_text().split()
     assert {"training", "Nearest", "computed", "shared", "prefix", "cached", "seconds", "12,345", "232.4"} <= {*words}
+
+
+def test_a_table_too_wide_for_the_terminal_continues_below_with_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
+    many = 10**9
+    used = Usage(prompts=many, forwards=many, tokens_computed=many, tokens_cached=many, seconds=many)
+    showing.draw(work({"training": used, "Nearest (k of DR-IKE)": used}))
+    text = showing.console.export_text()
+    assert text.count("training") == text.count("Nearest") == 2 and text.count("1,000,000,000") == 4 * 2
+    assert {"prompts", "forwards", "computed", "shared", "prefix", "cached", "seconds"} <= {*text.split()}
+    assert all(len(line) <= 80 for line in text.splitlines())

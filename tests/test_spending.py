@@ -22,9 +22,8 @@ from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.spending import Meter, Price, estimated_tokens
-from drike.models.served.store import Answers
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts import TEMPLATES
 from servers import Handler, Served, chat_answer, connect, serve, serving, status

@@ -30,10 +30,9 @@ from drike.evaluation import evaluate
 from drike.metrics import Outcome
 from drike.models.protocols import Completion, LanguageModel
 from drike.models.scripted import CustomModel, ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel, contents
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
-from drike.models.served.store import Answers, contents
 from drike.parallel import GRACE
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool

@@ -1,4 +1,4 @@
-"""Tiny random models of many architectures, and prompts to tell them apart with.
+"""Tiny random models in many configurations, and prompts for them.
 
 Weights have a large variance: with the usual initialisation a model is nearly uniform, which would hide a wrong mask.
 Windows and chunks are shorter than the prompts, so that they take effect.

@@ -32,26 +32,30 @@ class Table:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """For `rich.print` and the command line.
 
-        Intervals go on a second line of their cell, so that narrow terminals show them. If names would be broken even
-        so, the two ends of an interval go on a line each.
+        Intervals go on a second line of their cell, so that narrow terminals show them. If the table is still too wide,
+        the ends of an interval and the words of a heading go on a line each; if that is not enough, the columns
+        continue below, beside the names again.
         """
         from rich import box
         from rich.table import Table as Drawn
         from rich.text import Text
 
-        narrow = options.max_width < 100
-        rows = [[cell.replace(" [", "\n[") for cell in row] for row in self.rows]
-        if not self.wide and _width([self.header, *rows], 0 if narrow else 1) > options.max_width:
-            rows = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in row] for row in rows]
-        drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
-        for i, heading in enumerate(self.header):
-            numeric = i > 0 and not self.wide
-            drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-        for row in rows:
-            drawn.add_row(*map(Text, row))
+        room, padding = options.max_width, 0 if options.max_width < 100 else 1
+        rows = [[cell.replace(" [", "\n[") for cell in row] for row in [self.header, *self.rows]]
+        columns = [list(cells) for cells in zip_longest(*rows, fillvalue="")]
+        if not self.wide and sum(_widths(columns, padding)) > room:
+            columns[1:] = [[heading.replace(" ", "\n"), *cells] for heading, *cells in columns[1:]]
+            columns = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in cells] for cells in columns]
         if self.title:
             yield Text(f"\n{self.title}", style="bold")
-        yield drawn
+        for part in [columns] if self.wide else _parts(columns, room, padding):
+            drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0))
+            for i, (heading, *_) in enumerate(part):
+                numeric = i > 0 and not self.wide
+                drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+            for row in list(zip(*part, strict=True))[1:]:
+                drawn.add_row(*map(Text, row))
+            yield drawn
         yield from (Text(note, style="dim") for note in self.notes)
 
     def _repr_html_(self) -> str:
@@ -76,14 +80,25 @@ class Table:
         return "\n".join(line.rstrip() for line in written.getvalue().strip().splitlines())
 
 
-def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
-    """How wide a terminal must be to break no word of the table's names and no line of its numbers."""
+def _parts(columns: list[list[str]], room: int, padding: int) -> Iterator[list[list[str]]]:
+    """The columns in parts that fit into `room`, each with the first column, which holds the names."""
+    names, *widths = _widths(columns, padding)
+    part, left = columns[:1], room - names
+    for column, width in zip(columns[1:], widths, strict=True):
+        if width > left and len(part) > 1:
+            yield part
+            part, left = columns[:1], room - names
+        part, left = [*part, column], left - width
+    yield part
+
+
+def _widths(columns: Iterable[Sequence[str]], padding: int) -> list[int]:
+    """The width of each column with the space before it, if no word of a name and no line of a number is broken."""
     from rich.cells import cell_len
 
-    columns = zip_longest(*rows, fillvalue="")
     parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
     widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
-    return sum(widths) + (1 + padding) * (len(widths) - 1)
+    return [width + (1 + padding) * (i > 0) for i, width in enumerate(widths)]
 
 
 def as_markdown(table: Table) -> str:

@@ -89,8 +89,8 @@ class _Status(ProgressColumn):
 
 def watch_training(
     episodes: Iterable[Episode], total: int, per_epoch: int, live: Callable[[], str] | None = None
-) -> Iterator[Episode]:
-    """Pass episodes on; show the running epoch as a bar and every finished one as a line."""
+) -> None:
+    """Train until the end; show the running epoch as a bar and every finished one as a line."""
     console.print(
         f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
     )
@@ -100,7 +100,6 @@ def watch_training(
         for episode in episodes:
             epoch.append(episode)
             bar.update(task, advance=1, status=f"epoch {episode.epoch}  " + "  ".join(_figures(epoch)))
-            yield episode
             if len(epoch) == per_epoch:
                 esr, k, sigma, tokens, calls = (figure.split()[-1] for figure in _figures(epoch))
                 seconds = sum(e.seconds for e in epoch)

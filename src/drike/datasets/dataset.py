@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
-from drike.datasets.rows import Cleaning, Dropped
+from drike.datasets.counts import Cleaning, Dropped
 from drike.datasets.splits import Split, SplitIds
 from drike.datasets.subsets import SUBSETS, Subset
 from drike.edits import EditCase
