@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,7 +75,7 @@ class Dataset:
             seed: of the draw.
             train: training edits; default 300, or what is left if that is less.
             test: test edits; default 100, or a quarter of the editable rows if that is less.
-            validation: edits kept aside for choosing between methods.
+            validation: edits held out for choosing between methods.
             editable: rows that may be edited, first by case_id; the others supply demonstrations. Default: `editable`.
             subset: edit only these rows: a name of `SUBSETS`, or a function of a case.
             exclude: facts that must not be edited, as (query, target_new), such as those a checkpoint was trained on.
@@ -151,11 +151,7 @@ def order_of(case_id: str) -> tuple[int, int, str]:
     return (0, int(case_id), case_id) if number else (1, 0, case_id)
 
 
-def _chosen(subset: str | Subset | None) -> Callable[[EditCase], bool]:
-    if subset is None:
-        return lambda case: True
-    if not isinstance(subset, str):
-        return subset
-    if subset not in SUBSETS:
+def _chosen(subset: str | Subset | None) -> Subset:
+    if isinstance(subset, str) and subset not in SUBSETS:
         raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
-    return SUBSETS[subset]
+    return SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)

@@ -52,8 +52,8 @@ class Form:
         edit: the edit of a row; `Target` chooses zsRE's.
         case_id: the id of a row in its file, or None if the row is to be numbered.
         answers: all known answers before the edit. A new object among them makes the row useless.
-        learn: wordings that paraphrases are cleaned by, from all rows of the form.
-        paraphrases: texts that ask for the edit's object; the wordings are None if nothing is to be cleaned.
+        learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
+        paraphrases: texts that ask for the edit's object; the known wordings are None without cleaning.
         neighbours: queries that the edit must not change, with their answers.
     """
 

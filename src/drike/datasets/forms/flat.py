@@ -4,8 +4,8 @@ The form: `{case_id, prompt, target_new, subject, ground_truth, rephrase_prompt,
 locality_ground_truth}`. `rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which start a story and
 do not ask for the object ("On a walk around X one meets"): it is kept as a paraphrase only if it ends in a
 whole wording that is some row's own prompt with the same true object, so that it asks for an object of that kind.
-The others are dropped and counted, and all are if nothing is to be cleaned. The relation, for which the form has no id,
-is the prompt's template.
+All others are dropped and counted; without cleaning, every `rephrase_prompt` is. The form has no relation id, so the
+prompt's template serves as the relation.
 """
 
 from __future__ import annotations
