@@ -49,7 +49,7 @@ class Step:
     epoch: int
     success: bool
     kept: int
-    tried: int
+    evaluated: int
     sigma: float
 
 
@@ -74,8 +74,8 @@ def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[S
         found = summarise(of_editor)
         ours = [table1([found], "").rows[0][column] for column in (2, 3, 4, 1)]
         paper = [f"{value:.2f}" for value in PAPER[name]]
-        tried = fmean(step.tried for step in steps[name])
-        rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{tried:.2f}"))
+        evaluated = fmean(step.evaluated for step in steps[name])
+        rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{evaluated:.2f}"))
     header = ("Controller", "paper ESR", "paper PC", "ESR", "PC", "RR", "S", "retains/prompt", "prompts/episode")
     notes = ("Brackets: 95 % bootstrap interval over cases. prompts/episode: asked in training.",)
     return Table(title, header, tuple(rows), notes)

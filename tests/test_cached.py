@@ -159,10 +159,10 @@ def test_a_cache_file_that_is_not_a_database_warns_once_and_can_be_cleared(tmp_p
     path.write_bytes(b"something else entirely" * 100)
     inner = ScriptedModel(str.upper, scores=False)
     model = cached(inner, path)
-    with pytest.warns(RuntimeWarning, match="drike cache clear") as told:
+    with pytest.warns(RuntimeWarning, match="drike cache clear") as caught:
         for _ in range(3):
             assert model.generate(["a", "b"])[0].text == " A"
-    assert len(told) == 1 and inner.prompts == ["a", "b"]
+    assert len(caught) == 1 and inner.prompts == ["a", "b"]
     with pytest.raises(ModelError, match="cannot be read"):
         contents(path)
     clear(path)

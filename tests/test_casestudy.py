@@ -46,7 +46,7 @@ def made() -> CaseStudy:
 def test_a_case_study_makes_one_model_call() -> None:
     model = ScriptedModel(confused_by_many)
     study(model, CASE, EDITORS)
-    assert model.calls == 2, "one to score, one to write the answers under the unchanged prompts"
+    assert model.calls == 2, "one call to score, one to generate answers to the unchanged prompts"
     writer = ScriptedModel(confused_by_many, scores=False)
     study(writer, CASE, EDITORS)
     assert writer.calls == 1
@@ -148,8 +148,8 @@ def test_the_case_command_prints_the_study_and_the_report_embeds_it(
         return " ".join(capsys.readouterr().out.split())
 
     run("demo", *small, "--out", folder)
-    told = run("case", "--run", folder, "--case", "62", "--show-prompt")
-    assert "IKE: 16 of 16 retains" in told and "kept where p > sigma" in told and "New Fact: " in told
+    output = run("case", "--run", folder, "--case", "62", "--show-prompt")
+    assert "IKE: 16 of 16 retains" in output and "kept where p > sigma" in output and "New Fact: " in output
     run("report", folder, "--case", "62")
     page = (tmp_path / "demo" / "report.html").read_text("utf-8")
     assert '<section id="studies"' in page and "Prompts side by side" in page and '<pre class="update">' in page
@@ -162,7 +162,7 @@ def test_pruned_retains_are_neither_shown_nor_sent_to_the_model() -> None:
     [side] = study(writer, CASE, [editor]).sides
     kept = sum(one.kept for one in side.retains)
     assert 0 < kept < len(side.retains) == kept + side.prompt.pruned
-    assert all((one.effect is not None) == one.kept for one in side.retains), "one more does not fit"
+    assert all((one.effect is not None) == one.kept for one in side.retains), "one more retain does not fit"
     assert max(len(prompt.split()) for prompt in writer.prompts) <= 330
     [table] = [t for t in study(writer, CASE, [editor]).tables() if t.title.startswith("IKE")]
     assert [row[1] for row in table.rows] == ["kept"] * kept + ["pruned"] * side.prompt.pruned

@@ -85,7 +85,7 @@ def test_help_fits_80_columns_with_its_panels_in_order(
     shown = capsys.readouterr().out
     assert all(cell_len(line) <= 80 for line in shown.splitlines())
     panels = re.findall(r"^╭─ (.+?) ─", shown, re.MULTILINE)
-    assert panels == [panel for panel in PANELS if panel in panels], "known panels only, in one order everywhere"
+    assert panels == [panel for panel in PANELS if panel in panels], "only known panels, always in the same order"
     assert all(len(option.metavar or "") <= 7 for option in commands()[name].params)
     assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
 
@@ -187,7 +187,7 @@ def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
 
 
 def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
-    told = {}
+    weights = {}
     for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
         folder = tmp_path / name
         assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
@@ -195,8 +195,8 @@ def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path)
         learned = load(folder, encoder=HashingEncoder())
         method = learned.training["method"]
         assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
-        told[name] = tuple(learned.retriever.head.weight.flatten().tolist())
-    assert len(set(told.values())) == 3
+        weights[name] = tuple(learned.retriever.head.weight.flatten().tolist())
+    assert len(set(weights.values())) == 3
 
 
 def test_the_paper_command_lists_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,8 +227,8 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     assert shots == {12} if budget == "all" else max(shots) <= 12
     capsys.readouterr()
     assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert ("a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in told
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,10 +337,10 @@ def test_bad_input_gives_one_sentence_and_an_exit_code(
     kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments, told, code = REFUSED[kind]
+    arguments, message, code = REFUSED[kind]
     assert run(*arguments) == code
     said = " ".join(capsys.readouterr().err.split())
-    assert said.startswith("Error: ") and told in said
+    assert said.startswith("Error: ") and message in said
     assert "Traceback" not in said
     assert not list(tmp_path.iterdir()), "a refused command leaves no folder behind"
 
@@ -405,11 +405,11 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     options = ["--encoder", "hashing", "--edits", "3", "--test", "2", "--epochs", "1", "--prompt-tokens", "480"]
     assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
     assert "Work of the model" in capsys.readouterr().out
-    told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
+    usage = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
-    assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
-    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
+    assert usage["prompts"] == sum(episode["k"] for episode in episodes)
+    parts = (usage["tokens_computed"], usage["tokens_shared"], usage["tokens_cached"])
+    assert sum(parts) == usage["prompt_tokens"] + usage["completion_tokens"] and usage["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
@@ -467,7 +467,7 @@ def test_a_run_folder_with_no_records_is_started_afresh(tmp_path: Path, capsys: 
     asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "2", "--out", str(folder)]
     assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--deadline", "2") == 1
     assert "Continue with" not in capsys.readouterr().err
-    assert not folder.exists(), "nothing was recorded, so no folder is left"
+    assert not folder.exists(), "no folder may be left if nothing was recorded"
     assert run(*asked, "--model", "reader") == 0
     assert run(*asked, "--model", "reader") == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())

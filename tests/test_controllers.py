@@ -73,7 +73,7 @@ def test_a_controller_with_any_weights_keeps_between_1_and_max_shots(
     assert k == 1 or probs[k - 1] > sigma
     assert k == min(most, len(probs)) or probs[k] <= sigma
     assert k <= controller.evaluated(probs, candidates) <= min(k + 1, most, len(probs))
-    assert controller.keep(probs, candidates) == k, "asking twice changes nothing"
+    assert controller.keep(probs, candidates) == k, "a repeated call gives the same result"
 
 
 @given(kinds, probabilities, rewards, st.integers(0, 50))
@@ -122,7 +122,7 @@ def test_the_bracket_starts_at_the_sigma_threshold_learns_from_this_episode_alon
     asked = falls[0] if falls else len(earned)
     for sigma in (low, (low + high) / 2):
         kept = sum(p > sigma for p in probs[: len(earned)])
-        assert kept == asked, "all before the first fall, and nothing behind it"
+        assert kept == asked, "keep all retains before the first drop and none after it"
 
 
 def test_an_untrained_controller_starts_at_a_fixed_fraction_of_uniform_probability() -> None:
@@ -202,9 +202,9 @@ REFUSED: list[tuple[str, Callable[[Controller], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "make"), REFUSED)
-def test_invalid_controllers_are_refused(told: str, make: Callable[[Controller], object]) -> None:
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize(("message", "make"), REFUSED)
+def test_invalid_controllers_are_refused(message: str, make: Callable[[Controller], object]) -> None:
+    with pytest.raises(ValueError, match=message):
         make(untrained("scores", ENCODER))
 
 
@@ -257,7 +257,7 @@ def broken_after(m: int, kind: str) -> list[Episode]:
 @pytest.mark.parametrize("m", [1, 3, 8])
 def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(kind: str, m: int) -> None:
     episodes = broken_after(m, kind)
-    assert any(episode.kept > m for episode in episodes[:20]), "there is something to learn"
+    assert any(episode.kept > m for episode in episodes[:20]), "the untrained controller must keep more than m"
     last = episodes[-40:]
     assert m - 2.5 <= fmean(episode.kept for episode in last) <= m + 0.2
     assert fmean(episode.success for episode in last) >= 0.9  # the quantile is .95

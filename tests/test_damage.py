@@ -45,8 +45,8 @@ def damaged(content: bytes, at: int, pattern: int) -> bytes:
     return content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :] if pattern else content[:at]
 
 
-def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, some: int | None = None) -> Counter[str]:
-    """Damage `path` in every way, or in `some` drawn ones: `read` raises `told_by` in a sentence, or reads the same."""
+def check(path: Path, read: Callable[[], object], error: type[Exception], *, some: int | None = None) -> Counter[str]:
+    """Damage `path` in every way, or in `some` random ones: `read` raises `error` in a sentence, or reads the same."""
     whole, right = path.read_bytes(), read()
     every = ways(whole)
     counts: Counter[str] = Counter()
@@ -54,11 +54,11 @@ def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, s
         path.write_bytes(damaged(whole, at, pattern))
         try:
             found = read()
-        except told_by as problem:
+        except error as problem:
             assert "\n" not in str(problem) and (": " in str(problem) or "; " in str(problem)), problem
-            counts["told"] += 1
+            counts["refused"] += 1
         else:
-            assert found == right, "damaged, and read as if it were not"
+            assert found == right, "damaged data was read without an error"
             counts["harmless"] += 1
     path.write_bytes(whole)
     assert read() == right
@@ -87,7 +87,7 @@ def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Pa
     # A learned budget has 4 kB of weights: some are tried here, all with `make reliability`.
     some = 2000 if budget == "learned" else None
     counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError, some=some)
-    assert counts["told"] > 1000 and not counts["harmless"]
+    assert counts["refused"] > 1000 and not counts["harmless"]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_damaged_byte_of_run_json_is_refused(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "run.json", tmp_path)
     counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError)
-    assert counts["told"] > 5000
+    assert counts["refused"] > 5000
 
 
 def test_every_damaged_byte_of_a_split_is_refused_or_harmless(trained: Path, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
         write_record(folder, "usage.json", {"training": asdict(Usage(prompts=3))})
     path = folder / name
     whole = path.read_bytes()
-    told = 0
+    refused = 0
     broken = [damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 500)]
     for content in [*broken, b"[" * 100_000 + b"\n{}\n", b"\xff\n\xff\n", b'{"a": "\\ud800"}\n' * 2]:
         path.write_bytes(content)
@@ -172,6 +172,6 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
             read_run(folder)
             answered(folder / "episodes.jsonl")
         except (RunError, ReportError, DataError) as problem:
-            told += 1
+            refused += 1
             assert "\n" not in str(problem)
-    assert told > 100
+    assert refused > 100

@@ -59,7 +59,7 @@ def editing(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
 USES = (training, evaluating, editing)
 
 
-def told_by(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # type: ignore[type-arg]
+def ending(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # type: ignore[type-arg]
     """Return the error that ends a use, the seconds until then, and the results before it."""
     yielded = 0
     began = time.monotonic()
@@ -78,12 +78,12 @@ def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Serv
 
     def one(use: Callable) -> None:  # type: ignore[type-arg]
         with open_server() as served:
-            error, seconds, yielded = told_by(use, served)
+            error, seconds, yielded = ending(use, served)
             assert type(error) is (RefusedError if kind in REFUSALS else ServerError), (kind, error)
             sentence = str(error)
             assert "\n" not in sentence and ": " in sentence and len(sentence) < 400
-            assert yielded == 0, "nothing is made of a failure"
-            assert seconds < DEADLINE + 8, "what drips or is silent goes on for twenty"
+            assert yielded == 0, "a failure yields no results"
+            assert seconds < DEADLINE + 8, "servers that drip or stay silent do so for twenty seconds"
             at_once = 1 if use is editing else 12  # a case has few probes, and the longest prompt is sent alone
             assert served.requests <= at_once * (1 if kind in FINAL else ATTEMPTS)
             assert threading.active_count() < 80
@@ -247,14 +247,14 @@ def test_the_api_key_is_never_leaked(
                 heard.write(traceback.format_exc())
             heard.write(f"{model!r} {vars(model)!r} {vars(model._connection)!r} {model.info!r}")
             store.close()
-            assert any(CANARY in str(headers) for headers in served.headers), "the server itself was sent the key"
+            assert any(CANARY in str(headers) for headers in served.headers), "the server must receive the key"
             model.close()
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
     assert "drike" in heard.getvalue() and "http" in heard.getvalue()
     assert CANARY not in heard.getvalue() and CANARY not in caplog.text
-    assert "What is your key?" not in caplog.text, "prompts are not logged"
+    assert "What is your key?" not in caplog.text, "prompts must not be logged"
     if (tmp_path / "answers.sqlite").exists():
         assert CANARY.encode() not in (tmp_path / "answers.sqlite").read_bytes()
 

@@ -101,7 +101,9 @@ def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form:
         )  # fmt: skip
         assert [(e.order, e.probs, e.rewards, e.loss, e.budget) for e in episodes] == expected
         assert torch.equal(ours.head.weight, theirs.head.weight)
-    assert len({len(rewards) for _, _, rewards, *_ in expected}) > 1, "a training without a cut proves nothing"
+    assert len({len(rewards) for _, _, rewards, *_ in expected}) > 1, (
+        "the test needs a training run in which sigma cuts"
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -111,9 +113,9 @@ def test_late_rewards_on_a_constant_policy_make_the_same_updates_later(form: str
     at_once, _, now = trained(**constant)  # type: ignore[arg-type]
     delayed, _, later = trained(delay, **constant)  # type: ignore[arg-type]
     assert [e.rewards for e in delayed] == [e.rewards for e in at_once]
-    assert keys(later) == keys(now), "every update arrives, once, and unchanged"
+    assert keys(later) == keys(now), "every update arrives once, unchanged"
     assert [at for at, _ in now] == list(range(60))
-    assert sum(at for at, _ in later) > sum(range(60)), "and some come late"
+    assert sum(at for at, _ in later) > sum(range(60)), "some updates arrive late"
 
 
 def test_rewards_delayed_to_the_end_leave_every_episode_untrained() -> None:
@@ -122,8 +124,12 @@ def test_rewards_delayed_to_the_end_leave_every_episode_untrained() -> None:
     first = [(e.case_id, e.order, e.probs) for e in late]
     assert first == [(e.case_id, e.order, e.probs) for e in untrained]
     assert {e.k for e in late} == {16} and {e.budget for e in late[:-1]} == {Threshold()}
-    assert keys(updates) == keys(at_decision), "with the gradient of the policy that acted, though theta moves on"
-    assert late[-1].budget != Threshold() and not torch.equal(ours.head.weight, theirs.head.weight), "then they teach"
+    assert keys(updates) == keys(at_decision), (
+        "gradients are those of the policy that acted, though theta has changed since"
+    )
+    assert late[-1].budget != Threshold() and not torch.equal(ours.head.weight, theirs.head.weight), (
+        "the updates must change the head"
+    )
 
 
 def test_delay_and_noise_are_reproducible_and_records_keep_the_true_rewards() -> None:
@@ -153,7 +159,7 @@ def delays(channel: Channel, episodes: int, rewards: tuple[float, ...] = (1.0,))
         for update, arrived in channel(attempt(now), rewards):
             assert arrived == rewards and update.number not in late_by
             late_by[update.number] = now - update.number
-    assert sorted(late_by) == list(range(episodes)), "with the last episode everything has arrived"
+    assert sorted(late_by) == list(range(episodes)), "all updates arrive by the last episode"
     return [late_by[number] for number in range(episodes)]
 
 

@@ -85,7 +85,7 @@ def test_only_the_command_line_imports_the_command_line() -> None:
         if path.relative_to(root).as_posix() in COMMANDS:
             continue
         used = [name for name, _ in imports(path) if name.startswith("drike.cli")]
-        assert not used, f"{path} imports {used}: a verb that it needs belongs to the library"
+        assert not used, f"{path} imports {used}: move what it needs into the library"
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -180,10 +180,10 @@ def check_command_lines(number: int, seed: int) -> None:
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout)
-    print(json.dumps(told))
-    assert done.returncode == 0 and not told["wrong"]
-    assert told["tried"] == number
+    result = json.loads(done.stdout)
+    print(json.dumps(result))
+    assert done.returncode == 0 and not result["wrong"]
+    assert result["tried"] == number
 
 
 def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:

@@ -152,7 +152,7 @@ def test_the_longest_prompt_of_a_shared_prefix_group_is_sent_first_and_alone() -
         model.generate(prompts)
         longest = max(prompts, key=len)
         assert log[:2] == [("began", longest), ("ended", longest)]
-        assert {what for what, _ in log[2:5]} == {"began"}, "the others go together"
+        assert {what for what, _ in log[2:5]} == {"began"}, "the other prompts are sent together"
 
 
 @draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=12))
@@ -226,7 +226,7 @@ def test_each_service_gets_only_its_own_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("vllm:m@http://example.org/v1", "use https, or --allow-http"),
         ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or --allow-http"),
@@ -239,8 +239,8 @@ def test_each_service_gets_only_its_own_key() -> None:
         ("nowhere:m", "is no service"),
     ],
 )  # fmt: skip
-def test_insecure_or_incomplete_addresses_are_refused(name: str, told: str) -> None:
-    with pytest.raises(ModelError, match=told) as refused:
+def test_insecure_or_incomplete_addresses_are_refused(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as refused:
         connect(name)
     assert "secret" not in str(refused.value)
 
@@ -288,17 +288,17 @@ def only_written(body: dict) -> dict:
 
 
 def constant(body: dict) -> dict:
-    told = echoed(SCRIPT, body["prompt"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     rated["token_logprobs"] = [None, *[0.0] * (len(rated["tokens"]) - 1)]
-    return told
+    return reply
 
 
 def without_rivals(body: dict) -> dict:
-    told = echoed(SCRIPT, body["prompt"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     rated["top_logprobs"] = [None] * len(rated["tokens"])
-    return told
+    return reply
 
 
 def prompt_again(body: dict) -> dict:
@@ -350,8 +350,8 @@ def test_a_failed_probe_does_not_mean_that_scores_are_unsupported() -> None:
 
 def by_prompt_logprobs(handler: Handler, body: dict) -> None:
     """The form of vLLM: one object per token, keyed by token id, the prompt's token first."""
-    told = echoed(SCRIPT, body["prompt"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     places: list[object] = [None]
     for token, logprob, best in list(
         zip(*(rated[name] for name in ("tokens", "token_logprobs", "top_logprobs")), strict=True)
@@ -370,17 +370,17 @@ def by_generate(handler: Handler, body: dict) -> None:
     if handler.path != "/generate":
         return handler.reply_json({"choices": [{"text": " x", "logprobs": None}]})
     assert body["logprob_start_len"] == 0
-    told = echoed(SCRIPT, body["text"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["text"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     tokens, best = rated["tokens"][:-1], rated["top_logprobs"][:-1]
-    told_tokens = [
+    input_tokens = [
         [logprob, i, token] for i, (token, logprob) in enumerate(zip(tokens, rated["token_logprobs"], strict=False))
     ]
     top = [
         None if row is None else [[v, i if text == token else -1, text] for text, v in row.items()]
         for i, (row, token) in enumerate(zip(best, tokens, strict=True))
     ]
-    meta = {"input_token_logprobs": told_tokens, "input_top_logprobs": top, "prompt_tokens": 7, "completion_tokens": 1}
+    meta = {"input_token_logprobs": input_tokens, "input_top_logprobs": top, "prompt_tokens": 7, "completion_tokens": 1}
     return handler.reply_json({"text": rated["tokens"][-1], "meta_info": meta})
 
 

@@ -47,7 +47,7 @@ def test_each_order_arranges_the_kept_retains_as_named(ranking: list[int], k: in
     assert nearest == sorted(ranking[:k])
     shuffled = retains_in(candidates, kept, "shuffled", seed=1)
     assert sorted(map(str, shuffled)) == sorted(map(str, kept))
-    assert shuffled == retains_in(candidates, kept[::-1], "shuffled", seed=1), "whatever order they came in"
+    assert shuffled == retains_in(candidates, kept[::-1], "shuffled", seed=1), "for any order of candidates"
     policy_order, own_order = PromptStyle(order="policy"), PromptStyle()
     assert policy_order.arrange(candidates, kept) == own_order.arrange(candidates, kept)
 

@@ -28,7 +28,7 @@ def test_every_public_name_exists_and_is_documented() -> None:
 
 def test_the_readme_calls_only_public_names() -> None:
     called = set(re.findall(r"\bdrike\.([A-Za-z_]+)\(", README))
-    assert called, "the README shows the Python API"
+    assert called, "the README must show the Python API"
     assert called <= set(drike.__all__)
 
 

@@ -51,16 +51,16 @@ def test_studies_and_recipes_correspond_one_to_one() -> None:
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.sh")), ids=lambda path: path.name)
 def test_recipes_are_valid_shell_with_short_lines(path: Path) -> None:
-    told = sh("-n", str(path))
-    assert told.returncode == 0, told.stderr
+    done = sh("-n", str(path))
+    assert done.returncode == 0, done.stderr
     assert all(len(line) <= 120 for line in path.read_text("utf-8").splitlines())
 
 
 @pytest.mark.parametrize("one", STUDIES, ids=lambda one: one.name)
 def test_a_recipe_uses_the_listed_models_and_data(one, echo: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     log = tmp_path / "log"
-    told = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
-    assert told.returncode == 0, told.stderr
+    done = sh(str(ROOT / one.recipe), DRIKE=str(echo), RUNS=str(tmp_path / "runs"), LOG=str(log))
+    assert done.returncode == 0, done.stderr
     calls = log.read_text("utf-8").splitlines()
     asked = " ".join(call for call in calls if call.startswith("train"))
     assert set(re.findall(r"--model (\S+)", asked)) == set(one.models)
@@ -90,7 +90,7 @@ def test_a_recipe_with_model_embedded_uses_no_other_model(one, echo: Path, tmp_p
     log.unlink()
     assert sh(str(ROOT / one.recipe), **where).returncode == 0
     again = log.read_text("utf-8").splitlines()
-    assert {call.split()[0] for call in again} <= {"report", "case"}, "what was finished is not done again"
+    assert {call.split()[0] for call in again} <= {"report", "case"}, "finished steps must not be repeated"
 
 
 def test_the_case_study_recipe_shows_the_first_test_edit_or_the_named_one(echo: Path, tmp_path: Path) -> None:
@@ -122,15 +122,15 @@ def test_a_recipe_resumes_stopped_runs_and_restarts_empty_ones(record: str, echo
     if record:
         (torn / record).parent.mkdir(exist_ok=True)
         (torn / record).touch()
-    assert has_begun(torn) == bool(record), "drike and the recipes agree about what has begun"
+    assert has_begun(torn) == bool(record), "drike and the recipes must agree on which runs have records"
     where = {"DRIKE": str(echo), "RUNS": str(tmp_path / "runs"), "LOG": str(log), "MODEL": "embedded"}
-    told = sh(str(RECIPES / "figure3.sh"), **where)
-    assert told.returncode == 0, told.stderr
+    done = sh(str(RECIPES / "figure3.sh"), **where)
+    assert done.returncode == 0, done.stderr
     first = log.read_text("utf-8").splitlines()[0]
     assert first == f"train --resume {torn}" if record else first.endswith(f"--out {torn}")
     log.unlink()
     assert sh(str(RECIPES / "figure3.sh"), **where).returncode == 0
-    assert log.read_text("utf-8").startswith("case "), "what went on to its end is finished"
+    assert log.read_text("utf-8").startswith("case "), "a resumed run must count as finished"
 
 
 def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_path: Path) -> None:
@@ -146,7 +146,9 @@ def test_table3_skips_a_failing_model_and_retries_it_next_time(echo: Path, tmp_p
     (tmp_path / "log").unlink()
     assert sh(str(RECIPES / "table3.sh"), **where, DRIKE=str(echo)).returncode == 0
     calls = (tmp_path / "log").read_text("utf-8").splitlines()
-    assert [call.split()[0] for call in calls] == ["train", "evaluate"] * 2 + ["report"], "only what failed is repeated"
+    assert [call.split()[0] for call in calls] == ["train", "evaluate"] * 2 + ["report"], (
+        "only failed steps are repeated"
+    )
     assert calls[-1].count("-table3 ") == 6
 
 
@@ -181,10 +183,10 @@ def test_the_figure3_recipe_runs_on_the_reader_and_saves_its_case_study(tmp_path
         "DRIKE": str(drike), "RUNS": str(runs), "MODEL": "reader", "DATA": "tinyfacts", "EDITS": "6", "TEST": "3",
         "EPOCHS": "1", "POLICY_ENCODER": "hashing", "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
-    told = sh(str(RECIPES / "figure3.sh"), **where)
-    assert told.returncode == 0, told.stderr
+    done = sh(str(RECIPES / "figure3.sh"), **where)
+    assert done.returncode == 0, done.stderr
     [kept] = runs.glob("figure3-*.txt")
-    assert kept.read_text("utf-8") in told.stdout and "New Fact:" in told.stdout
+    assert kept.read_text("utf-8") in done.stdout and "New Fact:" in done.stdout
 
 
 def test_study_names_are_matched_in_any_spelling() -> None:

@@ -74,7 +74,7 @@ def test_calls_go_to_their_home_replica_unless_another_is_free_sooner(data: st.D
     chosen = route(home, busy, room)
     assert busy[chosen] < room[chosen]
     if min(busy) == 0:
-        assert busy[chosen] == 0, "one that is idle is not passed over"
+        assert busy[chosen] == 0, "an idle replica must be chosen"
     if busy[home] == 0 or (min(busy) > 0 and busy[home] < room[home]):
         assert chosen == home
 
@@ -122,7 +122,7 @@ def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
     for _ in range(3):
         list(evaluate(editor, model, CASES, parallel=1))
     asked = [set(copy.model.prompts) for copy in copies]
-    assert sum(map(len, asked)) == len(set().union(*asked)), "no prompt was seen by two"
+    assert sum(map(len, asked)) == len(set().union(*asked)), "two replicas saw the same prompt"
     assert sum(bool(prompts) for prompts in asked) > 1
 
 

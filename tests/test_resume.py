@@ -60,7 +60,7 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
 
 
-def told(episode: Episode) -> RecordedRollout:
+def recorded_rollout(episode: Episode) -> RecordedRollout:
     earned = Earned(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
     return RecordedRollout(episode.case_id, episode.order, earned)
 
@@ -69,7 +69,7 @@ def told(episode: Episode) -> RecordedRollout:
 def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
     for done in (1, 5, 6, 11, 17, 18):
-        again, other, after, paid = run(name, [told(episode) for episode in whole[:done]])
+        again, other, after, paid = run(name, [recorded_rollout(episode) for episode in whole[:done]])
         assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
         assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
         if isinstance(budget, Threshold):
@@ -81,7 +81,7 @@ def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
 
 def test_resuming_with_records_of_another_training_is_refused() -> None:
     whole, *_ = run("as in the paper", [])
-    past = [told(episode) for episode in whole[:4]]
+    past = [recorded_rollout(episode) for episode in whole[:4]]
     with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
         run("as in the paper", [past[0], past[0]])
     with pytest.raises(ReplayError, match="other retains"):
@@ -100,7 +100,7 @@ def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
     found = answered(path)
-    assert found == [told(episode) for episode in whole[: len(found)]]
+    assert found == [recorded_rollout(episode) for episode in whole[: len(found)]]
     assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
     keep_lines(path, len(found))
     append(path, [{"case_id": "next"}])
@@ -118,6 +118,6 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
 
 
 def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
-    recorded = asdict(told(run("as in the paper", [])[0][0]))
+    recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
     assert set(recorded) == {"case_id", "order", "earned"}
     assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds"}

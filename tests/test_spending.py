@@ -99,12 +99,12 @@ def test_the_request_limit_is_never_exceeded_and_retries_count(concurrency: int)
 
 
 def test_token_counts_come_from_the_server_or_an_estimate() -> None:
-    told = chat_answer("x")
-    told["usage"] = {"prompt_tokens": 1000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}
+    reply = chat_answer("x")
+    reply["usage"] = {"prompt_tokens": 1000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}
 
     def sometimes(handler: Handler, body: dict) -> None:
         silent = "silent" in body["messages"][0]["content"]
-        handler.reply_json({**told, "usage": None} if silent else told)
+        handler.reply_json({**reply, "usage": None} if silent else reply)
 
     with (
         serve(sometimes) as server,
@@ -312,16 +312,16 @@ def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsy
             assert not list((tmp_path / name).rglob("outcomes/*.jsonl"))
 
 
-@pytest.mark.parametrize(("scores", "told"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")])
+@pytest.mark.parametrize(("scores", "shown"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")])
 def test_doctor_reports_what_the_probe_found(
-    scores: bool, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    scores: bool, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRIKE_API_KEY", "sk-canary")
     monkeypatch.setenv("COLUMNS", "200")
     with serve(serving(READER, scores=scores)) as server:
         run("doctor", "--model", server.named(), "--template", "plain")
     said = " ".join(capsys.readouterr().out.split())
-    assert told in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
+    assert shown in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
 
 
 @pytest.mark.parametrize(("price", "limit"), [(Price(1.0, 1.0), math.nan), (Price(math.nan, 1.0), 1.0)])
@@ -335,7 +335,7 @@ def test_limits_carry_over_to_a_resumed_run(served: Served, tmp_path: Path, caps
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
     assert run("evaluate", *options, "--max-calls", "15", "--out", str(folder)) == 3
     assert run("evaluate", "--resume", str(folder)) == 3
-    assert served.requests == 15, "nothing was allowed beyond the first limit"
+    assert served.requests == 15, "the first limit was exceeded"
     assert run("evaluate", "--resume", str(folder), "--max-calls", "20") == 3
     assert served.requests == 20
     capsys.readouterr()
@@ -351,10 +351,10 @@ def test_timings_that_include_cached_answers_are_noted(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "2", "--editors", "factprompt")
-    for name, told in (("a", False), ("b", True)):
+    for name, noted in (("a", False), ("b", True)):
         assert run("evaluate", *options, "--out", str(tmp_path / name)) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert ("some answers of FactPrompt came from the cache" in shown) == told
+        assert ("some answers of FactPrompt came from the cache" in shown) == noted
 
 
 def test_a_service_that_needs_a_key_is_not_called_without_one(

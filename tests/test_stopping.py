@@ -132,15 +132,15 @@ def test_runs_that_cannot_be_resumed_are_refused_in_one_sentence(
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "3", "--test", "1", "--epochs", "1", "--out", str(folder)) == 0
     record = json.loads((folder / "run.json").read_text("utf-8"))
-    for other, told in {
+    for other, changed in {
         "other rows": {"data_fingerprint": "other"},
         "other weights": {"model": {"weights_sha256": "other"}},
         "another version": {"options": {"colour": "red"}},
         "no options": {"options": None},
     }.items():
-        (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
+        (folder / "run.json").write_text(json.dumps({**record, **changed}), "utf-8")
         assert "has changed since it was written" in refused("train", "--resume", str(folder))
-        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **told})), "utf-8")
+        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **changed})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
     (folder / "run.json").write_text(json.dumps(with_checksum({**record, "versions": {"torch": "0.1"}})), "utf-8")
     assert run("train", "--resume", str(folder)) == 0
@@ -189,10 +189,10 @@ def test_a_signal_stops_a_run_at_once_and_it_can_be_resumed(
         time.sleep(0.01)
     process.send_signal(number)
     began = time.monotonic()
-    _, told = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
     assert time.monotonic() - began < 5
-    assert process.returncode == code, told
-    assert f"drike train --resume {stopped}" in told and "Traceback" not in told
+    assert process.returncode == code, output
+    assert f"drike train --resume {stopped}" in output and "Traceback" not in output
     done = len((stopped / "episodes.jsonl").read_text("utf-8").splitlines())
     assert 0 < done < 200
     assert run("train", "--resume", str(stopped)) == 0

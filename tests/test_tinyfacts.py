@@ -154,7 +154,7 @@ def test_document_labels_point_at_the_stated_objects() -> None:
         same = d.ids[d.fact_subject] == d.ids[d.asked_subject]
         assert same[d.kind != NEIGHBOUR].all()
         assert np.allclose(d.attention.sum(1), 1)
-        assert (np.triu(d.attention[:, :-1]) == 0).all(), "nothing later counts"
+        assert (np.triu(d.attention[:, :-1]) == 0).all(), "later positions must have no weight"
 
 
 def test_the_builders_forward_equals_transformers_llama() -> None:

@@ -97,7 +97,7 @@ def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_
             model = CachedModel(inner, "m", Answers(tmp_path / f"{concurrency}.sqlite"), inner)
             assert model.info.calls_at_once == concurrency
             head, episodes = learned(model, edits_at_once)
-            assert len({*map(json.dumps, served.bodies)}) == served.requests, "nothing was paid for twice"
+            assert len({*map(json.dumps, served.bodies)}) == served.requests, "a prompt was paid for twice"
         expected = expected or (head, episodes)
         assert episodes == expected[1] and {reward for episode in episodes for reward in episode.rewards} == {1, -1}
         assert all(torch.equal(one, other) for one, other in zip(head, expected[0], strict=True))
@@ -223,7 +223,7 @@ def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
         assert served.requests > 6, "several edits were in flight"
         assert max(served.began) < min(failed) + 0.1
         assert contents(path).answers == served.requests - len(failed) > 0
-        assert isinstance(model.generate(["Something else"])[0], Completion), "the model can be asked again"
+        assert isinstance(model.generate(["Something else"])[0], Completion), "the model must remain usable"
 
 
 def test_the_first_error_is_the_one_raised() -> None:
@@ -305,7 +305,7 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
             str(tmp_path / "r"),
         )
         assert run(*asked_for, *options) == 130 and time.monotonic() - stops.pressed < 5
-        assert served.requests == answered + 8, "nothing was sent after it"
+        assert served.requests == answered + 8, "no request may follow it"
         assert not ours()
         said = " ".join(capsys.readouterr().err.split())
         assert "Stopped" in said and "Traceback" not in said
@@ -319,7 +319,7 @@ def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
         stops.count = 10**6
         assert run(command, "--resume", str(tmp_path / "r")) == 0
         paid = Counter(map(json.dumps, served.bodies))
-        assert sum(paid.values()) == len(paid) + 8, "only what hung is asked again"
+        assert sum(paid.values()) == len(paid) + 8, "only unanswered requests are repeated"
 
 
 def test_ctrl_c_keeps_answers_that_arrive_just_afterwards(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Effect:
 class Retain:
     """A retain of the pool: `rank` is the editor's, `nearness` the rank by similarity, both from 1.
 
-    effect: None where it was not measured: in an explanation, or where it would not fit into the prompt.
+    effect: None if it was not measured: in an explanation, or if it would not fit into the prompt.
     """
 
     rank: int
@@ -83,21 +83,12 @@ class Retain:
         return f"{self.demonstration.query} {self.demonstration.answer}"
 
 
-def ranked_retains(selection: Selection) -> tuple[Retain, ...]:
-    """The retains of a selection in the editor's order, kept and cut."""
-    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
-    return tuple(
-        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
-        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
-    )
-
-
 @dataclass(frozen=True)
 class Side:
     """One editor's part of a case study, or of an explanation, which measures no effects.
 
     prompt: of the edit's own query; it records how many retains were pruned to fit. sigma, share: of its budget; None
-    where it has none.
+    if it has none.
     """
 
     editor: str
@@ -144,9 +135,14 @@ class Side:
 
 def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
     """An editor's part without replies and effects."""
-    sigma = editor.budget.sigma_for(selection.ranking.probs, selection.candidates)
+    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
+    retains = tuple(
+        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
+        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+    )
+    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
     share = editor.budget.share if isinstance(editor.budget, Fraction) else None
-    return Side(editor.name, prompt, (), ranked_retains(selection), sigma, share)
+    return Side(editor.name, prompt, (), retains, sigma, share)
 
 
 @dataclass(frozen=True)
@@ -186,7 +182,7 @@ class CaseStudy:
 
 
 def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseStudy:
-    """Ask a case's probes of the model as it is, under each editor, and with each retain left out or put in.
+    """Ask a case's probes without an edit, under each editor, and with each retain removed or added.
 
     (1 + editors x (1 + n)) x probes prompts, n being the pool's size, in one call; a model that scores writes the
     answers under the unchanged prompts in a second one.
@@ -212,7 +208,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
 
 
 def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
-    """The prompts as they are, then one version per ranked retain; none where it would not fit.
+    """The unchanged prompts, then a version for each ranked retain; none if it would not fit.
 
     A kept retain is left out. A cut one is put where the style would show it. Everything else stays in its place, so
     that an effect is that of the retain alone.

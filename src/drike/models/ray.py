@@ -129,7 +129,7 @@ def _connect() -> Any:
                 f"the Ray cluster at {address} cannot be reached" if address != "local" else "Ray does not start here"
             )
             raise ModelError(
-                f"{what} ({_first_line(error)}): check `ray status`, RAY_ADDRESS and, where the cluster wants a token, "
+                f"{what} ({_first_line(error)}): check `ray status`, RAY_ADDRESS and, if the cluster needs a token, "
                 "RAY_AUTH_MODE=token; or leave replicas out"
             ) from error
     return ray

@@ -34,7 +34,7 @@ def cell(summary: Summary, column: str) -> str:
     """A metric of a summary with its interval, or one of its costs."""
     if column in _COSTS:
         return _COSTS[column](summary)
-    return shown(getattr(summary, column.casefold().replace(" ", "_")))
+    return shown(summary.metric(column))
 
 
 def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:

@@ -29,7 +29,7 @@ class Budget(Protocol):
         ...
 
     def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """How many prefixes an episode of training asks the model about, at least `keep` (k of Algorithm 1, line 8)."""
+        """How many prefixes an episode of training evaluates, at least `keep` (k of Algorithm 1, line 8)."""
         ...
 
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float | None:

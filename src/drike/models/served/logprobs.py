@@ -21,7 +21,7 @@ from typing import Any
 from drike.errors import ModelError
 from drike.models.protocols import Request, Score
 
-# Any language model goes on with what the text repeats.
+# Any language model continues a repeated text.
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
 OBVIOUS, ODD = " blue", " Wednesday"
 _LEAD = 1.0  # nats by which the obvious one must lead

@@ -40,7 +40,7 @@ def connect(
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelError(f"${address.key_variable} holds characters that no key has: set it again")
     if key is None and address.key_variable != KEY:
-        raise ModelError(f"{address.service} wants a key: set ${address.key_variable}")
+        raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
     meter = Meter(options.price, max_calls=options.max_calls, max_cost=options.max_cost)
     server = Server(address.url, f"set ${address.key_variable} to a valid key", options.deadline, attempts)
     return ServedModel(Connection(server, key, meter, options.concurrency), address, template, options)
