@@ -228,7 +228,7 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     capsys.readouterr()
     assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert ("(share 1.00)" if budget == "all" else "kept where p > sigma = ") in shown
+    assert (", a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -404,7 +404,7 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     folder = tmp_path / "train"
     options = ["--encoder", "hashing", "--edits", "3", "--test", "2", "--epochs", "1", "--prompt-tokens", "480"]
     assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
-    assert "What the model did" in capsys.readouterr().out
+    assert "Work of the model" in capsys.readouterr().out
     usage = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert usage["prompts"] == sum(episode["k"] for episode in episodes)
