@@ -228,7 +228,7 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     capsys.readouterr()
     assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert ("a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
+    assert (", a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -488,7 +488,7 @@ def test_prompts_too_long_even_without_retains_are_reported(tmp_path: Path, caps
         ("gpt-4o", "did you mean openai:gpt-4o?"),
         ("openay:gpt", "SERVICE:MODEL"),
         ("m@http://127.0.0.1:9/v1", "SERVICE:MODEL"),
-        ("vllm:m@ftp://127.0.0.1/v1", "contains no address of a server"),
+        ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),
     ],
 )
 def test_misspelt_model_names_are_distinguished_from_hub_names(
