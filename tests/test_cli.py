@@ -488,7 +488,7 @@ def test_prompts_too_long_even_without_retains_are_reported(tmp_path: Path, caps
         ("gpt-4o", "did you mean openai:gpt-4o?"),
         ("openay:gpt", "SERVICE:MODEL"),
         ("m@http://127.0.0.1:9/v1", "SERVICE:MODEL"),
-        ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),
+        ("vllm:m@ftp://127.0.0.1/v1", "contains no address of a server"),
     ],
 )
 def test_misspelt_model_names_are_distinguished_from_hub_names(
