@@ -1,5 +1,5 @@
-# Everything sets itself up: each target makes .venv if it is missing. Needs Python 3.11 or newer and, the first time,
-# a package index; after that nothing here touches the network.
+# Each target creates .venv if it is missing. This needs Python 3.11 or newer and, the first time, a package index;
+# after that nothing here uses the network.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin

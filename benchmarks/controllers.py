@@ -1,8 +1,8 @@
-"""The paper's Table 6 on the embedded model: Threshold against the four learned budget controllers, several seeds.
+"""Compare Threshold with the four learned budget controllers of Table 6, on the embedded model and several seeds.
 
-Each seed draws its own split and trains a fresh head with each budget by Algorithm 1, then evaluates on the test edits.
-Printed as Markdown: the table with the paper's figures (Llama-3.2-3B, 100 edits) beside ours, what each costs in
-training, paired differences to Threshold over all seeds, and the training epoch by epoch.
+Each seed draws its own split, trains a fresh head with each budget by Algorithm 1, and evaluates on the test edits.
+Prints Markdown: the paper's table (Llama-3.2-3B, 100 edits) beside ours, the cost of training, paired differences
+from Threshold over all seeds, and training epoch by epoch.
 
     python benchmarks/controllers.py [--seeds 3] [--model embedded] [--quantile 0.95] > controllers.md
 """
@@ -44,17 +44,17 @@ PAPER = {
 
 @dataclass(frozen=True)
 class Step:
-    """What an episode tells the tables; a learned budget itself is too large to be kept 1,500 times."""
+    """The parts of an episode that the tables need; a whole learned budget is too large to keep 1,500 times."""
 
     epoch: int
     success: bool
     kept: int
-    tried: int
+    evaluated: int
     sigma: float
 
 
 def trained(model: LanguageModel, cases: Sequence[EditCase], editor: IKE, *, epochs: int) -> tuple[Budget, list[Step]]:
-    """Algorithm 1, and how it went."""
+    """Train by Algorithm 1; return the editor and its steps."""
     budget, steps = editor.budget, []
     for e in train(editor, edit_takes(model), cases, epochs=epochs):
         budget = e.budget
@@ -63,26 +63,26 @@ def trained(model: LanguageModel, cases: Sequence[EditCase], editor: IKE, *, epo
 
 
 def budget_of(name: str, encoder: TextEncoder, quantile: float, seed: int) -> Budget:
-    """An untrained budget by its name in `PAPER`."""
+    """Make an untrained budget from its name in `PAPER`."""
     return untrained(name, encoder, quantile=quantile, seed=seed) if name in KINDS else Threshold()
 
 
 def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[Step]], title: str) -> Table:
-    """Table 6 with ours beside it, and what a prompt and a training episode cost."""
+    """Table 6 with our figures, retains per prompt and prompts per training episode."""
     rows = []
     for name, of_editor in outcomes.items():
         found = summarise(of_editor)
         ours = [table1([found], "").rows[0][column] for column in (2, 3, 4, 1)]
         paper = [f"{value:.2f}" for value in PAPER[name]]
-        tried = fmean(step.tried for step in steps[name])
-        rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{tried:.2f}"))
+        evaluated = fmean(step.evaluated for step in steps[name])
+        rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{evaluated:.2f}"))
     header = ("Controller", "paper ESR", "paper PC", "ESR", "PC", "RR", "S", "retains/prompt", "prompts/episode")
     notes = ("Brackets: 95 % bootstrap interval over cases. prompts/episode: asked in training.",)
     return Table(title, header, tuple(rows), notes)
 
 
 def minus_threshold(outcomes: dict[str, list[Outcome]]) -> Table:
-    """Every learned controller against Threshold, on the same edits."""
+    """Compare every learned controller with Threshold on the same edits."""
     found = {name: differences(outcomes[name], outcomes["Threshold"]) for name in outcomes if name in KINDS}
     header = next(iter(found.values())).header[1:]
     rows = tuple((name, *table.rows[0][1:]) for name, table in found.items())
@@ -90,7 +90,7 @@ def minus_threshold(outcomes: dict[str, list[Outcome]]) -> Table:
 
 
 def epochs_table(runs: dict[str, list[Step]]) -> str:
-    """ESR under the budget's own cut, mean kept, and sigma in every epoch."""
+    """ESR at the budget's cut, mean number kept, and sigma, for every epoch."""
     last = max(step.epoch for of_run in runs.values() for step in of_run)
     lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, last + 1)) + " |", "|---|" + "---|" * last]
     for name, of_run in runs.items():
@@ -109,12 +109,12 @@ def epochs_table(runs: dict[str, list[Step]]) -> str:
 def main() -> None:
     """Print the tables as Markdown; progress goes to standard error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--model", default="embedded")
-    parser.add_argument("--train", type=int, default=TRAIN)
-    parser.add_argument("--test", type=int, default=TEST)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--quantile", type=float, default=0.95)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--model", default="embedded", help="model to edit")
+    parser.add_argument("--train", type=int, default=TRAIN, help="number of training edits")
+    parser.add_argument("--test", type=int, default=TEST, help="number of test edits")
+    parser.add_argument("--epochs", type=int, default=5, help="training epochs")
+    parser.add_argument("--quantile", type=float, default=0.95, help="quantile that the controllers learn")
     options = parser.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
     model, encoder = load(options.model), load_encoder()

@@ -1,13 +1,14 @@
-"""On a GPU: seconds for training episodes and for an evaluated edit, on a random-weights Llama-3.1-8B in bfloat16.
+"""Time training episodes and evaluated edits on a GPU, with a random-weights Llama-3.1-8B in bfloat16.
 
     python benchmarks/gpu.py [--episodes 300] [--shape 8B|1B|tiny] [--device cuda]
 
-Printed: seconds of an epoch of episodes (16 nested prompts each, and with the paper's mean of 3 retains) and of one
-evaluated edit, by the packed tree and by one plain forward a prompt (on a sample, scaled by tokens); the share of the
-card's bfloat16 matrix rate, measured here by a large product, that the tree reaches; and how exact the tree is.
-Beside them what the paper reports for an epoch of 300 edits with this model on its card (1459.6 s).
+Prints the seconds for an epoch of episodes (with 16 nested prompts each, and with the paper's mean of 3 retains) and
+for an evaluated edit, with the packed tree and with one plain forward per prompt (on a sample, scaled by tokens); the
+share of the card's bfloat16 matrix throughput (measured here with a large product) that the tree reaches; and the
+error of the tree. For comparison: the paper's seconds for an epoch of 300 edits with this model on its card (1459.6
+s).
 
-`--shape tiny --device cpu --episodes 2` tries the script where there is no GPU; its figures mean nothing.
+`--shape tiny --device cpu --episodes 2` tries the script without a GPU; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
-from drike.models.local import scoring as ways
+from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
 from drike.models.local.memory import bytes_to_keep
@@ -45,12 +46,12 @@ DEMONSTRATION, FACT, QUERY, TARGET = 25, 14, 10, 2
 
 
 def tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
-    """A piece of text that no other piece begins like."""
+    """Draw a piece of text that shares no prefix with another."""
     return [rng.randrange(10, vocabulary) for _ in range(count)]
 
 
 def episode(rng: random.Random, retains: int, vocabulary: int) -> list[Encoded]:
-    """Nested prompts with 1 to `retains` retains behind 16 copies and updates, one target."""
+    """Nested prompts with 1 to `retains` retains after 16 copies and updates, one target."""
     fixed = tokens(rng, 16 * DEMONSTRATION, vocabulary)
     blocks = [tokens(rng, DEMONSTRATION, vocabulary) for _ in range(retains)]
     end, target = tokens(rng, 2 * (FACT + QUERY), vocabulary), tokens(rng, TARGET, vocabulary)
@@ -59,7 +60,7 @@ def episode(rng: random.Random, retains: int, vocabulary: int) -> list[Encoded]:
 
 
 def evaluation(rng: random.Random, vocabulary: int) -> list[Encoded]:
-    """13 queries behind 32 demonstrations, two targets each."""
+    """13 queries after 32 demonstrations, two targets each."""
     shown = tokens(rng, 32 * DEMONSTRATION + FACT + QUERY + FACT, vocabulary)
     prompts = [shown + tokens(rng, QUERY, vocabulary) for _ in range(13)]
     targets = [tokens(rng, TARGET, vocabulary) for _ in range(2)]
@@ -67,7 +68,7 @@ def evaluation(rng: random.Random, vocabulary: int) -> list[Encoded]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Wall time, the device's queue drained before and after."""
+    """Measure wall time, with the device idle before and after."""
     drain()
     began = time.perf_counter()
     work()
@@ -76,37 +77,41 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def drain() -> None:
-    """Wait for the device."""
+    """Wait until the device is idle."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def matrix_rate(device: str, size: int) -> float:
-    """FLOP/s of a square bfloat16 product."""
+    """Measure the FLOP/s of a square bfloat16 product."""
     a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
     taken = [seconds(lambda: a @ a) for _ in range(10)][2:]
     return 2 * size**3 / statistics.median(taken)
 
 
 def sum_of(reads: list[list[Encoded]]) -> int:
-    """Tokens of all requests, as if each were read by itself."""
+    """Count the tokens of all requests, as if each were read separately."""
     return sum(len(request.ids) for requests in reads for request in requests)
 
 
 def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate: float, keep: int) -> float:
-    """Print what `reads` take by the tree, again from kept prefixes, and naively; seconds of the tree."""
+    """Print the time for `reads` with the tree, with cached prefixes, and naively; return that of the tree."""
     inner = model._model
     distinct = sum(len(build_tree([r.ids for r in requests])) for requests in reads)
     flops = 2 * sum(p.numel() for n, p in inner.model.named_parameters() if p.ndim > 1 and "embed" not in n) * distinct
     for requests in reads[:2]:
-        ways.score_tree(inner, requests)  # warm
-    tree = seconds(lambda: [ways.score_tree(inner, requests) for requests in reads])
+        scoring.score_tree(inner, requests)  # warm-up
+    tree = seconds(lambda: [scoring.score_tree(inner, requests) for requests in reads])
     kept = PrefixCache(keep)
-    seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
-    again = seconds(lambda: [ways.score_tree(inner, requests, kept) for requests in reads])
+    seconds(lambda: [scoring.score_tree(inner, requests, kept) for requests in reads])
+    again = seconds(lambda: [scoring.score_tree(inner, requests, kept) for requests in reads])
     some = reads[: max(1, len(reads) // 20)]
-    naive = seconds(lambda: [ways.score_naively(inner, requests) for requests in some]) * sum_of(reads) / sum_of(some)
-    off = ways.disagreement(ways.score_tree(inner, reads[0]).scores, ways.score_naively(inner, reads[0]).scores)
+    naive = (
+        seconds(lambda: [scoring.score_naively(inner, requests) for requests in some]) * sum_of(reads) / sum_of(some)
+    )
+    off = scoring.disagreement(
+        scoring.score_tree(inner, reads[0]).scores, scoring.score_naively(inner, reads[0]).scores
+    )
     print(
         f"| {name} | {len(reads)} | {distinct:,} of {sum_of(reads):,} | {tree:.2f} | {again:.2f} | {naive:.1f} | "
         f"{naive / tree:.1f} | {100 * flops / tree / rate:.0f} % | {off:.1e} |",
@@ -116,11 +121,11 @@ def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate
 
 
 def main() -> None:
-    """Build the model on the device, time, print."""
+    """Build the model on the device and print all timings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=300)
-    parser.add_argument("--shape", choices=list(SHAPES), default="8B")
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--episodes", type=int, default=300, help="number of training episodes to time")
+    parser.add_argument("--shape", choices=list(SHAPES), default="8B", help="size of the model")
+    parser.add_argument("--device", default="cuda", help="torch device")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("there is no CUDA device here: --shape tiny --device cpu --episodes 2 tries the script without one")

@@ -1,10 +1,10 @@
-"""How much faster several edits at once are: against endpoints that take their time, and over replicas of a model.
+"""Measure the speed-up from processing several edits at once, with slow endpoints or several replicas of a model.
 
-Endpoints are simulated: a scripted model that sleeps 50 ms a call, N calls at once. Speed-up is the time of one
-endpoint over the time of N; efficiency is that over N. What is lost is ours: prompts, rankings, threads (and some of it
-the simulation's own scoring). With --replicas, Ray actors hold the embedded model instead, on a core each; "here" is
-the same model in this process, without Ray.
-Runs of the sizes alternate; the best of each counts, since others may use the machine.
+Endpoints are simulated by a scripted model that sleeps 50 ms per call and takes N calls at once. Speed-up is the time
+with one endpoint over the time with N; efficiency is speed-up over N. The loss is due to drike (prompts, rankings,
+threads) and in part to the simulation. With --replicas, Ray actors hold the embedded model instead, each on its own
+core; "here" is the same model in this process, without Ray. Runs of all sizes alternate and the best of each counts,
+because the machine may be shared.
 
     python benchmarks/parallel.py [--edits 160] [--repeat 3]
     OMP_NUM_THREADS=1 python benchmarks/parallel.py --replicas 1 2 --edits 100
@@ -38,29 +38,29 @@ BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default numbe
 
 
 def endpoints(count: int) -> CustomModel:
-    """`count` endpoints that answer anything, `LATENCY` seconds after they were asked."""
+    """Simulate `count` endpoints that answer every call after `LATENCY` seconds."""
     model = ScriptedModel(lambda prompt: prompt[-7:])
 
     def score(requests: Sequence[Request]) -> list[Score]:
-        time.sleep(LATENCY)  # one call over the wire
+        time.sleep(LATENCY)  # one network call
         return model.score(requests)
 
     return CustomModel("endpoints", model.generate, score, calls_at_once=count)
 
 
 def main() -> None:
-    """Measure and print."""
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--edits", type=int, default=160)
-    arguments.add_argument("--repeat", type=int, default=3)
-    arguments.add_argument("--replicas", type=int, nargs="*", default=[])
+    """Run all measurements and print them."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--edits", type=int, default=160, help="number of edits")
+    arguments.add_argument("--repeat", type=int, default=3, help="runs of each size")
+    arguments.add_argument("--replicas", type=int, nargs="*", default=[], help="numbers of Ray replicas to compare")
     given = arguments.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
     parts = dataset.split(train=0, test=given.edits, seed=0)
     encoder = load_encoder()
     pool = Pool(parts.demonstrations, encoder)
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
-    list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed
+    list(evaluate(ike, ScriptedModel(str), parts.test))  # compute all features
     if given.replicas:
         measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
         return
@@ -73,14 +73,14 @@ def main() -> None:
 
 
 def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Split) -> None:
-    """Ray actors against the model in this process; that the answers are the same is checked, too."""
+    """Compare Ray actors with the model in this process, and check that the answers are the same."""
     import ray as actors
 
     from drike.models import ray
     from drike.models.local import huggingface
 
     where = str(tinyfacts.model_path())
-    # As many cores for Ray as there are actors, so that all sizes stand ready; only one of them works at a time.
+    # One core per actor, so that all sizes can be ready; only one of them works at a time.
     actors.init(address="local", num_cpus=sum(sizes), include_dashboard=False, log_to_driver=False)
     models: dict[str, LanguageModel] = {"here": huggingface.load(where, device="cpu")}
     models |= {f"{n} replicas": ray.load(where, replicas=n, device="cpu") for n in sizes}
@@ -105,26 +105,26 @@ def answer(editor: Editor, model: LanguageModel, parts: Split) -> None:
 
 
 def correct(editor: Editor, model: LanguageModel, parts: Split) -> list[bool]:
-    """Which probes are answered rightly."""
+    """Return which probes are answered correctly."""
     return [outcome.correct for outcome in evaluate(editor, model, parts.test)]
 
 
 def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
-    """One epoch in blocks of so many edits."""
+    """Train one epoch in blocks of `at_once` edits."""
     retriever = Retriever(pool.encoder)
     editor = IKE("DR-IKE", pool, retriever, Threshold())
     list(train(editor, edit_takes(model), parts.test, epochs=1, pace=in_blocks(at_once, model.info.calls_at_once)))
 
 
 def timed(work: Callable[[], None]) -> float:
-    """Seconds."""
+    """Measure seconds of wall time."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def show(what: str, works: dict[int, Callable[[], None]], repeat: int, edits: int, unit: str) -> None:
-    """A line a size: best time, speed-up against the first, efficiency."""
+    """Print a line per size: best time, speed-up over the first, efficiency."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(repeat):
         for n, work in works.items():

@@ -1,11 +1,11 @@
-"""How far a policy is from the best choice of retains, on the closed-form reader of TinyFacts.
+"""Measure how far a policy is from the best choice of retains, on the closed-form reader of TinyFacts.
 
-The reader answers in microseconds and exactly. Its P(target_new) falls with the summed weights of the retains shown, so
-the best subset of k is the k retains that harm least alone; for k <= 3 this is checked by trying all subsets.
-Regret = what the best subset earns minus what the policy's own choice earns, for the edit's own query, on held-out
-edits: in reward (+1 right, -1 wrong) and in P(target_new). "own cut": the policy's ranking cut by its own budget,
-against the best subset of any size. "k": the first k of the ranking against the best k. Means over seeds and edits,
-with the 95 % bootstrap interval over edits; the last rows are paired differences, below 0 where training helped.
+The reader answers exactly, within microseconds. Its P(target_new) falls with the summed weights of the retains shown,
+so the best subset of size k holds the k retains that harm least alone; for k <= 3 this is checked against all
+subsets. Regret is the value of the best subset minus that of the policy's choice, for the query of held-out edits, in
+reward (+1 right, -1 wrong) and in P(target_new). "own cut": the policy's ranking cut by its own budget, compared with
+the best subset of any size. "k": the first k of the ranking compared with the best k. Means over seeds and edits,
+with 95 % bootstrap intervals over edits; the last rows are paired differences, below 0 where training helped.
 
     python benchmarks/regret.py [--seeds 3] [--test 100]
 """
@@ -28,7 +28,7 @@ from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 
@@ -37,7 +37,7 @@ Choice = Sequence[int]
 
 
 def ask(reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[Choice]) -> list[float]:
-    """P(target_new) under each choice of retains (pool indices)."""
+    """Return P(target_new) under each choice of retains (pool indices)."""
     edit = candidates.edit
     style, retains = PromptStyle(), candidates.retains
     prompts = [style.show(candidates, [retains[i] for i in choice], [edit.query])[0] for choice in chosen]
@@ -46,7 +46,7 @@ def ask(reader: BayesianReader, candidates: DemonstrationSet, chosen: Sequence[C
 
 
 def best(reader: BayesianReader, candidates: DemonstrationSet, *, check: bool) -> dict[int, float]:
-    """P(target_new) under the best subset of each size; `check` tries all subsets of up to 3."""
+    """Return P(target_new) under the best subset of each size; `check` tries all subsets up to size 3."""
     n = len(candidates.retains)
     alone = ask(reader, candidates, [(i,) for i in range(n)])
     mildest = sorted(range(n), key=lambda i: -alone[i])
@@ -60,12 +60,12 @@ def best(reader: BayesianReader, candidates: DemonstrationSet, *, check: bool) -
 
 
 def reward(p: float) -> float:
-    """+1 where the reader would answer with target_new."""
+    """Return +1 if the reader would answer with target_new, else -1."""
     return 1.0 if p > 0.5 else -1.0
 
 
 def interval(values: Sequence[float]) -> str:
-    """Mean and 95 % bootstrap interval."""
+    """Format a mean with its 95 % bootstrap interval."""
     rng = random.Random(0)
     means = sorted(fmean(rng.choices(values, k=len(values))) for _ in range(1000))
     return f"{fmean(values):.3f} [{means[25]:.3f}, {means[974]:.3f}]"
@@ -74,8 +74,8 @@ def interval(values: Sequence[float]) -> str:
 def main() -> None:
     """Print a table of regrets."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--test", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--test", type=int, default=100, help="number of test edits per seed")
     options = parser.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
     reader = BayesianReader(tinyfacts.facts(), TEMPLATES)

@@ -1,9 +1,9 @@
-"""DR-IKE against its ablation and against IKE on the embedded model, several seeds: the tables of docs/results.md.
+"""Compare DR-IKE with its ablation and with IKE on the embedded model and several seeds: the tables of docs/results.md.
 
-Each seed draws its own split (300 training, 100 test edits, the rest validates), trains both forms of S_theta for 5
-epochs of Algorithm 1, and evaluates on the test edits. Printed as Markdown: what training did epoch by epoch, the
-choice of S_theta on the validation edits, the table, paired differences over all seeds, and with --switches what single
-switches of the method change.
+Each seed draws its own split (300 training and 100 test edits; the rest are for validation), trains both forms of
+S_theta for 5 epochs of Algorithm 1, and evaluates on the test edits. Prints Markdown: training epoch by epoch, the
+choice of S_theta on the validation edits, the table of results, paired differences over all seeds and, with
+--switches, the effect of single switches of the method.
 
     python benchmarks/results.py [--seeds 3] [--model embedded] [--switches] > results.md
 """
@@ -50,7 +50,7 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Trained:
-    """A policy after training, and how it got there."""
+    """A policy after training, with its episodes."""
 
     retriever: Retriever
     budget: Budget
@@ -58,7 +58,7 @@ class Trained:
 
 
 def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed: int, variant: str) -> Trained:
-    """Algorithm 1 from a fresh head."""
+    """Train a fresh head by Algorithm 1."""
     budget = Threshold(flip="algorithm1") if "flip=" in variant else Threshold()
     choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
     retriever = Retriever(pool.encoder, form=form, seed=seed)
@@ -70,7 +70,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed:
 
 
 def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
-    """ESR under the prompt the budget gives, mean reward, mean k and sigma at the end of every epoch."""
+    """ESR at the budget's cut, mean reward, mean k, and sigma at the end of every epoch."""
     lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, EPOCHS + 1)) + " |", "|---|" + "---|" * EPOCHS]
     for name, episodes in rows.items():
         cells = []
@@ -85,17 +85,19 @@ def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
 
 
 def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
-    """Outcomes under one seed. An edit that several seeds test stays one case: its probes are resampled together."""
-    model.forget()  # seconds are this editor's own
+    """Return the outcomes of one seed. An edit tested by several seeds is one case, resampled as a whole."""
+    model.forget()  # so that the seconds count this editor only
     return list(evaluate(editor, model, cases))
 
 
 def main() -> None:
     """Print the tables as Markdown; progress goes to standard error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--model", default="embedded")
-    parser.add_argument("--switches", action="store_true", help="also train with each switch of the method alone")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--model", default="embedded", help="model to edit")
+    parser.add_argument(
+        "--switches", action="store_true", help="also train with each switch of the method changed alone"
+    )
     options = parser.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
     model, encoder = load(options.model), load_encoder()

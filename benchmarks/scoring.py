@@ -1,16 +1,16 @@
-"""Scoring an edit's prompts: every way of reading them against the floor, each distinct token once.
+"""Time all strategies for scoring an edit's prompts, relative to reading each distinct token once (the floor).
 
     python benchmarks/scoring.py [--large] [--own-copy] [--repetitions 5] [--dtype float32 bfloat16]
 
-A random-weights Llama in the shape of SmolLM2-135M (--large: of Qwen2.5-0.5B) reads
-  an episode:     16 nested prompts of one query, one target each (what a training step asks), and
-  an evaluation:  13 queries behind 32 demonstrations, two targets each (what an evaluated edit asks),
-with demonstrations of 25 tokens. What follows them is the edit's New Fact and Prompt lines (24 tokens); with --own-copy
-the edit's own copy stands ahead of them (24 more), as IKE and drike show it by default.
+A random-weights Llama with the shape of SmolLM2-135M (--large: Qwen2.5-0.5B) reads
+  an episode:     16 nested prompts of one query, one target each (as in a training step), and
+  an evaluation:  13 queries after 32 demonstrations, two targets each (as for an evaluated edit).
+Demonstrations have 25 tokens, followed by the edit's New Fact and Prompt lines (24 tokens). With --own-copy, the edit's
+own copy comes before them (24 more tokens), as IKE and drike show it by default.
 
-CPU time of one thread, the ways interleaved in one process, medians; relative to the floor, a plain causal forward over
-as many tokens as the tree has distinct ones, with logits at the same rows. Ways that read every prompt in full are
-timed on a spread of requests and scaled by tokens (--complete times them all).
+Times are medians of the CPU time of one thread, with the strategies interleaved in one process. The floor is a plain
+causal forward over as many tokens as the tree has distinct ones, with logits at the same rows. Strategies that read
+every prompt in full are timed on a sample of requests and scaled by tokens (--complete times them on all).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drike import tinyfacts
-from drike.models.local import scoring as ways
+from drike.models.local import scoring
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
 from drike.models.local.prefix_cache import PrefixCache
@@ -45,12 +45,12 @@ BATCH = 8
 
 
 def tokens(rng: random.Random, count: int) -> list[int]:
-    """A piece of text that no other piece begins like."""
+    """Draw a piece of text that shares no prefix with another."""
     return [rng.randrange(100, 40000) for _ in range(count)]
 
 
 def episode(rng: random.Random, own_copy: bool) -> list[Encoded]:
-    """16 nested prompts, one target."""
+    """16 nested prompts, one target each."""
     fixed, retains = tokens(rng, 16 * DEMONSTRATION), [tokens(rng, DEMONSTRATION) for _ in range(16)]
     end = tokens(rng, (FACT + QUERY) * (2 if own_copy else 1))
     target = tokens(rng, TARGET)
@@ -59,7 +59,7 @@ def episode(rng: random.Random, own_copy: bool) -> list[Encoded]:
 
 
 def evaluation(rng: random.Random, own_copy: bool) -> list[Encoded]:
-    """13 queries behind the same 32 demonstrations, two targets each."""
+    """13 queries after the same 32 demonstrations, two targets each."""
     shown = tokens(rng, 32 * DEMONSTRATION + (FACT + QUERY if own_copy else 0) + FACT)
     prompts = [shown + tokens(rng, QUERY) for _ in range(13)]
     targets = [tokens(rng, TARGET) for _ in range(2)]
@@ -67,7 +67,7 @@ def evaluation(rng: random.Random, own_copy: bool) -> list[Encoded]:
 
 
 def full_logits(model: LlamaForCausalLM, requests: Sequence[Encoded]) -> None:
-    """The published script's way: one forward a request, and the loss over all its tokens with the prompt's masked."""
+    """Score as the published script does: one forward per request, with a loss that masks the prompt's tokens."""
     for request in requests:
         ids = torch.tensor([request.ids])
         labels = ids.clone()
@@ -77,22 +77,22 @@ def full_logits(model: LlamaForCausalLM, requests: Sequence[Encoded]) -> None:
 
 
 def batched(model: HuggingFaceModel, requests: Sequence[Encoded]) -> None:
-    """Whole prompts side by side, BATCH at a time."""
+    """Score whole prompts in batches of BATCH."""
     for i in range(0, len(requests), BATCH):
-        ways.score_batch(model._model, requests[i : i + BATCH])
+        scoring.score_batch(model._model, requests[i : i + BATCH])
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU time of a piece of work."""
+    """Measure the CPU time of a piece of work."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encoded], args: argparse.Namespace) -> None:
-    """Time all ways on one workload and print them."""
+    """Time all strategies on one workload and print a table."""
     tree = build_tree([request.ids for request in requests])
-    _, rows, _ = ways._tree(requests)
+    _, rows, _ = scoring._tree(requests)
     inner = model._model
     kept, whole = PrefixCache(1 << 32), sum(len(request.ids) for request in requests)
 
@@ -102,7 +102,7 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
 
     def cold() -> None:
         kept.clear()
-        ways.score_tree(inner, requests, kept)
+        scoring.score_tree(inner, requests, kept)
 
     some = requests if args.complete else requests[:: len(requests) // 4][:4]
     scale = whole / sum(len(request.ids) for request in some)
@@ -110,12 +110,12 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
     wide = len(requests) * max(len(r.ids) for r in requests) / (len(padded) * max(len(r.ids) for r in padded))
     timed: dict[str, tuple[Callable[[], object], float]] = {
         "floor": (floor, 1),
-        "tree": (lambda: ways.score_tree(inner, requests), 1),
+        "tree": (lambda: scoring.score_tree(inner, requests), 1),
         "tree, keeping its trunk": (cold, 1),
-        "tree, trunk kept before": (lambda: ways.score_tree(inner, requests, kept), 1),
-        "fork": (lambda: ways.score_fork(inner, requests), 1),
+        "tree, trunk kept before": (lambda: scoring.score_tree(inner, requests, kept), 1),
+        "fork": (lambda: scoring.score_fork(inner, requests), 1),
         "batch of 8, nothing shared": (lambda: batched(model, padded), wide),
-        "naive, selected rows": (lambda: ways.score_naively(inner, some), scale),
+        "naive, selected rows": (lambda: scoring.score_naively(inner, some), scale),
         "naive, full logits (published IKE script)": (lambda: full_logits(raw, some), scale),
     }
     timed = {name: way for name, way in timed.items() if args.only is None or name.startswith(tuple(args.only))}
@@ -123,30 +123,32 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
     for repetition in range(args.repetitions + 1):
         for name, (work, factor) in timed.items():
             spent = seconds(work) * factor
-            if repetition:  # the first round warms up
+            if repetition:  # the first round is a warm-up
                 taken[name].append(spent)
     base = statistics.median(taken["floor"])
     tree_time = statistics.median(taken["tree"])
     print(f"{whole:,} tokens in {len(requests)} requests, {len(tree):,} distinct (ratio {whole / len(tree):.1f})\n")
-    print("| way | CPU seconds | of the floor | of the tree |\n|---|---:|---:|---:|")
+    print("| strategy | CPU seconds | of the floor | of the tree |\n|---|---:|---:|---:|")
     for name, times in taken.items():
         middle = statistics.median(times)
         ratios = [t / b for t, b in zip(times, taken["floor"], strict=True)]
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         print(f"| {name} | {middle:.2f} | {middle / base:.2f} ({spread}) | {middle / tree_time:.2f} |", flush=True)
-    off = ways.disagreement(ways.score_tree(inner, some).scores, ways.score_naively(inner, some).scores)
+    off = scoring.disagreement(scoring.score_tree(inner, some).scores, scoring.score_naively(inner, some).scores)
     print(f"\nLargest difference of a log-probability, tree against naive: {off:.1e}\n")
 
 
 def main() -> None:
-    """Both workloads, per dtype."""
+    """Run both workloads for every data type."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--large", action="store_true", help="use the shape of Qwen2.5-0.5B")
     parser.add_argument("--own-copy", action="store_true", help="prompts as IKE and drike show them by default")
-    parser.add_argument("--complete", action="store_true", help="time the slow ways on all requests")
-    parser.add_argument("--only", nargs="+", help="beginnings of the ways to time; floor and tree must be among them")
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    parser.add_argument("--complete", action="store_true", help="time the slow strategies on all requests")
+    parser.add_argument("--only", nargs="+", help="prefixes of the strategies to time; must include floor and tree")
+    parser.add_argument("--repetitions", type=int, default=5, help="timed rounds")
+    parser.add_argument(
+        "--dtype", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"], help="data types"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

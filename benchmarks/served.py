@@ -1,14 +1,14 @@
-"""How much faster a served model is with more requests at a time: over real sockets, as `--concurrency` has it.
+"""Measure how much faster a served model is with more requests at a time, over real sockets, as with `--concurrency`.
 
-A server in a process of its own answers every request 50 ms after it came, whatever is asked, and any number at once.
-(Real ones mostly take longer, and then less is lost.)
-drike asks it N at a time; answers are kept in a new file each time, as they always are. Everything counts: prompts,
-threads, JSON, the client, sockets, the file. Linear is the rate of requests at N = 1, times N. "core" is the share of
-one that this process used: where it nears 100 %, Python is the limit and not the server.
+A server in another process answers every request after 50 ms, any number at once. (Real servers are usually slower,
+and then the relative overhead is smaller.) drike sends N requests at a time and caches answers in a new file for each
+run. The figures include everything: prompts, threads, JSON, the client, sockets and the file. Linear is the rate of
+requests at N = 1, times N. "core" is the share of one core that this process used: near 100 %, Python is the
+bottleneck, not the server.
 
-In training every prefix of an edit is a request. With sigma = 0 an edit has 16; with the sigma of a trained run few,
-and then a block of B edits waits for its last ones. Runs of the sizes alternate; the best of each counts, since others
-may use the machine.
+In training, every prefix of an edit is a request. With sigma = 0 an edit has 16; with the sigma of a trained run it
+has few, and then a block of B edits waits for the last ones. Runs of all sizes alternate and the best of each counts,
+because the machine may be shared.
 
     python benchmarks/served.py [--edits 160] [--repeat 2] [--latency 50]
 """
@@ -35,10 +35,9 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.options import ApiOptions
-from drike.models.served.store import Answers
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -47,14 +46,14 @@ from drike.training.rewards import edit_takes
 from drike.training.schedules import in_blocks
 
 ENDPOINTS = (1, 4, 16)
-BLOCKS = (16, 32, 64)  # for the most endpoints
-TRAINED = 0.0667  # a sigma just above 1 / 16, under which few retains of an untrained head stay
+BLOCKS = (16, 32, 64)  # for the largest number of endpoints
+TRAINED = 0.0667  # a sigma just above 1 / 16, which keeps few retains of an untrained head
 
 Work = Callable[[CachedModel], None]
 
 
 class Endpoint(asyncio.Protocol):
-    """A connection on which requests come one after another; each gets its answer `latency` seconds later."""
+    """A connection with sequential requests; each is answered after `latency` seconds."""
 
     latency = 0.05
     ANSWER = json.dumps(
@@ -66,12 +65,12 @@ class Endpoint(asyncio.Protocol):
     REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(ANSWER), ANSWER)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Remember the connection."""
         assert isinstance(transport, asyncio.Transport)
         self.transport, self.read = transport, b""
 
     def data_received(self, data: bytes) -> None:
-        """Answer once a request is whole."""
+        """Answer once a request is complete."""
         self.read += data
         head, found, body = self.read.partition(b"\r\n\r\n")
         if found and len(body) >= int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]):
@@ -80,7 +79,7 @@ class Endpoint(asyncio.Protocol):
 
 
 def listen(told: Connection, latency: float) -> None:
-    """Serve until the process is ended; tells its port."""
+    """Serve until the process is ended; send the port number through the pipe."""
     Endpoint.latency = latency
 
     async def forever() -> None:
@@ -93,7 +92,7 @@ def listen(told: Connection, latency: float) -> None:
 
 @contextmanager
 def serving(latency: float) -> Iterator[str]:
-    """The name of a model behind that server."""
+    """Start the server and yield the name of its model."""
     spawning = multiprocessing.get_context("spawn")
     heard, told = spawning.Pipe(duplex=False)
     process = spawning.Process(target=listen, args=(told, latency), daemon=True)
@@ -105,19 +104,21 @@ def serving(latency: float) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure and print."""
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--edits", type=int, default=160, help="with the most endpoints; fewer with fewer")
-    arguments.add_argument("--repeat", type=int, default=2)
-    arguments.add_argument("--latency", type=float, default=50.0, help="milliseconds")
+    """Run all measurements and print them."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument(
+        "--edits", type=int, default=160, help="edits for the largest number of endpoints, fewer for others"
+    )
+    arguments.add_argument("--repeat", type=int, default=2, help="runs of each size")
+    arguments.add_argument("--latency", type=float, default=50.0, help="latency of the server in milliseconds")
     given = arguments.parse_args()
     dataset = datasets.load(datasets.TINYFACTS)
     parts = dataset.split(train=0, test=given.edits, seed=0)
     pool = Pool(parts.demonstrations, load_encoder())
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
-    list(evaluate(ike, ScriptedModel(str), parts.test))  # so that all features are computed
+    list(evaluate(ike, ScriptedModel(str), parts.test))  # compute all features
     with serving(given.latency / 1e3) as name:
-        measured(name, 1, partial(answer, FactPrompt(), parts.test[:1]))  # so that all is imported
+        measured(name, 1, partial(answer, FactPrompt(), parts.test[:1]))  # import everything
         for editor in (FactPrompt(), ike):
             works = {n: partial(answer, editor, some(parts.test, n)) for n in ENDPOINTS}
             show(f"evaluate, {editor.name}", name, {(n, 0): work for n, work in works.items()}, given.repeat)
@@ -128,23 +129,23 @@ def main() -> None:
 
 
 def some(cases: tuple[EditCase, ...], endpoints: int) -> tuple[EditCase, ...]:
-    """As many cases as `endpoints` take in about the time in which the most take all."""
+    """Return as many cases as `endpoints` can do in about the time that the largest number needs for all."""
     return cases[: max(16, len(cases) * endpoints // ENDPOINTS[-1])]
 
 
 def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedModel) -> None:
-    """Evaluate."""
+    """Evaluate all cases."""
     list(evaluate(editor, model, cases))
 
 
 def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel) -> None:
-    """An epoch in blocks of so many edits."""
+    """Train one epoch in blocks of `block` edits."""
     editor = IKE("DR-IKE", pool, Retriever(pool.encoder), Threshold(sigma, 16))
     list(train(editor, edit_takes(model), cases, epochs=1, pace=in_blocks(block, model.info.calls_at_once)))
 
 
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
-    """Seconds of the clock, seconds of processors in this process, and requests."""
+    """Return wall seconds, CPU seconds of this process, and requests."""
     with tempfile.TemporaryDirectory() as folder:
         inner = connect(name, ApiOptions(concurrency=endpoints))
         with closing(inner):  # type: ignore[type-var]
@@ -157,7 +158,7 @@ def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
 
 
 def show(what: str, name: str, works: dict[tuple[int, int], Work], repeat: int) -> None:
-    """A line a size: rate, speed-up against one endpoint, share of linear, processor time."""
+    """Print a line per size: rate, speed-up over one endpoint, share of linear, CPU time."""
     best: dict[tuple[int, int], tuple[float, float, int]] = {}
     for _ in range(repeat):
         for size, work in works.items():

@@ -1,15 +1,15 @@
-"""The paper's studies beside its main table, on the embedded model, several seeds: for docs/results.md.
+"""Run the paper's other studies on the embedded model and several seeds, for docs/results.md.
 
     ablation       IKE-All, Rank-All, Rank-50%, DR-IKE (Table 2)
-    orders         the retains of one selection in other orders; all demonstrations mixed (appendix, sensitivity)
-    rewards        trained under delayed and false rewards (Table 7)
+    orders         the same retains in other orders; all demonstrations shuffled (appendix, sensitivity)
+    rewards        training with late and noisy rewards (Table 7)
     efficiency     an epoch of training with and without the budget (section 5.3)
-    budget         how many retains DR-IKE gives an edit (figures 4 and 5)
+    budget         how many retains DR-IKE keeps per edit (figures 4 and 5)
     sweep          DR-IKE at fixed sigmas: S against prompt tokens
 
-Every seed draws its own split and first weights. Differences are paired over edits; an edit that several seeds test is
-one case. Behind each stands what the paper reports: up, down, or the same (a difference within .05), and whether ours
-agrees, does not, or is within noise. Printed as Markdown; progress goes to standard error.
+Every seed draws its own split and initial weights. Differences are paired over edits; an edit tested by several seeds
+is one case. Each difference is shown beside what the paper reports (up, down, or the same: a difference within .05)
+and whether ours agrees, does not, or is within noise. Prints Markdown; progress goes to standard error.
 
     python benchmarks/studies.py [--seeds 3] [--edits 300] [--test 200] [--epochs 5] [--model embedded] > studies.md
 """
@@ -50,13 +50,13 @@ from drike.training.schedules import disturbed
 WITH, WITHOUT = "with the budget", "without (all 16 tried)"
 CHANNELS = {"delay to 10": (10, 0.0), "delay to 50": (50, 0.0), "noise .1": (0, 0.1), "noise .3": (0, 0.3)}
 Direction = Literal["up", "down", "same"]
-MARGIN = 0.05  # of a share that counts as effectively unchanged
+MARGIN = 0.05  # a change in a share that counts as unchanged
 SIGMAS = (0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 1.0)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper reports of a metric: `ours` against `base`."""
+    """A difference that the paper reports: a metric of `ours` minus that of `base`."""
 
     ours: str
     base: str
@@ -85,21 +85,21 @@ CLAIMS = (
 
 @dataclass
 class Found:
-    """What the seeds have given so far: outcomes by editor, all seeds together."""
+    """Results so far: outcomes by editor, over all seeds."""
 
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
-    episodes: list[dict[str, Sequence[Episode]]] = field(default_factory=list)  # of every seed, by training
+    episodes: list[dict[str, Sequence[Episode]]] = field(default_factory=list)  # for every seed, by training
 
     def summaries(self, names: Iterable[str]) -> list[Summary]:
-        """Table rows of editors, RR known by the unedited model."""
+        """Summarise editors, with RR on what the unedited model knows."""
         return [summarise(self.outcomes[name], self.outcomes["Unedited"]) for name in names]
 
 
 def sizes(edits: int, test: int) -> tuple[int, int, str]:
-    """Training and test edits that TinyFacts has, and what to say where that is not what was asked for.
+    """Return the numbers of training and test edits to use, with a note if they differ from those requested.
 
-    Where they do not fit the test gives way: the policies are then those of the paper's training size and of our other
-    results, and an interval grows by a few percent only.
+    If TinyFacts has too few, the test set shrinks: the policies then keep the paper's training size, and intervals grow
+    by only a few percent.
     """
     room = tinyfacts.EDITABLE - edits
     if room < 1:
@@ -124,8 +124,8 @@ def trained(
     epochs: int,
     seed: int,
 ) -> tuple[Retriever, list[Episode]]:
-    """Algorithm 1 from a fresh head, with nothing remembered from another training."""
-    model.forget()  # seconds are this training's own
+    """Train a fresh head by Algorithm 1, with an empty cache."""
+    model.forget()  # so that the seconds count this training only
     retriever = Retriever(pool.encoder, seed=seed)
     channel = disturbed(*feedback, episodes=epochs * len(parts.train), seed=seed)
     editor = IKE("DR-IKE", pool, retriever, budget)
@@ -133,7 +133,7 @@ def trained(
 
 
 def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> list[Editor]:
-    """Unedited, IKE, the ablation, other orders, fixed sigmas: all with one policy."""
+    """Make all editors of one policy: unedited, IKE, the ablation, other orders, fixed sigmas."""
     rank_all = IKE("Rank-All", pool, retriever, Fraction(1.0))
     rank_50 = replace(rank_all, name="Rank-50%", budget=Fraction(0.5))
     dr_ike = replace(rank_all, name="DR-IKE", budget=budget)
@@ -152,14 +152,14 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
 
 
 def measured(editors: Iterable[Editor], model: LanguageModel, cases: Sequence[EditCase], found: Found) -> None:
-    """Add every editor's outcomes to what was found."""
+    """Evaluate every editor and add its outcomes."""
     for editor in editors:
         model.forget()
         found.outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, cases))
 
 
 def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, epochs: int, seed: int) -> None:
-    """Train with and without the budget and under every channel; evaluate all that follows."""
+    """Train with and without the budget and with every channel, and evaluate the resulting editors."""
     trainings: dict[str, tuple[Budget, tuple[int, float]]] = {
         WITHOUT: (Fraction(1.0), (0, 0.0)),
         WITH: (Threshold(), (0, 0.0)),
@@ -178,10 +178,10 @@ def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, ep
 
 
 def verdict(difference: Estimate, reported: Direction, *, margin: float = MARGIN) -> str:
-    """A measured difference beside the direction the paper reports: agrees, does not, within noise, or n/a.
+    """Compare a measured difference with the direction the paper reports: agrees, does not, within noise, or n/a.
 
-    "up", "down": agrees if the interval lies on that side of 0, does not if on the other. "same": agrees if the
-    interval lies within `margin` of 0, does not if it reaches beyond and excludes 0. All else is within noise.
+    "up", "down": agrees if the interval is on that side of 0, does not if on the other. "same": agrees if the
+    interval is within `margin` of 0, does not if it extends further and excludes 0. Otherwise: within noise.
     """
     low, high = difference.low, difference.high
     if low is None or high is None:
@@ -196,7 +196,7 @@ def verdict(difference: Estimate, reported: Direction, *, margin: float = MARGIN
 
 
 def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], title: str) -> Table:
-    """Our difference, what the paper reports, and whether they agree."""
+    """Tabulate our differences, what the paper reports, and whether they agree."""
     rows = []
     for claim in claims:
         ours = paired_difference(outcomes[claim.ours], outcomes[claim.base], METRICS[claim.metric])
@@ -207,13 +207,13 @@ def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], ti
 
 
 def shown(one: Estimate) -> str:
-    """A difference with its interval."""
+    """Format a difference with its interval."""
     return "n/a" if one.value is None else f"{one.value:+.3f} [{one.low:+.2f}, {one.high:+.2f}]"
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an epoch of a training cost on the mean; prompt_tokens None if the model does not count them."""
+    """The mean cost of a training epoch; prompt_tokens is None if the model does not count them."""
 
     mean_k: float
     calls: float
@@ -222,7 +222,7 @@ class Cost:
 
 
 def cost_of(episodes: Sequence[Episode]) -> Cost:
-    """Means over the epochs of one training."""
+    """Average over the epochs of one training."""
     epochs = by_epoch(episodes)
     tokens = [epoch.prompt_tokens for epoch in epochs if epoch.prompt_tokens is not None]
     return Cost(
@@ -234,12 +234,12 @@ def cost_of(episodes: Sequence[Episode]) -> Cost:
 
 
 def saved(cost: float | None, of: float | None) -> float | None:
-    """The share of `of` that is spared by paying `cost`; None where either is unknown or nothing was paid."""
+    """Return the share of `of` saved at `cost`; None if either is unknown or `of` is 0."""
     return None if cost is None or not of else 1 - cost / of
 
 
 def efficiency_table(runs: Mapping[str, Sequence[Episode]]) -> Table:
-    """The mean cost of an epoch of each training by its name, and what each saves against the first."""
+    """Tabulate the mean cost of an epoch of each training and the saving over the first."""
     costs = {name: cost_of(episodes) for name, episodes in runs.items()}
     first = next(iter(costs.values()))
     rows = tuple(
@@ -263,12 +263,12 @@ def efficiency_table(runs: Mapping[str, Sequence[Episode]]) -> Table:
 
 
 def percent(share: float | None) -> str:
-    """A share as the paper prints it, or n/a."""
+    """Format a share as the paper prints it, or n/a."""
     return "n/a" if share is None else f"{100 * share:.1f} %"
 
 
 def savings(found: Found) -> Table:
-    """Section 5.3's claim: an epoch takes less time with the budget than without, seed by seed."""
+    """Tabulate section 5.3's claim, seed by seed: an epoch takes less time with the budget than without."""
     rows = []
     for seed, of_seed in enumerate(found.episodes):
         ours, base = cost_of(of_seed[WITH]), cost_of(of_seed[WITHOUT])
@@ -281,13 +281,13 @@ def savings(found: Found) -> Table:
 
 
 def ablation(found: Found, title: str) -> list[Table]:
-    """Table 2, what it cost, and each of its directions."""
+    """Table 2 with costs and the direction of each difference."""
     rows = found.summaries(["Unedited", "IKE", "Rank-All", "Rank-50%", "DR-IKE"])
     return [table1(rows, title), costs(rows), claims_table(found.outcomes, CLAIMS, "Against the paper")]
 
 
 def orders(found: Found) -> list[Table]:
-    """What another order of the context changes."""
+    """The effect of other orders of the context."""
     moved = [
         (f"{base} ({kind})", base)
         for base in ("Rank-All", "Rank-50%", "DR-IKE")
@@ -298,7 +298,7 @@ def orders(found: Found) -> list[Table]:
 
 
 def rewards(found: Found, title: str) -> list[Table]:
-    """Table 7: what late and false rewards change."""
+    """Table 7: the effect of late and noisy rewards."""
     esr, none = ".7533 / .7567 (delayed / not)", "no figures"
     claims = [
         Claim(f"DR-IKE, {name}", "DR-IKE", metric, "same", esr if metric == "ESR" and "delay" in name else none)
@@ -319,7 +319,7 @@ def efficiency(found: Found) -> list[Table]:
 
 
 def budget(found: Found) -> list[Table]:
-    """Figures 4 and 5: how many retains an edit gets."""
+    """Figures 4 and 5: how many retains are kept per edit."""
     ours = distribution_of(found.outcomes["DR-IKE"])
     rows = (
         ("DR-IKE here", f"{ours.mean:.2f}", f"{ours.std:.2f}"),
@@ -330,14 +330,14 @@ def budget(found: Found) -> list[Table]:
 
 
 def sweep(found: Found, title: str) -> list[Table]:
-    """DR-IKE at fixed sigmas among the others: S against prompt tokens."""
+    """DR-IKE at fixed sigmas and other editors: S against prompt tokens."""
     names = ["IKE", "Rank-All", "Rank-50%", "DR-IKE", *(f"DR-IKE (sigma {sigma:g})" for sigma in SIGMAS)]
     rows = found.summaries(names)
     return [frontier_table(rows), table1(rows, title)]
 
 
 def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: argparse.Namespace) -> str:
-    """All studies of the seeds done so far, as Markdown; sizes: training edits, test edits, a note on them."""
+    """Write all studies of the finished seeds as Markdown; sizes: training edits, test edits, and a note."""
     edits, test, note = sizes
     title = f"{seeds} seed(s) x {test} test edits of TinyFacts, model {options.model}"
     studies = {
@@ -355,14 +355,14 @@ def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: ar
 
 
 def main() -> None:
-    """Print the studies as Markdown, and with --out keep them in a file that grows seed by seed."""
+    """Print the studies as Markdown; with --out, also write them to a file after every seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--edits", type=int, default=300)
-    parser.add_argument("--test", type=int, default=200)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--model", default="embedded")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--edits", type=int, default=300, help="number of training edits")
+    parser.add_argument("--test", type=int, default=200, help="number of test edits")
+    parser.add_argument("--epochs", type=int, default=5, help="training epochs")
+    parser.add_argument("--model", default="embedded", help="model to edit")
+    parser.add_argument("--out", type=Path, help="also write the studies here, updated after every seed")
     options = parser.parse_args()
     edits, test, note = sizes(options.edits, options.test)
     dataset = datasets.load(datasets.TINYFACTS)

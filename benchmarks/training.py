@@ -1,17 +1,17 @@
-"""A whole training run of Algorithm 1 on the embedded model: drike's engine against reading prompt by prompt.
+"""Time a whole training run of Algorithm 1 on the embedded model: drike's engine against reading prompts one by one.
 
     python benchmarks/training.py [--budget threshold|all] [--repetitions 3] [--edits 60] [--epochs 5] [--generate]
 
-budget: threshold is the paper's rule, under which the number of prompts an episode asks falls from 16 to a few;
-all keeps every retain (training without a budget), so that each episode asks 16.
+With --budget threshold (the paper's rule) the number of prompts per episode falls from 16 to a few; with all
+(training without a budget) every episode has 16.
 
-The baselines ask one prompt at a time and share nothing:
-  naive, selected rows   a forward a prompt, logits only where a target token is predicted (our own oracle)
-  naive, full logits     a forward a prompt, logits of every token, as the published IKE script scores
-  generate               16 new tokens a prompt, as a text-generation pipeline answers (--generate; the paper's way)
+The baselines read one prompt at a time and share nothing:
+  naive, selected rows   one forward per prompt, logits only where a target token is predicted (our own oracle)
+  naive, full logits     one forward per prompt, logits of every token, as the published IKE script scores
+  generate               16 new tokens per prompt, as in a text-generation pipeline (--generate; as in the paper)
 
-CPU time of one thread, whole runs interleaved in one process, medians. Also checked: every run ends with the same
-trained head, bit for bit, and the same sigma.
+Times are medians of the CPU time of one thread, with whole runs interleaved in one process. The script also checks
+that every run ends with the same trained head, bit for bit, and the same sigma.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import torch
 from drike import datasets, tinyfacts
 from drike.editors.ike import IKE
 from drike.encoders import MINILM, load_encoder
-from drike.models.local import scoring as ways
+from drike.models.local import scoring
 from drike.models.local.decoding import cut
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
@@ -39,7 +39,7 @@ from drike.training.rewards import edit_takes
 
 
 class FullLogits:
-    """Scores as the published script does: one plain forward a request, with the logits of every token."""
+    """Score as the published script does: one plain forward per request, with the logits of every token."""
 
     def __init__(self, inner: HuggingFaceModel) -> None:
         self.name = "naive, full logits"
@@ -48,23 +48,23 @@ class FullLogits:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """As the wrapped model."""
+        """Generate as the wrapped model does."""
         return self._inner.generate(prompts, max_tokens, stop)
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
-        """One forward a request."""
+        """Score with one forward per request."""
         model, scores = self._inner._model, []
         for request in encode_requests(self._inner._tokenizer, requests, "plain"):
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([request.ids])).logits[0].float()
             rows = torch.arange(request.start - 1, len(request.ids)).numpy()
-            [reading] = ways._token_scores(logits, [request], [rows])
+            [reading] = scoring._token_scores(logits, [request], [rows])
             scores.append(self._inner._score(request, reading))
         return scores
 
 
 class Pipeline:
-    """Answers as a text-generation pipeline does: one prompt at a time, all new tokens that are allowed."""
+    """Answer as a text-generation pipeline does: one prompt at a time, with all allowed new tokens."""
 
     def __init__(self, inner: HuggingFaceModel) -> None:
         self.name = "generate"
@@ -73,7 +73,7 @@ class Pipeline:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Greedy decoding, cut afterwards."""
+        """Decode greedily and cut the answer afterwards."""
         model, tokenizer, completions = self._inner._model, self._inner._tokenizer, []
         for prompt in encode_prompts(tokenizer, prompts, "plain"):
             ids = torch.tensor([prompt])
@@ -87,13 +87,13 @@ class Pipeline:
 
 
 def main() -> None:
-    """Run every variant as often as asked, in turns, and print the ratios."""
+    """Run all variants in turns and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", choices=["threshold", "all"], default="threshold")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--edits", type=int, default=60)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--generate", action="store_true")
+    parser.add_argument("--budget", choices=["threshold", "all"], default="threshold", help="budget rule")
+    parser.add_argument("--repetitions", type=int, default=3, help="timed rounds")
+    parser.add_argument("--edits", type=int, default=60, help="number of training edits")
+    parser.add_argument("--epochs", type=int, default=5, help="training epochs")
+    parser.add_argument("--generate", action="store_true", help="also time a text-generation pipeline")
     args = parser.parse_args()
     torch.set_num_threads(1)
     data = datasets.load(datasets.TINYFACTS)
@@ -116,13 +116,13 @@ def main() -> None:
     heads: dict[str, list[torch.Tensor]] = {}
     sigmas: dict[str, object] = {}
     taken: dict[str, list[float]] = {name: [] for name in variants}
-    told: dict[str, str] = {}
+    work: dict[str, str] = {}
     asked = []
     for _ in range(args.repetitions):
         for name, make in variants.items():
             model, retriever = make(), Retriever(encoder)
             for case in setup.pool.candidates([case.edit for case in setup.split.train]):
-                retriever.features(case)  # from the cache on disk, as in every run but the first
+                retriever.features(case)  # from the cache on disk, as in every run after the first
             began = time.process_time()
             editor = IKE("DR-IKE", setup.pool, retriever, budget)
             episodes = list(train(editor, edit_takes(model), setup.split.train, epochs=args.epochs))
@@ -131,7 +131,7 @@ def main() -> None:
             sigmas[name] = episodes[-1].budget
             asked = [episode.k for episode in episodes]
             if isinstance(model, HuggingFaceModel):
-                told[name] = f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
+                work[name] = f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
     first, *others = heads.values()
     same = all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
     print(
@@ -144,7 +144,7 @@ def main() -> None:
             statistics.median(t / d for t, d in zip(times, taken[ours], strict=True))
             for ours in ("drike, memory off", "drike, memory on")
         )
-        print(f"| {name} | {statistics.median(times):.1f} | {off:.1f} | {on:.1f} | {told.get(name, '')} |")
+        print(f"| {name} | {statistics.median(times):.1f} | {off:.1f} | {on:.1f} | {work.get(name, '')} |")
     print(f"\nThe same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}")
 
 

@@ -1,23 +1,24 @@
-# What the recipes share. Sourced by them, not run.
+# Shared by all recipes, which source this file.
 #
-# A recipe repeats one table or figure of the paper: its models, data and settings are the defaults. They can be set:
+# A recipe repeats one table or figure of the paper. Its models, data and settings are the defaults; override them with:
 #
-#   MODEL      another model for all of it; MODEL=embedded runs on TinyFacts, with small sizes, in minutes and offline
-#   DATA       other data: a name that drike knows, a path or an address
-#   EDITS TEST EPOCHS SEED    sizes and seed; 300, 100, 5 and 0, as the paper has them (the paper names no seed)
-#   POLICY_ENCODER            the encoder under the head; the paper's 4-layer BERT
-#   RUNS       where runs are kept; runs/ beside recipes/
-#   DRIKE      the drike to call; .venv/bin/drike beside recipes/, or the one on the PATH
+#   MODEL      another model for all steps; MODEL=embedded uses TinyFacts and small sizes and takes minutes, offline
+#   DATA       another data set: a name that drike knows, a path or an address
+#   EDITS TEST EPOCHS SEED    sizes and seed; default: 300, 100, 5 as in the paper, and 0 (it names no seed)
+#   POLICY_ENCODER            the encoder under the head; default: the paper's 4-layer BERT
+#   MAX_COST PRICE_IN PRICE_OUT    for models behind an API: spending limit for all runs under RUNS together, and the
+#              prices of a million prompt tokens and of a million generated tokens
+#   RUNS       folder for runs; default: runs/ beside recipes/
+#   DRIKE      the drike command; default: .venv/bin/drike beside recipes/, or the one on the PATH
 #
-# A step that was finished before, with the same settings, is not done again: recipes share their trainings. One
-# that was stopped goes on where it was. Folders are named after model, data, options, sizes and seed; set RUNS, too,
-# for another POLICY_ENCODER.
+# A step already finished with the same settings is skipped, so recipes share their training runs. A stopped step is
+# resumed. Folders are named after model, data, options, sizes and seed; with another POLICY_ENCODER, set RUNS as well.
 # shellcheck shell=sh disable=SC2034
 
 set -eu
 
 if [ $# -gt 0 ]; then
-    echo "a recipe takes no arguments; what can be set stands in recipes/common.sh, as in: MODEL=embedded sh $0" >&2
+    echo "a recipe takes no arguments; set variables (see recipes/common.sh), for example: MODEL=embedded sh $0" >&2
     exit 2
 fi
 ROOT=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -45,17 +46,17 @@ else
     POLICY_ENCODER=${POLICY_ENCODER:-google/bert_uncased_L-4_H-512_A-8}
 fi
 
-# data NAMES: what is read where the paper has NAMES. The embedded model knows the facts of TinyFacts only.
+# data NAMES: print the data to use where the paper uses NAMES. The embedded model only knows the facts of TinyFacts.
 data() {
     if [ "${MODEL:-}" = embedded ]; then echo "${DATA:-tinyfacts}"; else echo "${DATA:-$1}"; fi
 }
 
-# name_of MODEL: a model as part of a folder's name.
+# name_of MODEL: print a model's name in a form for folder names.
 name_of() {
     printf '%s' "$1" | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9' '-' | sed 's/^-//; s/-$//'
 }
 
-# begun FOLDER: whether there is a run that recorded something; drike begins any other again.
+# begun FOLDER: succeed if FOLDER holds a run with records; drike starts any other run afresh.
 begun() {
     [ -e "$1/run.json" ] || return 1
     for record in "$1"/episodes.jsonl "$1"/outcomes/*.jsonl; do
@@ -64,13 +65,20 @@ begun() {
     return 1
 }
 
-# once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER, unless that was finished before; what was stopped goes
-# on, with the options it began with.
+# left_for FOLDER: MAX_COST minus what the other runs spent; drike itself subtracts what a resumed run spent before.
+left_for() {
+    for usage in "$RUNS"/*/usage.json; do
+        [ ! -e "$usage" ] || [ "$usage" = "$1/usage.json" ] || cat "$usage"
+    done | awk -F '[:,]' -v most="$MAX_COST" '/"money"/ { most -= $2 } END { print (most > 0 ? most : 0) }'
+}
+
+# once FOLDER COMMAND [OPTION...]: call drike with --out FOLDER unless that is finished; a stopped run is resumed with
+# its original options.
 once() {
     folder=$1
     shift
     if [ -e "$folder/.finished" ]; then
-        echo "$folder is there, so this is not done again: drike $*"
+        echo "$folder is finished, skipping: drike $*"
         return
     fi
     command=$1
@@ -79,12 +87,14 @@ once() {
     else
         set -- "$@" --out "$folder"
     fi
+    [ -z "${MAX_COST:-}" ] || set -- "$@" --max-cost "$(left_for "$folder")" \
+        ${PRICE_IN:+--price-in "$PRICE_IN"} ${PRICE_OUT:+--price-out "$PRICE_OUT"}
     echo "drike $*"
     "$DRIKE" "$@" || return
     : >"$folder/.finished"
 }
 
-# train MODEL DATA [OPTION...]: train on DATA with these options; the run's folder is then $RUN.
+# train MODEL DATA [OPTION...]: train on DATA with these options; sets $RUN to the run's folder.
 train() {
     model=$1 rows=$2
     shift 2
@@ -93,15 +103,15 @@ train() {
         --epochs "$EPOCHS" --seed "$SEED" ${POLICY_ENCODER:+--policy-encoder "$POLICY_ENCODER"} "$@"
 }
 
-# evaluate LABEL [OPTION...]: evaluate the run in $RUN with these options; the outcomes are then in $OUTCOMES.
+# evaluate LABEL [OPTION...]: evaluate the run in $RUN with these options; sets $OUTCOMES to the folder of outcomes.
 evaluate() {
     OUTCOMES=$RUN-$1
     shift
     once "$OUTCOMES" evaluate --run "$RUN" "$@"
 }
 
-# report NAME EVALUATION... [--across SETTING]: put evaluations and their trainings side by side, with the paper's
-# figures, in $RUNS/NAME.html, .md and .tex. SETTING is what they are meant to differ in.
+# report NAME EVALUATION... [--across SETTING]: compare evaluations and their training runs with the paper's figures in
+# $RUNS/NAME.html, .md and .tex. SETTING is the one in which they differ.
 report() {
     page=$RUNS/$1.html
     shift

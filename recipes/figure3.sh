@@ -1,7 +1,7 @@
 #!/bin/sh
 # Figure 3: the case study. Prompts and answers of one test edit (the first, or the id in CASE) under IKE and DR-IKE:
-# printed, and kept in $RUNS/figure3-CASE.txt.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/figure3.sh
+# printed, and saved in $RUNS/figure3-CASE.txt.
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/figure3.sh
 . "$(dirname -- "$0")/common.sh"
 
 train "${MODEL:-$LLAMA}" "$(data counterfact)"

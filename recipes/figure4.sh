@@ -1,6 +1,6 @@
 #!/bin/sh
-# Figures 4 and 5: how many retains DR-IKE gives an edit, on two models.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/figure4.sh
+# Figures 4 and 5: how many retains DR-IKE keeps per edit, on two models.
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/figure4.sh
 . "$(dirname -- "$0")/common.sh"
 
 for model in ${MODEL:-$LLAMA $QWEN}; do

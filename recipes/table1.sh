@@ -1,6 +1,6 @@
 #!/bin/sh
 # Table 1: FactPrompt, EditCoT, IKE and DR-IKE on two models.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table1.sh
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table1.sh
 . "$(dirname -- "$0")/common.sh"
 
 for model in ${MODEL:-$LLAMA $QWEN}; do

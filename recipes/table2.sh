@@ -1,6 +1,6 @@
 #!/bin/sh
 # Table 2: the ablation. IKE-All, Rank-All, Rank-50% and DR-IKE; and DR-IKE at fixed sigmas: S against length.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table2.sh
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table2.sh
 . "$(dirname -- "$0")/common.sh"
 
 for model in ${MODEL:-$LLAMA $QWEN}; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Table 3: DR-IKE and IKE on six models, on the same edits. A model that fails is skipped and named at the end; run the
-# recipe again to try it again, and to continue what was stopped.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table3.sh
+# recipe again to retry it and to resume stopped runs.
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table3.sh
 . "$(dirname -- "$0")/common.sh"
 
 failed=''

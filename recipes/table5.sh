@@ -1,6 +1,6 @@
 #!/bin/sh
-# Table 5: zsRE and WikiData-counterfact, both as KnowEdit has them (see docs/datasets.md).
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table5.sh
+# Table 5: zsRE and WikiData-counterfact, both from KnowEdit (see docs/datasets.md).
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table5.sh
 . "$(dirname -- "$0")/common.sh"
 
 for rows in $(data "zsre-knowedit wiki-counterfact"); do

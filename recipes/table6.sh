@@ -1,6 +1,6 @@
 #!/bin/sh
 # Table 6: budget controllers in place of the threshold rule.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table6.sh
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table6.sh
 . "$(dirname -- "$0")/common.sh"
 
 for budget in "" scores scores-query query query-context; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Table 7: sensitivity to delayed and false rewards in training, and to the order of the retains in the prompt.
-# Settings: see common.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table7.sh
+# Table 7: sensitivity to delayed and noisy rewards in training, and to the order of the retains in the prompt.
+# Settings: see common.sh. A run of minutes on TinyFacts: MODEL=embedded sh recipes/table7.sh
 . "$(dirname -- "$0")/common.sh"
 
 model=${MODEL:-$LLAMA} rows=$(data counterfact)

@@ -1,4 +1,4 @@
-"""A browser for tests: chromium through chromedriver's own protocol, with nothing but the standard library."""
+"""A browser for tests: chromium through chromedriver's protocol, using only the standard library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = {"tab": "\ue004", "enter": "\ue007", "space": " ", "down": "\ue015"}
 
 
 class Browser:
-    """One window. `logs` and `requests` are what happened since they were last read."""
+    """A browser window. `logs` and `requests` return what happened since the last call."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -38,7 +38,7 @@ class Browser:
         return self.call("POST", "/execute/sync", script=f"return ({script})", args=[])
 
     def wait(self, condition: str, seconds: float = 30) -> float:
-        """Seconds until a script is true."""
+        """Wait until a script returns true; return the seconds."""
         began = time.monotonic()
         while not self.run(condition):
             assert time.monotonic() - began < seconds, f"never came true: {condition}"
@@ -46,7 +46,7 @@ class Browser:
         return time.monotonic() - began
 
     def press(self, *keys: str) -> None:
-        """Keys into whatever has the focus."""
+        """Send keys to the focused element."""
         strokes = [KEYS.get(key, key) for key in keys]
         actions = [{"type": kind, "value": key} for key in strokes for kind in ("keyDown", "keyUp")]
         self.call("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
@@ -67,7 +67,7 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path, width: int = 1280, height: int = 900, *, dark: bool = False) -> Iterator[Browser]:
-    """A headless window of a fresh profile; everything it started ends with it."""
+    """Yield a headless window with a fresh profile; close everything afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

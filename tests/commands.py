@@ -1,4 +1,4 @@
-"""The command line in this process."""
+"""Run the command line in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from drike.cli import main
 
 
 def run(*arguments: str) -> int:
-    """The exit code of a command."""
+    """Run a command and return its exit code."""
     try:
         main(arguments)
     except SystemExit as stop:

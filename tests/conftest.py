@@ -1,7 +1,7 @@
-"""One thread a process: the models of the tests are tiny, and waiting threads cost more than they do.
+"""One thread per process: the models in the tests are tiny, and waiting threads cost more than they save.
 
-Tests run in several processes at once: each has a cache of its own, and nothing depends on the terminal or on how busy
-the machine is.
+Tests run in several processes at once: each process has its own cache, and nothing depends on the terminal or on the
+load of the machine.
 """
 
 import os
@@ -16,7 +16,7 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ["COLUMNS"] = "80"
 
-# A shell that starts us in the background has Ctrl-C ignored, and then the tests of Ctrl-C would wait for nothing.
+# Background processes of a shell ignore Ctrl-C, and the tests of Ctrl-C would then wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -26,12 +26,12 @@ settings.load_profile("drike")
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache folder for this process; only encoded texts, which take long and never change, are the user's."""
+    """Use a separate cache folder, except for encoded texts, which are slow to compute and never change."""
     from drike import encoders
 
     cache = tmp_path_factory.mktemp("cache")
     (cache / "drike").mkdir()
-    with suppress(OSError):  # without them the texts are encoded again
+    with suppress(OSError):  # if this fails, texts are encoded again
         encoders.features_folder().mkdir(parents=True, exist_ok=True)
         (cache / "drike" / "features").symlink_to(encoders.features_folder())
     with pytest.MonkeyPatch.context() as patch:

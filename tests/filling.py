@@ -1,9 +1,9 @@
-"""Fills the disk under every writer that is no run's: each tells it in a sentence and leaves the old file or the new.
+"""Fill the disk under every writer outside a run: each reports it in one sentence and leaves the old or the new file.
 
     python tests/filling.py
 
-Reports, `drike demo`, downloads, the embedded model's builder, the encoder's features: each with no
-room for files longer than one limit after another (RLIMIT_FSIZE), as forks of this process (see `killing`).
+Reports, `drike demo`, downloads, the builder of the embedded model and the feature store each run as forks of this
+process (see `killing`) under a series of limits on file size (RLIMIT_FSIZE).
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ import numpy as np
 
 from killing import Arguments, Series, arguments_for, filled, run, whole
 
-LIMITS = (0, 10, 300, 1_000, 3_000, 10_000, 30_000, 60_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000)
+LIMITS = (
+    0, 10, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 60_000, 100_000, 200_000, 400_000, 1_000_000, 3_000_000,
+)  # fmt: skip
 
 
 def writers(place: Path) -> Series:
-    """Every other writer on disks that are full at one length of file after another: told, and the old state intact."""
+    """Run every writer under each limit on file size."""
     from drike.encoders.features import FeatureStore
     from tools.tinyfacts import build
 
-    told, began = Series("writers", "reader", "full"), time.monotonic()
+    result, began = Series("writers", "reader", "full"), time.monotonic()
     os.environ["XDG_CACHE_HOME"] = str(place / "cache")
     arguments = arguments_for("evaluate", "reader", place)
     run_folder, page, model = place / "evaluated", place / "page.html", place / "model"
@@ -42,11 +44,11 @@ def writers(place: Path) -> Series:
     small += ["--edits", "3", "--test", "3", "--epochs", "1"]
 
     def built() -> None:
-        from drike.cli import main
+        from tools.tinyfacts.__main__ import main
 
-        sys.argv = ["drike"]
+        sys.argv = ["tinyfacts", "build", "--out", str(model)]
         build.CURRICULUM, build.build.__kwdefaults__["curriculum"] = (), ()
-        main(["tinyfacts", "build", "--out", str(model)])
+        main()
 
     def fetched() -> None:
         from drike.cli import main
@@ -76,28 +78,28 @@ def writers(place: Path) -> Series:
                 try:
                     stopped = filled(now, limit)
                 except RuntimeError as problem:
-                    told.failed.append(f"{name} with room for {limit}: {problem}")
+                    result.failed.append(f"{name} with room for {limit}: {problem}")
                     continue
-                told.times += stopped
-                told.stopped[name] = told.stopped.get(name, 0) + stopped
+                result.times += stopped
+                result.stopped[name] = result.stopped.get(name, 0) + stopped
                 for path in results:
                     old = path.exists() and path.read_text("utf-8", "replace") == "the old one"
                     if not old and (not path.exists() or (stopped and path.stat().st_size > limit)):
-                        told.differing.append(f"{name} with room for {limit}: {path.name} is neither old nor new")
+                        result.differing.append(f"{name} with room for {limit}: {path.name} is neither old nor new")
     for limit in LIMITS:
         end = run(kept, limit=limit)
         known = FeatureStore(place / "features", "m" * 40).read([f"text {i}" for i in range(200)])
         if end.code or any((vector != int(text.split()[1])).any() for text, vector in known.items()):
-            told.differing.append(f"features with room for {limit}: {end.said}")
-        told.stopped["features"] = told.stopped.get("features", 0) + (len(known) < 200)
+            result.differing.append(f"features with room for {limit}: {end.said}")
+        result.stopped["features"] = result.stopped.get("features", 0) + (len(known) < 200)
         shutil.rmtree(place / "features", ignore_errors=True)
-    told.seconds = time.monotonic() - began
-    return told
+    result.seconds = time.monotonic() - began
+    return result
 
 
 @contextmanager
 def _files(place: Path) -> Iterator[str]:
-    """The files of a folder behind an address, in a process of its own."""
+    """Serve the files of a folder from another process; yield the address."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -126,7 +128,8 @@ def _files(place: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for tools/
     with tempfile.TemporaryDirectory() as place:
-        told = writers(Path(place))
-    print(json.dumps(asdict(told), indent=1))
-    sys.exit(bool(told.differing or told.failed))
+        result = writers(Path(place))
+    print(json.dumps(asdict(result), indent=1))
+    sys.exit(bool(result.differing or result.failed))

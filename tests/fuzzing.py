@@ -1,9 +1,9 @@
-"""Tries made-up command lines of `drike`, in this process, and tells what was no good end.
+"""Try random command lines of `drike` in this process and report every bad ending.
 
     python tests/fuzzing.py --number 1000 --seed 0
 
-A good end is success, or exit code 1, 2 or 3 with a sentence that begins with "Error" (or the usage that typer shows)
-and no traceback. Everything asked for is small; addresses are of this machine, at ports where nobody listens.
+A good ending is success, or exit code 1, 2 or 3 with a sentence that begins with "Error" (or typer's usage message)
+and no traceback. Everything requested is small; addresses are on this machine, at ports where nothing listens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import typer  # noqa: E402 - behind what it shall see
 from drike import tinyfacts  # noqa: E402
 from drike.cli import app, main  # noqa: E402
 
-LONGEST = 20  # seconds for a command line
+LONGEST = 20  # seconds allowed for a command line
 
 WEIRD = [
     "", " ", "-1", "0", "1e9", "NaN", "inf", "-", "--", "---", "-x", "=", "a,b", ",", ",,", ".", "..", "/", "~", "*",
@@ -46,7 +46,7 @@ MODELS = [
     "vllm:m@http://127.0.0.1:99999/v1", "vllm:", ":", "nobody:m", "openai:", "vllm:m@http://127.0.0.1:9/v1?key=1",
 ]  # fmt: skip
 SMALL = ["1", "2", "3", "0", "-1", "-5", "2.5", "many"]
-GOOD = {  # values by option that are right, or wrong in the option's own way; nothing that would take long
+GOOD = {  # values for each option, valid or wrong in a typical way; nothing slow
     "--model": MODELS, "--edits": SMALL, "--test": SMALL, "--editable": ["12", "20", "0", "-3", "99", "x"],
     "--epochs": SMALL, "--seed": ["0", "7", "-7", "1.5", "9" * 30],
     "--encoder": ["hashing", "hashing:8:1", "none", "no/such"],
@@ -67,16 +67,21 @@ GOOD = {  # values by option that are right, or wrong in the option's own way; n
     "--fact": ["The home of Bo is -> Oslo", "Oslo", "-> x", "a -> ", "a -> b -> c", "Bo 1 was raised in -> Oslo"],
     "--ask": ["Where?", "The home of Bo is"], "--subject": ["Bo", "Bo 1"], "--k": SMALL,
 }  # fmt: skip
-LONG = {("tinyfacts", "build"), ("tinyfacts", "check"), ("demo",), ("doctor",)}  # tried only with what they must refuse
-HEAVY = {("report",), ("case",)}  # tried less often: they read the data several times, or draw
-LAST = {  # behind everything else, so that nothing takes long or leaves the machine
+LONG = {
+    ("tinyfacts", "build"),
+    ("tinyfacts", "check"),
+    ("demo",),
+    ("doctor",),
+}  # tried only with values they must refuse
+HEAVY = {("report",), ("case",)}  # tried less often: they read the data several times, or draw charts
+LAST = {  # added last, so that nothing is slow or leaves the machine
     ("tinyfacts", "build"): ["--out", "{place}"], ("tinyfacts", "check"): ["--model", "no/such/model"],
     ("demo",): ["--edits", "5000"], ("doctor",): ["--deadline", "x"],
 }  # fmt: skip
 
 
 def commands() -> dict[tuple[str, ...], list[tuple[str, bool]]]:
-    """The options of every command and whether they take a value."""
+    """Return the options of every command and whether they take a value."""
     found: dict[tuple[str, ...], list[tuple[str, bool]]] = {}
 
     def walk(command: object, path: tuple[str, ...]) -> None:
@@ -98,7 +103,8 @@ def commands() -> dict[tuple[str, ...], list[tuple[str, bool]]]:
 
 COMMANDS = commands()
 TINY = ["--data", "{data}", "--model", "reader", "--encoder", "hashing"]
-RIGHT: dict[tuple[str, ...], list[str]] = {  # of each command, what makes it short; {...} are places made for the tests
+# Options that keep each command short; {...} are folders made for the tests.
+RIGHT: dict[tuple[str, ...], list[str]] = {
     ("train",): [*TINY, "--edits", "2", "--epochs", "1", "--out", "{new}"],
     ("evaluate",): [*TINY, "--test", "2", "--out", "{new}"],
     ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo"],
@@ -110,21 +116,21 @@ RIGHT: dict[tuple[str, ...], list[str]] = {  # of each command, what makes it sh
 
 
 def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
-    """A command line: right in most, wrong in some places."""
+    """Draw a command line that is mostly valid."""
     path = rng.choice(list(COMMANDS))
     if path in LONG and rng.random() < 0.7:
         path = rng.choice([("train",), ("evaluate",), ("edit",), ("report",), ("data", "inspect")])
     if path in HEAVY and rng.random() < 0.7:
         path = rng.choice([("paper",), ("data", "inspect"), ("edit",), ("train",), ("evaluate",)])
-    told = RIGHT[path]
+    right = RIGHT[path]
     if path == ("evaluate",) and rng.random() < 0.4:
-        told = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
+        right = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
     if path in (("train",), ("evaluate",)) and rng.random() < 0.15:
-        told = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
-    words = [word.format(**places) if "{" in word else word for word in told]
+        right = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
+    words = [word.format(**places) if "{" in word else word for word in right]
     kept = [] if rng.random() < 0.05 and path in LONG else words
     if rng.random() < 0.1 and path not in LONG and len(kept) > 1:
-        del kept[rng.randrange(len(kept))]  # what is left may take long only where --model or --data went, see below
+        del kept[rng.randrange(len(kept))]  # without --model or --data the rest might be slow, see below
         kept += [
             word for word in ("--model", "reader", "--encoder", "hashing") if ("--encoder", True) in COMMANDS[path]
         ]
@@ -154,11 +160,11 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
 
 
 class TooLongError(BaseException):
-    """A command line took more than `LONGEST`."""
+    """A command line took longer than `LONGEST`."""
 
 
 def places_in(folder: Path) -> dict[str, str]:
-    """A small data set, a trained and evaluated run, and things that are not what they are taken for."""
+    """Make a small data set, a trained and evaluated run, and files that are not what they seem."""
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))[:100]
     (folder / "rows.json").write_text(json.dumps(rows), "utf-8")
     (folder / "broken.json").write_text('[{"case_id": 1', "utf-8")
@@ -180,7 +186,7 @@ def places_in(folder: Path) -> dict[str, str]:
 
 
 def ended(arguments: list[str]) -> tuple[int, str, str]:
-    """Exit code (99 for an exception that got out), what was said, and the traceback if there was one."""
+    """Return the exit code (99 for an uncaught exception), the output, and the traceback if there was one."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=how) for how in ("strict", "backslashreplace")]
     before, (sys.stdout, sys.stderr) = (sys.stdout, sys.stderr), streams
     code, trace = 0, ""
@@ -201,7 +207,7 @@ def ended(arguments: list[str]) -> tuple[int, str, str]:
 
 
 def wrong(code: int, said: str, trace: str) -> str | None:
-    """What is wrong with an end; None for a good one."""
+    """Describe what is wrong with an ending; None for a good one."""
     if trace:
         return trace
     if "Traceback" in said:
@@ -214,7 +220,7 @@ def wrong(code: int, said: str, trace: str) -> str | None:
 
 
 def try_all(number: int, seed: int, folder: Path) -> dict[str, object]:
-    """So many command lines; how they ended, and all that was wrong."""
+    """Try `number` command lines; return how they ended and all problems."""
     places = places_in(folder)
     codes: Counter[str] = Counter()
     found: list[dict[str, object]] = []
@@ -252,8 +258,8 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     signal.signal(signal.SIGALRM, stop)
     with tempfile.TemporaryDirectory() as place:
-        told = try_all(asked.number, asked.seed, Path(place))
+        result = try_all(asked.number, asked.seed, Path(place))
         os.chdir("/")
     shutil.rmtree(HOME, ignore_errors=True)
-    print(json.dumps(told, indent=1))
-    sys.exit(bool(told["wrong"]))
+    print(json.dumps(result, indent=1))
+    sys.exit(bool(result["wrong"]))

@@ -1,17 +1,17 @@
-"""Stops real runs at random moments, by SIGKILL or by a full disk, takes them up again until they are done, and
-compares the ends.
+"""Stop real runs at random moments, by SIGKILL or a full disk, resume them until they finish, and compare the results.
 
     python tests/killing.py train --times 200 --seed 1
     python tests/killing.py evaluate --times 200
     python tests/killing.py train --served --times 20
     python tests/killing.py train --how full --times 200
+    python tests/killing.py --lines    # one series for each line of arguments on standard input
 
-Everything is imported once; every run is a fork of this process, in a process group of its own, so that a kill costs
-what a run costs and not the imports. Moments are drawn from a seed: a third anywhere in the time that a whole run
-takes, a third right behind the n-th change in the run's folder, a third behind a change in its checkpoint or outcomes.
-A full disk is a limit on the size of files: of a run from its first byte on (then in place of "any time"), or of none
-at all from such a moment on; it must be told in a sentence. A run that was taken up is itself stopped with probability
-1/2. The machine's timing is not seeded: a series hits other places each time.
+Modules are imported once. Every run is a fork of this process in its own process group, so a kill costs the time of a
+run but not of the imports. Moments are drawn from a seed: a third at any time during an uninterrupted run, a third just
+after the n-th change in the run's folder, and a third just after a change in its checkpoint or outcomes. A full disk is
+simulated by a limit on file sizes, either from the start of a run (instead of "any time") or no room at all from such a
+moment on; the run must report it in one sentence. A resumed run is stopped again with probability 1/2. The machine's
+timing is not seeded, so a series hits different places each time.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import mmap
 import os
 import random
 import resource
+import shlex
 import shutil
 import signal
 import struct
@@ -36,27 +37,27 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-ROWS = 120  # of TinyFacts: reading all of them would take longer than the runs
+ROWS = 120  # of TinyFacts; reading all of them would take longer than the runs
 OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--selection", "sample", "--seed", "3"]
 SIZE = ["--edits", "10", "--epochs", "3"]
-SMALL = ["--edits", "4", "--epochs", "2"]  # for models that take their time
+SMALL = ["--edits", "4", "--epochs", "2"]  # for slower models
 CONCURRENCY = 4
-_AGAIN = 2 * CONCURRENCY  # requests a kill may cost: on their way, and arrived while those before were being written
-LONGEST = 300.0  # seconds for one run
+_AGAIN = 2 * CONCURRENCY  # requests that a kill may repeat: those in flight, and those answered but not yet written
+LONGEST = 300.0  # seconds allowed for one run
 _SPAN = struct.Struct("q")
 
 
 @dataclass
 class Series:
-    """What a series of stops did. `differing`: what was not as in the whole run; a good series has none."""
+    """Results of a series of stops. `differing` lists differences from an uninterrupted run and should be empty."""
 
     command: str
     model: str
     how: str
-    times: int = 0  # that a run was stopped
-    runs: int = 0  # begun and ended in the same folder, whatever happened in between
-    taken_up: int = 0
-    begun_again: int = 0  # stopped before there was a run.json
+    times: int = 0  # stops
+    runs: int = 0  # completed runs, each with any number of stops
+    resumed: int = 0
+    restarted: int = 0  # stopped before there was a run.json
     stopped: dict[str, int] = field(default_factory=dict)
     differing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -69,14 +70,14 @@ Arguments = Sequence[str] | Callable[[], object]
 
 
 def start(arguments: Arguments, output: int, limit: int | None = None) -> int:
-    """A fork that runs `drike` with these arguments, or does something else, in a process group of its own; its pid.
+    """Fork a process that runs `drike` with these arguments (or a function) in its own process group; return its pid.
 
-    output: a file descriptor for what it says. limit: bytes of the longest file that it may write.
+    output: a file descriptor for its stdout and stderr. limit: the largest file, in bytes, that it may write.
     """
     sys.stdout.flush()
     pid = os.fork()
     if pid:
-        with contextlib.suppress(OSError):  # it may have done so itself, and ended
+        with contextlib.suppress(OSError):  # the child may have done this already, or ended
             os.setpgid(pid, pid)
         return pid
     code = 70
@@ -111,7 +112,7 @@ def start(arguments: Arguments, output: int, limit: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended: its exit code, or minus the signal; what it said last; whether its moment had come."""
+    """How a run ended: exit code or minus the signal, the end of its output, and whether the moment to stop came."""
 
     code: int
     said: str
@@ -125,7 +126,7 @@ def run(
     stop: Callable[[int], None] = lambda pid: None,
     limit: int | None = None,
 ) -> Ended:
-    """Run until the end; `stop` it when `moment` says so, once. What it says goes through a pipe: disks may be full."""
+    """Run to the end and call `stop` once, when `moment` is True. Output goes to a pipe, as the disk may be full."""
     began, hit, said = time.monotonic(), False, b""
     read, write = os.pipe()
     os.set_blocking(read, False)
@@ -150,7 +151,7 @@ def run(
 
 
 def whole(arguments: Sequence[str]) -> float:
-    """Run to the end; the seconds it took. Raises RuntimeError for any exit code but 0."""
+    """Run to the end and return the seconds it took. Raises RuntimeError for any exit code except 0."""
     end = run(arguments, lambda: bool(time.sleep(0.001)))
     if end.code != 0:
         raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")
@@ -158,7 +159,7 @@ def whole(arguments: Sequence[str]) -> float:
 
 
 def killed(arguments: Sequence[str], moment: Callable[[], bool]) -> bool:
-    """Run until `moment`, then SIGKILL; False if the run ended first. Raises RuntimeError if that was no good end."""
+    """Run until `moment`, then SIGKILL. False if the run ended first; RuntimeError if it failed."""
     end = run(arguments, moment, lambda pid: os.killpg(pid, signal.SIGKILL))
     if end.code not in (0, -signal.SIGKILL):
         raise RuntimeError(f"exit code {end.code}: {end.said[-400:]}")
@@ -166,9 +167,9 @@ def killed(arguments: Sequence[str], moment: Callable[[], bool]) -> bool:
 
 
 def filled(arguments: Arguments, moment: Callable[[], bool] | int) -> bool:
-    """Run with a disk that is full from `moment` on, or for files of so many bytes; False if that was no hindrance.
+    """Run with a disk that is full from `moment` on, or with a limit on file sizes; False if the run succeeded anyway.
 
-    Raises RuntimeError if it was one, and was not told in a sentence that asks for room.
+    Raises RuntimeError if it failed without one sentence that asks to make room.
     """
     if isinstance(moment, int):
         end = run(arguments, lambda: bool(time.sleep(0.001)), limit=moment)
@@ -182,12 +183,12 @@ def filled(arguments: Arguments, moment: Callable[[], bool] | int) -> bool:
 
 
 def look(place: Path) -> tuple[tuple[str, int, int], ...]:
-    """Names, sizes and times of a file, or of the files in a folder and in its outcomes."""
+    """Return names, sizes and times of a file, or of the files in a folder and its outcomes."""
     found = []
     for path in [place, *place.glob("*"), *place.glob("outcomes/*")]:
         try:
             seen = path.stat(follow_symlinks=False)
-        except FileNotFoundError:  # not there yet, or removed meanwhile
+        except FileNotFoundError:  # not written yet, or just removed
             found.append((path.name, 0, 0))
         else:
             found.append((path.name, seen.st_size, seen.st_mtime_ns))
@@ -195,7 +196,7 @@ def look(place: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 def moment(rng: random.Random, seconds: float, folder: Path) -> tuple[str, Callable[[], bool]]:
-    """When to kill: after so much of `seconds`, or behind a change of the folder, or of its checkpoint or outcomes."""
+    """Draw when to stop: within `seconds`, or just after a change in the folder or in its checkpoint or outcomes."""
     kind = rng.choice(["any time", "behind a write", "behind a write of results"])
     if kind == "any time":
         due = time.monotonic() + rng.uniform(0.0, seconds)
@@ -223,11 +224,11 @@ def moment(rng: random.Random, seconds: float, folder: Path) -> tuple[str, Calla
     return kind, changed
 
 
-# What must be the same at the end
+# Comparing the results
 
 
 def differences(first: Path, second: Path) -> list[str]:
-    """The files of two runs that are not the same, up to seconds, the command line and hidden remains of a kill."""
+    """List the files that differ between two runs, except in seconds, command line and leftover temporary files."""
     names = [sorted(str(p.relative_to(one)) for p in one.rglob("*") if p.is_file() and not _hidden(p))
              for one in (first, second)]  # fmt: skip
     found = [f"{name} is only in one" for name in {*names[0]} ^ {*names[1]}]
@@ -235,7 +236,7 @@ def differences(first: Path, second: Path) -> list[str]:
 
 
 def unreadable(folder: Path) -> Iterator[str]:
-    """What cannot be used of a run right after a kill: a checkpoint or a split without its like, or damaged."""
+    """List the files of a stopped run that cannot be read: a damaged checkpoint or split."""
     from drike.encoders import HashingEncoder
     from drike.errors import CheckpointError, DataError, RunError
     from drike.runs import checkpoint
@@ -255,15 +256,15 @@ def _hidden(path: Path) -> bool:
 
 
 def _read(path: Path) -> object:
-    """A file's content without what may differ between two equal runs."""
+    """Read a file without the parts that may differ between two equal runs."""
     content = path.read_bytes()
     if path.suffix == ".jsonl":
         return [_without_seconds(json.loads(line)) for line in content.splitlines()]
     if path.name == "usage.json":
-        return path.name  # what this process did: less, if it was taken up
+        return path.name  # counts the work of this process only, so less after a resume
     if path.name == "run.json":
-        told = json.loads(content)
-        return {name: value for name, value in told.items() if name not in ("command", "started", "sha256")}
+        result = json.loads(content)
+        return {name: value for name, value in result.items() if name not in ("command", "started", "sha256")}
     if path.name == "summary.json":
         return _without_seconds(json.loads(content))
     if path.name == "table.md":
@@ -271,14 +272,14 @@ def _read(path: Path) -> object:
     return content
 
 
-def _without_seconds(told: object) -> object:
-    if isinstance(told, dict):
-        return {name: _without_seconds(value) for name, value in told.items() if "seconds" not in name}
-    return [_without_seconds(one) for one in told] if isinstance(told, list) else told
+def _without_seconds(result: object) -> object:
+    if isinstance(result, dict):
+        return {name: _without_seconds(value) for name, value in result.items() if "seconds" not in name}
+    return [_without_seconds(one) for one in result] if isinstance(result, list) else result
 
 
 def _without_second_columns(text: str) -> list[list[str]]:
-    """The lines of Markdown tables as cells, without those of columns of seconds."""
+    """Split the lines of Markdown tables into cells, without the columns of seconds."""
     found: list[list[str]] = []
     timed: set[int] = set()
     for line in text.splitlines():
@@ -297,10 +298,14 @@ def _without_second_columns(text: str) -> list[list[str]]:
 def series(
     command: str, model: str, times: int, seed: int, place: Path, *, how: str = "kill", served: bool = False
 ) -> Series:
-    """So many stops of `command` on `model`, each run taken up until it is done and compared with a whole one."""
-    for name in ("drike.cli", "drike.models.served.openai", "torch._dynamo"):  # the last by every optimizer, for 1 s
+    """Stop `command` on `model` at least `times` times; resume each run to its end and compare it with a whole one."""
+    for name in (
+        "drike.cli",
+        "drike.models.served.openai",
+        "torch._dynamo",
+    ):  # every optimizer imports the last one, which takes 1 s
         importlib.import_module(name)
-    told, began = Series(command, "served" if served else model, how), time.monotonic()
+    result, began = Series(command, "served" if served else model, how), time.monotonic()
     count: Callable[[], int] = lambda: 0  # noqa: E731
     with _server() if served else _nothing() as server:
         if server is not None:
@@ -311,43 +316,43 @@ def series(
         seconds = whole([*arguments, "--out", str(place / "whole")])
         paid = count() - before
         number = 0
-        while told.times < times or (told.taken_up == 0 and told.times < 10 * times):  # one at least is taken up
+        while result.times < times or (result.resumed == 0 and result.times < 10 * times):  # at least one is resumed
             number += 1
             rng, folder = random.Random(f"{seed}|{command}|{number}"), place / f"run-{number}"
             os.environ["XDG_CACHE_HOME"] = str(place / f"cache-{number}")
-            before, hits = count(), told.times
+            before, hits = count(), result.times
             try:
-                _one(told, arguments, folder, rng, seconds)
+                _one(result, arguments, folder, rng, seconds)
             except RuntimeError as problem:
-                told.failed.append(f"run {number}: {problem}")
-                told.times += 1  # a series that fails must end, too
+                result.failed.append(f"run {number}: {problem}")
+                result.times += 1  # a failing series must end, too
                 continue
-            if told.times == hits:
-                shutil.rmtree(folder)  # it ended before its moment came
+            if result.times == hits:
+                shutil.rmtree(folder)  # the run ended before its moment
                 continue
-            told.runs += 1
-            told.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
-            told.requests += count() - before
-            told.allowed += paid + (told.times - hits) * _AGAIN
-            if count() - before > paid + (told.times - hits) * _AGAIN:
-                told.differing.append(f"run {number}: {count() - before} requests, {paid} in a whole run")
+            result.runs += 1
+            result.differing += [f"run {number}: {name}" for name in differences(place / "whole", folder)]
+            result.requests += count() - before
+            result.allowed += paid + (result.times - hits) * _AGAIN
+            if count() - before > paid + (result.times - hits) * _AGAIN:
+                result.differing.append(f"run {number}: {count() - before} requests, {paid} in a whole run")
             shutil.rmtree(folder)
             shutil.rmtree(place / f"cache-{number}", ignore_errors=True)
-    told.seconds = time.monotonic() - began
-    return told
+    result.seconds = time.monotonic() - began
+    return result
 
 
-def _one(told: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float) -> None:
-    """One run, stopped once or more if the moments come, and taken up until it is done."""
+def _one(result: Series, arguments: Sequence[str], folder: Path, rng: random.Random, seconds: float) -> None:
+    """Start a run, stop it at its moments, and resume it until it is done."""
     again = True
     while True:
         fresh = not (folder / "run.json").exists()
-        now = [*arguments, "--out", str(folder)] if fresh else [told.command, "--resume", str(folder)]
+        now = [*arguments, "--out", str(folder)] if fresh else [result.command, "--resume", str(folder)]
         if not again:
             whole(now)
             return
         kind, due = moment(rng, seconds, folder)
-        if told.how == "kill":
+        if result.how == "kill":
             stopped = killed(now, due)
         elif kind == "any time":
             kind = "a limit on files"
@@ -356,13 +361,13 @@ def _one(told: Series, arguments: Sequence[str], folder: Path, rng: random.Rando
             stopped = filled(now, due)
         if not stopped:
             return
-        told.times += 1
-        told.stopped[kind] = told.stopped.get(kind, 0) + 1
-        told.differing += [f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)]
+        result.times += 1
+        result.stopped[kind] = result.stopped.get(kind, 0) + 1
+        result.differing += [f"{folder.name}, stopped {kind}: {problem}" for problem in unreadable(folder)]
         if (folder / "run.json").exists():
-            told.taken_up += 1
+            result.resumed += 1
         else:
-            told.begun_again += 1
+            result.restarted += 1
         again = rng.random() < 0.5
 
 
@@ -389,7 +394,7 @@ def _nothing() -> Iterator[None]:
 
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
-    """A served model on a real socket in a process of its own: how it is named, and a count of its requests."""
+    """Serve a model on a socket in another process; yield its name and a function that counts its requests."""
     from drike.models.scripted import ScriptedModel
     from servers import Handler, serve, serving
 
@@ -422,29 +427,37 @@ def _server() -> Iterator[tuple[str, Callable[[], int]]]:
 
 
 def _moody(prompt: str) -> str:
-    """The last object that the prompt names after an arrow of its own, or nothing: right under some prompts."""
+    """Answer with the object of the last new fact or with nothing, depending on the prompt's hash."""
     facts = [line for line in prompt.splitlines() if line.startswith("New Fact: ")]
     right = zlib.crc32(prompt.encode()) % 3
     return " " + facts[-1].split()[-1].rstrip(".") if facts and right else " nothing"
 
 
-def main() -> None:
-    """Run a series and print what it did as JSON; exit code 1 if a run ended otherwise than the whole one."""
-    parser = argparse.ArgumentParser()
+def run_series(arguments: Sequence[str] | None = None) -> Series:
+    """Run the series that these arguments describe; the command line's by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["train", "evaluate"])
-    parser.add_argument("--how", choices=["kill", "full"], default="kill")
-    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--how", choices=["kill", "full"], default="kill", help="stop by SIGKILL or by a full disk")
+    parser.add_argument("--times", type=int, default=20, help="stops")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="reader")
-    parser.add_argument("--served", action="store_true")
-    asked = parser.parse_args()
-
+    parser.add_argument("--served", action="store_true", help="use a scripted model behind a local server")
+    asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
-        told = series(
+        return series(
             asked.command, asked.model, asked.times, asked.seed, Path(place), how=asked.how, served=asked.served
         )
-    print(json.dumps(asdict(told), indent=1))
-    sys.exit(bool(told.differing or told.failed))
+
+
+def main() -> None:
+    """Run a series and print its result as JSON; exit code 1 if any run ended differently from the whole one."""
+    if sys.argv[1:] == ["--lines"]:
+        for line in sys.stdin:
+            print(json.dumps(asdict(run_series(shlex.split(line)))), flush=True)
+        return
+    result = run_series()
+    print(json.dumps(asdict(result), indent=1))
+    sys.exit(bool(result.differing or result.failed))
 
 
 if __name__ == "__main__":

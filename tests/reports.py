@@ -1,4 +1,4 @@
-"""Small runs made up for tests of reports, and how a page is read back."""
+"""Small synthetic runs for tests of reports, and a parser that reads a page back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKENS = {"Unedited": 8, "FactPrompt": 20, "IKE": 700, "Rank-50%": 500, "DR-IKE"
 def outcomes_of(
     editor: str, cases: Sequence[str], *, hostile: str = "", scores: bool = True, neighbours: int = 3
 ) -> tuple[Outcome, ...]:
-    """Right where a fixed rule says so: better editors are right more often, each in its own places."""
+    """Make outcomes by a fixed rule: better editors are right more often, on different probes."""
     made = []
     for n, case_id in enumerate(cases):
         for aspect, count in (*PROBES[:2], (Aspect.NEIGHBORHOOD, neighbours)):
@@ -55,7 +55,7 @@ def run_of(
     neighbours: int = 3,
     **settings: str,
 ) -> ReportedRun:
-    """A run on cases of its seed; seeds share some cases."""
+    """Make a run on the cases of its seed; seeds share some cases."""
     ids = tuple(f"{seed * 5 + n}" for n in range(cases))
     steps = tuple(
         Step(epoch, 1 + i % 3, 1, i % 4 > 0, 0.5 if i % 4 else -0.5, 0.01 * (6 * epoch + i), None, 500 + i, 0.5)
@@ -75,7 +75,7 @@ def run_of(
 
 
 class Page(HTMLParser):
-    """A page's elements with their attributes, and the text inside each kind of element."""
+    """The elements of a page with their attributes, and the text inside each kind of element."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

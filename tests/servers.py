@@ -1,4 +1,4 @@
-"""Servers on loopback for tests, with real sockets: one serves a model of ours, one fails in every known way."""
+"""Loopback servers for tests, with real sockets: one serves a model, others fail in every known way."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from drike.models.served.spending import Price
 from drike.prompts import CHAT_INSTRUCTION
 
 ANSWER = "Paris"
-CANARY = "sk-canary-0123456789abcdef"  # a key that must turn up nowhere
+CANARY = "sk-canary-0123456789abcdef"  # a key that must never be shown
 
 
 @dataclass
 class Served:
-    """A running server: where it is, and what it was sent."""
+    """A running server: its address and the requests it received."""
 
     url: str
     bodies: list[dict] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request, client_address) -> None:  # type: ignore[no-untyped-def]
-        """A client that hangs up is part of the tests."""
+        """Ignore clients that hang up, as some tests do."""
 
 
 Respond = Callable[["Handler", dict], None]
@@ -74,8 +74,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def reply_json(self, told: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self.reply(status, json.dumps(told).encode(), headers)
+    def reply_json(self, value: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self.reply(status, json.dumps(value).encode(), headers)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -83,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(respond: Respond) -> Iterator[Served]:
-    """A server that answers every POST by `respond`."""
+    """Start a server that answers every POST with `respond`."""
     served = Served("")
     handler = type("Bound", (Handler,), {"served": served, "respond": staticmethod(respond)})
     with Server(("127.0.0.1", 0), handler) as server:
@@ -104,12 +104,12 @@ def connect(
     price: Price | None = None,
     **options,  # type: ignore[no-untyped-def]
 ) -> ServedModel:
-    """A served model, with `ApiOptions` by keyword."""
+    """Connect to a served model, with `ApiOptions` as keywords."""
     priced = {} if price is None else {"price_in": price.read, "price_out": price.written}
     return openai.connect(name, ApiOptions(**priced, **options), template=template, attempts=attempts)
 
 
-# A server of ours that behaves
+# A working server
 
 
 def usage(prompt: str, answer: str) -> dict[str, object]:
@@ -123,9 +123,9 @@ def chat_answer(text: str | None, prompt: str = "", **more: object) -> dict[str,
 
 
 def serving(model: LanguageModel, *, scores: bool = False, lock: threading.Lock | None = None) -> Respond:
-    """`model` behind chat/completions and completions; with `scores`, completions echo log-probabilities.
+    """Serve `model` as chat/completions and completions; with `scores`, completions echo log-probabilities.
 
-    Tokens are words with the space before them. A text is rated as the model rates its last word after the others.
+    Tokens are words with the preceding space. The score of a text is that of its last word after the others.
     """
     one_at_a_time = lock or threading.Lock()
 
@@ -134,12 +134,12 @@ def serving(model: LanguageModel, *, scores: bool = False, lock: threading.Lock 
             if handler.path.endswith("/chat/completions"):
                 text = body["messages"][0]["content"].removeprefix(f"{CHAT_INSTRUCTION}\n\n")
                 [completion] = model.generate([text], body["max_tokens"], None)
-                told = chat_answer(completion.text, text)
+                reply = chat_answer(completion.text, text)
             elif body.get("echo"):
-                told = echoed(model, body["prompt"]) if scores and model.score else generated(body)
+                reply = echoed(model, body["prompt"]) if scores and model.score else generated(body)
             else:
-                told = generated(body)
-        handler.reply_json(told)
+                reply = generated(body)
+        handler.reply_json(reply)
 
     def generated(body: dict) -> dict[str, object]:
         [completion] = model.generate([body["prompt"]], body["max_tokens"], None)
@@ -150,7 +150,7 @@ def serving(model: LanguageModel, *, scores: bool = False, lock: threading.Lock 
 
 
 def echoed(model: LanguageModel, text: str) -> dict[str, object]:
-    """A text with its log-probabilities and one more token, in the form of completions with echo."""
+    """Return a text with its log-probabilities and one more token, in the form of completions with echo."""
     tokens = ["<s>", *re.findall(r"\s*\S+", text)]
     prompt, last = text[: len(text) - len(tokens[-1])], tokens[-1]
     if prompt == given.PROBE:
@@ -168,12 +168,12 @@ def echoed(model: LanguageModel, text: str) -> dict[str, object]:
     return {"choices": [{"text": text + following, "logprobs": logprobs}], "usage": usage(text, following)}
 
 
-# A server of ours that does not
+# Failing servers
 
 
 @contextmanager
 def nobody() -> Iterator[Served]:
-    """An address where nothing listens."""
+    """Yield an address where nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     yield Served(f"http://127.0.0.1:{port}/v1")
@@ -181,7 +181,7 @@ def nobody() -> Iterator[Served]:
 
 @contextmanager
 def deaf() -> Iterator[Served]:
-    """A socket whose queue of connections is full, so that connecting takes for ever."""
+    """Yield a socket with a full connection queue, so that connecting hangs."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         port = full.getsockname()[1]
         waiting = []
@@ -198,16 +198,16 @@ def deaf() -> Iterator[Served]:
                 one.close()
 
 
-def status(code: int, *, told: object = None, headers: dict[str, str] | None = None) -> Respond:
-    told = told or {"error": {"message": f"no {code}", "type": "some_error", "code": None, "param": None}}
-    return lambda handler, body: handler.reply_json(told, code, headers)
+def status(code: int, *, value: object = None, headers: dict[str, str] | None = None) -> Respond:
+    value = value or {"error": {"message": f"no {code}", "type": "some_error", "code": None, "param": None}}
+    return lambda handler, body: handler.reply_json(value, code, headers)
 
 
 def content(raw: bytes, headers: dict[str, str] | None = None) -> Respond:
     return lambda handler, body: handler.reply(200, raw, headers)
 
 
-def told(what: object) -> Respond:
+def always(what: object) -> Respond:
     return lambda handler, body: handler.reply_json(what)
 
 
@@ -229,7 +229,7 @@ def reset_in_body(handler: Handler, body: dict) -> None:
 
 
 def hang_up(handler: Handler) -> None:
-    """Close with a reset instead of a farewell."""
+    """Close the connection with a reset."""
     linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     handler.close_connection = True
@@ -237,7 +237,7 @@ def hang_up(handler: Handler) -> None:
 
 
 def drip(handler: Handler, body: dict) -> None:
-    """A good answer, a byte at a time, and more bytes than anyone has time for."""
+    """Send a valid answer one byte at a time, too long to wait for."""
     handler.send_response(200)
     handler.send_header("Content-Length", "100000")
     handler.end_headers()
@@ -263,7 +263,7 @@ def huge(handler: Handler, body: dict) -> None:
 
 
 def tattling(code: int) -> Respond:
-    """A server that repeats the key it was sent, in its error or in its answer."""
+    """Repeat the received key in an error or in an answer."""
 
     def respond(handler: Handler, body: dict) -> None:
         key = handler.headers["Authorization"]
@@ -277,7 +277,7 @@ def tattling(code: int) -> Respond:
 
 QUOTA = {"error": {"message": "You have no money.", "type": "insufficient_quota", "code": "insufficient_quota"}}
 
-# What fails in one way every time; kinds that end at the server's first word, and kinds worth another attempt.
+# Faults that always occur: those that are final at once, and those worth another attempt.
 FINAL: dict[str, Respond] = {
     "400": status(400),
     "401": status(401),
@@ -286,17 +286,17 @@ FINAL: dict[str, Respond] = {
     "404": status(404),
     "413": status(413),
     "422": status(422),
-    "400 in a list": status(400, told=[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]),
-    "quota": status(429, told=QUOTA),
+    "400 in a list": status(400, value=[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]),
+    "quota": status(429, value=QUOTA),
     "redirect": status(307, headers={"Location": "http://127.0.0.2:1/v1/chat/completions"}),
-    "wrong types": told({"choices": "none", "usage": 3}),
-    "wrong choice": told({"choices": [7]}),
-    "wrong content": told({"choices": [{"message": {"content": 7}, "finish_reason": "stop"}]}),
-    "no object": told([1, 2]),
-    "no choices": told({"choices": []}),
-    "null content": told(chat_answer(None)),
-    "thought only": told(chat_answer("", finish_reason="length")),
-    "error with 200": told({"error": {"message": "upstream is down", "code": 502}}),
+    "wrong types": always({"choices": "none", "usage": 3}),
+    "wrong choice": always({"choices": [7]}),
+    "wrong content": always({"choices": [{"message": {"content": 7}, "finish_reason": "stop"}]}),
+    "no object": always([1, 2]),
+    "no choices": always({"choices": []}),
+    "null content": always(chat_answer(None)),
+    "thought only": always(chat_answer("", finish_reason="length")),
+    "error with 200": always({"error": {"message": "upstream is down", "code": 502}}),
     "drip": drip,
     "dripping headers": drip_headers,
     "huge": huge,

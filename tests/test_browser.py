@@ -141,7 +141,7 @@ def test_nothing_is_wider_than_the_screen(width: int, pages: dict[str, Path], tm
             "[...document.querySelectorAll('button, select, input, summary')].filter((e) => e.offsetHeight "
             "&& e.offsetHeight < 24).length"
         )
-        assert small == 0, "fingers need room"
+        assert small == 0, "touch targets need room"
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -1,4 +1,4 @@
-"""Answers that are kept: never paid twice, never lost, never wrong, readable by their owner only."""
+"""The answer cache: nothing is paid for twice, lost or wrong, and only the owner can read it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from drike.errors import ModelError
 from drike.models.protocols import Completion, LanguageModel, Request, Score
 from drike.models.scripted import CustomModel, ScriptedModel
-from drike.models.served.cache import CachedModel
-from drike.models.served.store import Answers, clear, contents
+from drike.models.served.cache import Answers, CachedModel, clear, contents
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -32,13 +31,13 @@ def cached(model: LanguageModel, path: Path, identity: str = "m") -> CachedModel
     return CachedModel(model, identity, Answers(path))
 
 
-def sealed(text: str) -> bytes:
-    """A value as it stands in the file, with its checksum."""
+def stored(text: str) -> bytes:
+    """Encode a value as the file stores it, with its checksum."""
     return hashlib.sha256(text.encode()).digest()[:8] + text.encode()
 
 
 class OneByOne:
-    """A model whose answers arrive one by one, and that fails at the third."""
+    """A model that returns answers one by one and fails at the third."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -59,7 +58,7 @@ class OneByOne:
 @given(CALLS)
 def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(calls: list[list[str]]) -> None:
     inner, direct = ScriptedModel(str.upper, scores=False), ScriptedModel(str.upper, scores=False)
-    store = Answers(Path("/dev/null/nowhere"))  # a folder that cannot be: memory alone must do
+    store = Answers(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = CachedModel(inner, "m", store)
@@ -138,7 +137,7 @@ def test_a_damaged_cache_row_is_a_miss_and_is_replaced(damage: str, tmp_path: Pa
     inner = ScriptedModel(str.upper, scores=False)
     cached(inner, path).generate(["a"])
     with closing(sqlite3.connect(path)) as file:
-        file.execute("UPDATE entries SET value = ?", (sealed(damage),))
+        file.execute("UPDATE entries SET value = ?", (stored(damage),))
         file.commit()
     for times in (2, 2):
         assert cached(inner, path).generate(["a"])[0].text == " A"
@@ -160,10 +159,10 @@ def test_a_cache_file_that_is_not_a_database_warns_once_and_can_be_cleared(tmp_p
     path.write_bytes(b"something else entirely" * 100)
     inner = ScriptedModel(str.upper, scores=False)
     model = cached(inner, path)
-    with pytest.warns(RuntimeWarning, match="drike cache clear") as told:
+    with pytest.warns(RuntimeWarning, match="drike cache clear") as caught:
         for _ in range(3):
             assert model.generate(["a", "b"])[0].text == " A"
-    assert len(told) == 1 and inner.prompts == ["a", "b"]
+    assert len(caught) == 1 and inner.prompts == ["a", "b"]
     with pytest.raises(ModelError, match="cannot be read"):
         contents(path)
     clear(path)
@@ -208,7 +207,7 @@ def test_a_full_disk_warns_and_loses_no_answer(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    model.store.close()  # there is room again
+    model.store.close()  # the disk has room again
     assert contents(path).answers == 21
 
 
@@ -227,7 +226,7 @@ import sys
 from pathlib import Path
 from drike.models.served.cache import CachedModel
 from drike.models.scripted import ScriptedModel
-from drike.models.served.store import Answers
+from drike.models.served.cache import Answers
 model = CachedModel(ScriptedModel(str.upper, scores=False), "m", Answers(Path(sys.argv[1])))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"
@@ -246,7 +245,7 @@ def test_two_processes_can_share_a_cache_file(tmp_path: Path) -> None:
     assert contents(path).answers == 180
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert all(value == sealed(value[8:].decode()) for (value,) in file.execute("SELECT value FROM entries"))
+        assert all(value == stored(value[8:].decode()) for (value,) in file.execute("SELECT value FROM entries"))
 
 
 def test_clearing_removes_the_answers_and_accepts_a_missing_file(tmp_path: Path) -> None:

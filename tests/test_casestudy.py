@@ -1,4 +1,4 @@
-"""Case studies: one call, and effects that are what asking both prompts by hand would give."""
+"""Case studies: one model call, with effects equal to those of scoring both prompts separately."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.models.scripted import ScriptedModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
-from drike.report import cases as shown
+from drike.report.cases import prompt_blocks
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -46,7 +46,7 @@ def made() -> CaseStudy:
 def test_a_case_study_makes_one_model_call() -> None:
     model = ScriptedModel(confused_by_many)
     study(model, CASE, EDITORS)
-    assert model.calls == 2, "one to score, one to write the answers under the unchanged prompts"
+    assert model.calls == 2, "one call to score, one to generate answers to the unchanged prompts"
     writer = ScriptedModel(confused_by_many, scores=False)
     study(writer, CASE, EDITORS)
     assert writer.calls == 1
@@ -109,7 +109,7 @@ def test_without_scores_a_case_study_shows_only_right_or_wrong() -> None:
         assert [reply.text for reply in mine.replies] == [reply.text for reply in other.replies]
         assert all(reply.logprob is None for reply in mine.replies)
         assert [one.effect.gained for one in mine.retains] == [one.effect.gained for one in other.retains]
-    rows = list(shown.tables(found))[-1].rows
+    rows = list(found.tables())[-1].rows
     assert all(row[5:-1] == ("n/a",) * len(row[5:-1]) for row in rows)
 
 
@@ -120,13 +120,16 @@ def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> N
     found = study(model, CASE, EDITORS)
     for side in found.sides:
         assert not any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
-        assert all(one.effect.mean(found.of(Aspect.REWRITE)) in (None, 0.0) for one in side.retains)
+        assert all(
+            one.effect.mean([aspect is Aspect.REWRITE for aspect in found.aspects]) in (None, 0.0)
+            for one in side.retains
+        )
     assert [reply.text for reply in found.before] == [old_object(probe.query) for probe in CASE.probes]
 
 
 def test_prompt_blocks_add_up_to_the_prompt_and_carry_their_roles(made: CaseStudy) -> None:
     for side in made.sides:
-        blocks = shown.prompt_blocks(side.prompt)
+        blocks = prompt_blocks(side.prompt)
         assert "\n\n".join(text for _, text in blocks) == side.prompt.text
         roles = [demonstration.role.value for demonstration in side.prompt.demonstrations]
         assert [role for role, _ in blocks] == [*roles, "edit", "edit"]
@@ -145,8 +148,8 @@ def test_the_case_command_prints_the_study_and_the_report_embeds_it(
         return " ".join(capsys.readouterr().out.split())
 
     run("demo", *small, "--out", folder)
-    told = run("case", "--run", folder, "--case", "62", "--show-prompt")
-    assert "IKE: 16 of 16 retains" in told and "kept where p > sigma" in told and "New Fact: " in told
+    output = run("case", "--run", folder, "--case", "62", "--show-prompt")
+    assert "IKE: 16 of 16 retains" in output and "kept where p > sigma" in output and "New Fact: " in output
     run("report", folder, "--case", "62")
     page = (tmp_path / "demo" / "report.html").read_text("utf-8")
     assert '<section id="studies"' in page and "Prompts side by side" in page and '<pre class="update">' in page
@@ -159,7 +162,7 @@ def test_pruned_retains_are_neither_shown_nor_sent_to_the_model() -> None:
     [side] = study(writer, CASE, [editor]).sides
     kept = sum(one.kept for one in side.retains)
     assert 0 < kept < len(side.retains) == kept + side.prompt.pruned
-    assert all((one.effect is not None) == one.kept for one in side.retains), "one more does not fit"
+    assert all((one.effect is not None) == one.kept for one in side.retains), "one more retain does not fit"
     assert max(len(prompt.split()) for prompt in writer.prompts) <= 330
-    [table] = [t for t in shown.tables(study(writer, CASE, [editor])) if t.title.startswith("IKE")]
+    [table] = [t for t in study(writer, CASE, [editor]).tables() if t.title.startswith("IKE")]
     assert [row[1] for row in table.rows] == ["kept"] * kept + ["pruned"] * side.prompt.pruned

@@ -86,7 +86,7 @@ def test_from_pretrained_reads_a_folder_and_refuses_an_unknown_name(
 
 
 def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:
-    """Change the JSON object and the tensors of a checkpoint, and give it a right checksum again."""
+    """Change the JSON object and tensors of a checkpoint, and update its checksum."""
     content = (folder / checkpoint.FILE).read_bytes()
     described, tensors = checkpoint._verified(content), unpacked(content)
     change(described, tensors)
@@ -139,7 +139,7 @@ POOLS = Pool(CAPITALS[10:], ENCODER).candidates([case.edit for case in CAPITALS[
 
 
 def learned(kind: str) -> Controller:
-    """A controller that a few episodes have moved, with switches of its own."""
+    """A controller with its own settings after a few episodes of training."""
     budget = untrained(kind, ENCODER, max_shots=9, quantile=0.8, learning_rate=0.3, flip="algorithm1", seed=4)
     for candidates in POOLS:
         budget = budget.after(Retriever(ENCODER).rank(candidates).probs, [1, 1, -1, -1, 1, -1], candidates)

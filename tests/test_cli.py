@@ -1,4 +1,4 @@
-"""The command line: what it prints, saves, refuses, and with which exit code."""
+"""The command line: what it prints, saves and refuses, and its exit codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
 from drike.cli.options import PANELS
-from drike.cli.setup import open_data, open_setup, open_trained_run
+from drike.cli.setup import open_setup, open_trained_run
 from drike.cli.variants import swept
 from drike.datasets.splits import SplitIds
 from drike.editors import make
@@ -32,13 +32,14 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, UsageError
 from drike.prompts import PromptStyle
 from drike.report.paper import STUDIES
-from drike.report.tables import COLUMNS, Table, published
+from drike.report.tables import COLUMNS, published
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.learned_budget import Controller
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import load
 from drike.runs.folder import append, read_outcomes
+from drike.table import Table
 
 SMALL = ["--model", "reader", "--encoder", "hashing"]
 
@@ -53,7 +54,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def commands() -> dict[str, Any]:
-    """Every command by its name, groups gone through."""
+    """Yield every command with its name, including those in groups."""
     found, left = {}, [("drike", typer.main.get_command(app))]
     while left:
         name, command = left.pop()
@@ -84,7 +85,7 @@ def test_help_fits_80_columns_with_its_panels_in_order(
     shown = capsys.readouterr().out
     assert all(cell_len(line) <= 80 for line in shown.splitlines())
     panels = re.findall(r"^╭─ (.+?) ─", shown, re.MULTILINE)
-    assert panels == [panel for panel in PANELS if panel in panels], "known panels only, in one order everywhere"
+    assert panels == [panel for panel in PANELS if panel in panels], "only known panels, always in the same order"
     assert all(len(option.metavar or "") <= 7 for option in commands()[name].params)
     assert "<" not in shown and "…" not in shown, "short metavars instead of types, and no word is cut"
 
@@ -170,7 +171,7 @@ def test_orders_and_sigmas_are_evaluated_as_separate_editors(
     assert shown["DR-IKE (sigma .0)"]["shots"] == 16 and shown["DR-IKE (sigma 1.0)"]["shots"] == 1
     assert len(list((folder / "outcomes").iterdir())) == len(shown), "no two editors share a file"
     table = (folder / "table.md").read_text("utf-8")
-    for title in ("Retains per edit, DR-IKE", "What the order changes", "S against prompt length"):
+    for title in ("Retains per edit, DR-IKE", "Effect of the order of retains", "S against prompt length"):
         assert title in table and title in capsys.readouterr().out + table
 
 
@@ -186,7 +187,7 @@ def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
 
 
 def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:
-    told = {}
+    weights = {}
     for name, options in {"plain": (), "delayed": ("--delay", "30"), "noisy": ("--noise", "0.4")}.items():
         folder = tmp_path / name
         assert run("train", *SMALL, "--edits", "20", "--epochs", "1", *options, "--out", str(folder)) == 0
@@ -194,8 +195,8 @@ def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path)
         learned = load(folder, encoder=HashingEncoder())
         method = learned.training["method"]
         assert isinstance(method, dict) and all(method[name] == settings[name] for name in ("delay", "noise"))
-        told[name] = tuple(learned.retriever.head.weight.flatten().tolist())
-    assert len(set(told.values())) == 3
+        weights[name] = tuple(learned.retriever.head.weight.flatten().tolist())
+    assert len(set(weights.values())) == 3
 
 
 def test_the_paper_command_lists_studies_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,8 +227,8 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     assert shots == {12} if budget == "all" else max(shots) <= 12
     capsys.readouterr()
     assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert ("(share 1.00)" if budget == "all" else "kept where p > sigma = ") in told
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (", a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
 
 
 def test_edit_shows_before_after_and_why(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,7 +264,7 @@ def test_ctrl_c_keeps_the_episodes_and_outcomes_recorded_so_far(
 def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_available(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Temporal edits: trained and evaluated with what stands in; what is not asked is n/a, not 0."""
+    """Temporal edits have rewrite probes only; other metrics are n/a, not 0."""
     rows = [
         [{"query": f"Ada {i} plays for _X_.", "answer": [{"name": name}], "date": date, "relation": "P54"}
          for date, name in (("2010", f"Old{i % 7}"), ("2020", f"New{i % 5}"))]
@@ -272,7 +273,7 @@ def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_availabl
     (tmp_path / "rows.json").write_text(json.dumps(rows), "utf-8")
     data, folder = ["--data", str(tmp_path / "rows.json")], tmp_path / "run"
     assert run("train", *SMALL, *data, "--edits", "3", "--test", "3", "--epochs", "1", "--out", str(folder)) == 0
-    assert "copies stand in for updates" in " ".join(capsys.readouterr().out.split())
+    assert "copies replace updates" in " ".join(capsys.readouterr().out.split())
     assert len(json.loads((folder / "run.json").read_text("utf-8"))["fallbacks"]) == 2
     assert run("evaluate", "--run", str(folder), "--editors", "unedited,ike,dr-ike", "--out", str(tmp_path / "e")) == 0
     summary = json.loads((tmp_path / "e" / "summary.json").read_text("utf-8"))["DR-IKE"]
@@ -282,7 +283,7 @@ def test_a_data_set_with_only_rewrite_probes_shows_other_metrics_as_not_availabl
 
 
 def test_subset_and_zsre_target_are_recorded_and_reused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run keeps its subset and its reading of zsRE."""
+    """A run keeps its subset and its choice of zsRE target."""
     rows = [
         {"subject": name, "src": f"Where is {name} from?", "alt": f"New{'x' * i}", "answers": ["Rome"],
          "rephrase": f"Whence is she, {'x' * i}?", "loc": "nq question: who", "loc_ans": "him"}
@@ -336,10 +337,10 @@ def test_bad_input_gives_one_sentence_and_an_exit_code(
     kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments, told, code = REFUSED[kind]
+    arguments, message, code = REFUSED[kind]
     assert run(*arguments) == code
     said = " ".join(capsys.readouterr().err.split())
-    assert said.startswith("Error: ") and told in said
+    assert said.startswith("Error: ") and message in said
     assert "Traceback" not in said
     assert not list(tmp_path.iterdir()), "a refused command leaves no folder behind"
 
@@ -403,12 +404,12 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     folder = tmp_path / "train"
     options = ["--encoder", "hashing", "--edits", "3", "--test", "2", "--epochs", "1", "--prompt-tokens", "480"]
     assert run("train", "--model", "embedded", *options, "--out", str(folder)) == 0
-    assert "What the model did" in capsys.readouterr().out
-    told = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
+    assert "Work of the model" in capsys.readouterr().out
+    usage = json.loads((folder / "usage.json").read_text("utf-8"))["training"]
     episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
-    assert told["prompts"] == sum(episode["k"] for episode in episodes)
-    parts = (told["tokens_computed"], told["tokens_shared"], told["tokens_cached"])
-    assert sum(parts) == told["prompt_tokens"] + told["completion_tokens"] and told["tokens_shared"] > 0
+    assert usage["prompts"] == sum(episode["k"] for episode in episodes)
+    parts = (usage["tokens_computed"], usage["tokens_shared"], usage["tokens_cached"])
+    assert sum(parts) == usage["prompt_tokens"] + usage["completion_tokens"] and usage["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
     assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
@@ -425,7 +426,7 @@ def test_a_token_limit_requires_a_model_that_counts_tokens(tmp_path: Path, capsy
 
 
 def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:
-    """The same rows given as other data, alone and in a file of another order."""
+    """The same rows as another data set, alone and in a file with a different order."""
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "200", "--test", "10", "--epochs", "1", "--out", str(folder)) == 0
     rows = json.loads(tinyfacts.rows_path().read_text("utf-8"))
@@ -466,7 +467,7 @@ def test_a_run_folder_with_no_records_is_started_afresh(tmp_path: Path, capsys: 
     asked = ["evaluate", "--encoder", "hashing", "--editors", "factprompt", "--test", "2", "--out", str(folder)]
     assert run(*asked, "--model", "vllm:m@http://127.0.0.1:9/v1", "--deadline", "2") == 1
     assert "Continue with" not in capsys.readouterr().err
-    assert not folder.exists(), "nothing was recorded, so no folder is left"
+    assert not folder.exists(), "no folder may be left if nothing was recorded"
     assert run(*asked, "--model", "reader") == 0
     assert run(*asked, "--model", "reader") == 1
     assert "already holds a run" in " ".join(capsys.readouterr().err.split())
@@ -487,7 +488,7 @@ def test_prompts_too_long_even_without_retains_are_reported(tmp_path: Path, caps
         ("gpt-4o", "did you mean openai:gpt-4o?"),
         ("openay:gpt", "SERVICE:MODEL"),
         ("m@http://127.0.0.1:9/v1", "SERVICE:MODEL"),
-        ("vllm:m@ftp://127.0.0.1/v1", "has no address of a server"),
+        ("vllm:m@ftp://127.0.0.1/v1", "contains no address of a server"),
     ],
 )
 def test_misspelt_model_names_are_distinguished_from_hub_names(
@@ -506,6 +507,12 @@ def test_paths_in_errors_are_never_broken_across_lines(tmp_path: Path, capsys: p
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out.split() == ["drike", metadata.version("drike")]
+
+
+def test_version_is_printed_without_loading_torch() -> None:
+    code = "import sys, drike.__main__ as m; sys.argv[1:] = ['--version']; m.main(); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["drike", metadata.version("drike")]
 
 
 def test_a_fact_accepts_any_arrow_and_conflicting_facts_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -530,7 +537,7 @@ def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
     row = json.loads(tinyfacts.rows_path().read_text("utf-8"))[0]
     more = tmp_path / "more.json"
     more.write_text(json.dumps([row | {"case_id": 90_000}]), "utf-8")
-    assert len(open_data(["tinyfacts", str(more)]).cases) == len(open_data(["tinyfacts"]).cases) + 1
+    assert len(datasets.load("tinyfacts", str(more)).cases) == len(datasets.load("tinyfacts").cases) + 1
 
 
 @pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])
@@ -548,7 +555,7 @@ def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch
 
 
 def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    """At 40 columns, in a process of its own, as the width is read when drike is loaded."""
+    """At 40 columns, in a separate process, because the width is read when drike is loaded."""
     folder = tmp_path / ("a-long-name-" * 8)
     command = [sys.executable, "-m", "drike"]
     narrow = {**os.environ, "COLUMNS": "40", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -564,7 +571,7 @@ def test_paths_in_messages_are_never_wrapped(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("arguments", [["paper"], ["train", "--help"]])
 def test_a_closed_output_pipe_is_not_an_error(arguments: list[str]) -> None:
-    """As `drike paper | head -2` does; here the reader is gone before the first line."""
+    """As with `drike paper | head -2`; here the reader is gone before the first line."""
     read, write = os.pipe()
     os.close(read)
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""The learned budgets: what they read, what an episode tells them, and what they learn from rewards."""
+"""Learned budgets: their inputs, their updates, and what they learn from rewards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from worlds import CAPITALS, capital
 
 
 class Remembering:
-    """A hashing encoder that computes a text once, as the frozen encoders do."""
+    """A hashing encoder that encodes each text once, as the frozen encoders do."""
 
     name, dim = "hashing:32:0", 32
 
@@ -57,7 +57,7 @@ kinds = st.sampled_from(list(KINDS))
 
 
 def shaken(kind: str, seed: int, *, max_shots: int = 16, scale: float = 2.0) -> Controller:
-    """A controller with weights all over the place, as no training would leave them."""
+    """Return a controller with extreme random weights, unlike any that training produces."""
     fresh = untrained(kind, ENCODER, max_shots=max_shots, seed=seed)
     noise = torch.randn(len(fresh.weights), generator=torch.Generator().manual_seed(seed)) * scale
     return replace(fresh, weights=fresh.weights + noise)
@@ -73,7 +73,7 @@ def test_a_controller_with_any_weights_keeps_between_1_and_max_shots(
     assert k == 1 or probs[k - 1] > sigma
     assert k == min(most, len(probs)) or probs[k] <= sigma
     assert k <= controller.evaluated(probs, candidates) <= min(k + 1, most, len(probs))
-    assert controller.keep(probs, candidates) == k, "asking twice changes nothing"
+    assert controller.keep(probs, candidates) == k, "a repeated call gives the same result"
 
 
 @given(kinds, probabilities, rewards, st.integers(0, 50))
@@ -83,7 +83,7 @@ def test_after_leaves_the_old_controller_unchanged(kind: str, probs: list[float]
         controller.weights.clone(), controller.moments.clone(), controller.sigma_for(probs, candidates),
     )  # fmt: skip
     one = controller.after(probs, earned[: len(probs)], candidates)
-    with torch.no_grad():  # as in a rollout that is not to train
+    with torch.no_grad():  # as in a rollout outside training
         two = controller.after(probs, earned[: len(probs)], candidates)
     assert torch.equal(controller.weights, weights) and torch.equal(controller.moments, moments)
     assert controller.steps == 0 and controller.sigma_for(probs, candidates) == sigma
@@ -94,7 +94,7 @@ def test_after_leaves_the_old_controller_unchanged(kind: str, probs: list[float]
 def test_an_update_moves_sigma_towards_the_episodes_bracket_and_not_at_all_inside_it(
     kind: str, probs: list[float], earned: list[int], seed: int
 ) -> None:
-    # The true gradient's direction: without moments, and small enough for tanh to be straight.
+    # The true gradient's direction: without moments, and a step small enough for tanh to be linear.
     controller = replace(shaken(kind, seed), learning_rate=1e-5)
     earned = earned[: len(probs)]
     low, high = bracket(probs, earned)
@@ -106,7 +106,7 @@ def test_an_update_moves_sigma_towards_the_episodes_bracket_and_not_at_all_insid
     assert after.steps == 1
     moved = math.log(after.sigma_for(probs, POOLS[1])) - math.log(before)
     assert moved >= 0 if before < low else moved <= 0
-    assert abs(moved) > 0 or before == 1.0  # above 1 sigma is cut to 1
+    assert abs(moved) > 0 or before == 1.0  # sigma is capped at 1
 
 
 @given(probabilities, rewards)
@@ -122,7 +122,7 @@ def test_the_bracket_starts_at_the_sigma_threshold_learns_from_this_episode_alon
     asked = falls[0] if falls else len(earned)
     for sigma in (low, (low + high) / 2):
         kept = sum(p > sigma for p in probs[: len(earned)])
-        assert kept == asked, "all before the first fall, and nothing behind it"
+        assert kept == asked, "keep all retains before the first drop and none after it"
 
 
 def test_an_untrained_controller_starts_at_a_fixed_fraction_of_uniform_probability() -> None:
@@ -133,7 +133,7 @@ def test_an_untrained_controller_starts_at_a_fixed_fraction_of_uniform_probabili
 
 
 def test_the_controllers_adam_matches_torch() -> None:
-    """The same episodes, once by `after` and once by torch's optimizer on the loss as the docstring writes it."""
+    """Apply the same episodes with `after` and with torch's optimizer on the loss from the docstring."""
     ours = untrained("scores-query", ENCODER, seed=3)
     theirs = ours.weights.clone().requires_grad_()
     optimizer = torch.optim.Adam([theirs], lr=ours.learning_rate)
@@ -143,7 +143,7 @@ def test_the_controllers_adam_matches_torch() -> None:
         probs = sorted((rng.random() for _ in range(16)), reverse=True)
         probs = [p / sum(probs) for p in probs]
         earned = [rng.choice([1, 1, -1]) for _ in range(16)]
-        x = torch.cat([part.read(probs, candidates) for part in ours.reads])
+        x = torch.cat([part.vector(probs, candidates) for part in ours.features])
         width = len(x) * 16
         hidden = torch.tanh(theirs[:width].view(16, -1) @ x + theirs[width : width + 16])
         log_sigma = math.log(1 / 2 / 16) + theirs[width + 16 : width + 32] @ hidden + theirs[-1]
@@ -202,9 +202,9 @@ REFUSED: list[tuple[str, Callable[[Controller], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "make"), REFUSED)
-def test_invalid_controllers_are_refused(told: str, make: Callable[[Controller], object]) -> None:
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize(("message", "make"), REFUSED)
+def test_invalid_controllers_are_refused(message: str, make: Callable[[Controller], object]) -> None:
+    with pytest.raises(ValueError, match=message):
         make(untrained("scores", ENCODER))
 
 
@@ -212,7 +212,7 @@ def test_invalid_controllers_are_refused(told: str, make: Callable[[Controller],
 
 
 def shown(prompt: str) -> int:
-    """Retains in a prompt: they alone answer with an old object."""
+    """Count the retains in a prompt; only they answer with an old object."""
     return sum(line.rpartition(" ")[2].startswith("Old") for line in prompt.splitlines() if line.startswith("Prompt: "))
 
 
@@ -225,7 +225,7 @@ def breaks_after(m: int) -> ScriptedModel:
 
 
 def sharp() -> Retriever:
-    """A policy as peaked as a trained one; an untrained one is so flat that neighbours in a ranking hardly differ."""
+    """Return a policy as peaked as a trained one; an untrained one is nearly uniform."""
     retriever = Retriever(ENCODER, seed=1)
     with torch.no_grad():
         for weight in retriever.head.parameters():
@@ -242,14 +242,14 @@ def run(
     choose: Choice = top,
     stop_on_flip: bool = False,
 ) -> list[Episode]:
-    """Training on 20 edits; the head stands still unless `head` gives it a learning rate."""
+    """Train on 20 edits; the head stays fixed unless `head` gives it a learning rate."""
     editor, reward = IKE("DR-IKE", POOL, sharp(), budget), edit_takes(model, stop_on_flip=stop_on_flip)
     return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 
 
 @functools.cache
 def broken_after(m: int, kind: str) -> list[Episode]:
-    """The training, 25 epochs of 20 episodes, of a controller where more than m retains break the answer."""
+    """Train a controller for 25 epochs of 20 episodes where more than m retains break the answer."""
     return run(breaks_after(m), untrained(kind, ENCODER), epochs=25)
 
 
@@ -257,10 +257,10 @@ def broken_after(m: int, kind: str) -> list[Episode]:
 @pytest.mark.parametrize("m", [1, 3, 8])
 def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(kind: str, m: int) -> None:
     episodes = broken_after(m, kind)
-    assert any(episode.kept > m for episode in episodes[:20]), "there is something to learn"
+    assert any(episode.kept > m for episode in episodes[:20]), "the untrained controller must keep more than m"
     last = episodes[-40:]
     assert m - 2.5 <= fmean(episode.kept for episode in last) <= m + 0.2
-    assert fmean(episode.success for episode in last) >= 0.9  # .95 are asked for
+    assert fmean(episode.success for episode in last) >= 0.9  # the quantile is .95
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -281,7 +281,7 @@ def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_controller_that_became_too_strict_recovers(kind: str) -> None:
-    """First every second retain breaks the answer, then nothing does any more."""
+    """At first every second retain breaks the answer; later nothing does."""
     taught = broken_after(1, kind)[: 15 * 20]
     assert fmean(episode.kept for episode in taught[-20:]) <= 1.2
     episodes = run(ScriptedModel(right), taught[-1].budget, epochs=30)
@@ -289,7 +289,7 @@ def test_a_controller_that_became_too_strict_recovers(kind: str) -> None:
 
 
 def test_the_papers_threshold_never_recovers() -> None:
-    """What the learned ones are compared with: a running maximum."""
+    """The baseline for learned controllers: a running maximum."""
     strict = run(breaks_after(1), Threshold(), epochs=1)[-1].budget
     episodes = run(ScriptedModel(right), strict, epochs=20)
     assert {episode.kept for episode in episodes} != {16}
@@ -297,7 +297,7 @@ def test_the_papers_threshold_never_recovers() -> None:
 
 
 def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
-    """Edits of odd lands break after two retains, even ones never: one sigma cannot serve both, two can."""
+    """Edits of odd lands break after two retains, even ones never: no single sigma suits both."""
 
     def rule(prompt: str) -> str:
         odd = prompt.rpartition("The ")[2].split()[0] == "mayor"
@@ -316,7 +316,7 @@ def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
 
 
 def test_a_higher_quantile_keeps_fewer() -> None:
-    """Answers break after a number of retains that differs from edit to edit."""
+    """The number of retains that breaks the answer differs between edits."""
 
     def rule(prompt: str) -> str:
         return right(prompt) if shown(prompt) <= 1 + int(right(prompt)[-1]) * 3 else "nothing"  # New0 to New4
@@ -356,7 +356,7 @@ def test_training_a_controller_is_reproducible() -> None:
 
 
 def test_every_budget_obeys_the_budget_laws() -> None:
-    """Every budget there is, side by side, on real rankings."""
+    """All budgets on the same real rankings."""
     budgets: list[Budget] = [
         Fraction(), Fraction(0.5), Fraction(1.0, 4), Threshold(), Threshold(0.2, 3), *(shaken(k, 3) for k in KINDS),
     ]  # fmt: skip

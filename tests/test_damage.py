@@ -1,4 +1,4 @@
-"""Every byte of a checkpoint, a run.json and a split.json, flipped or cut off: refused in a sentence, or harmless."""
+"""A checkpoint, run.json or split.json with any byte damaged or cut off is refused in a sentence, or read unchanged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BUDGETS: dict[str, Budget] = {
 
 
 def ways(content: bytes) -> list[tuple[int, int]]:
-    """Every byte with xor 0x01, 0x80 and at random; 0 stands for a cut in front of it."""
+    """Yield every position with the masks 0x01, 0x80 and a random one; mask 0 means truncate there."""
     rng = random.Random(len(content))
     return [(i, pattern) for i in range(len(content)) for pattern in (0x01, 0x80, rng.randint(1, 255), 0)]
 
@@ -45,8 +45,8 @@ def damaged(content: bytes, at: int, pattern: int) -> bytes:
     return content[:at] + bytes([content[at] ^ pattern]) + content[at + 1 :] if pattern else content[:at]
 
 
-def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, some: int | None = None) -> Counter[str]:
-    """Damage `path` in every way, or in `some` drawn ones: `read` raises `told_by` in a sentence, or reads the same."""
+def check(path: Path, read: Callable[[], object], error: type[Exception], *, some: int | None = None) -> Counter[str]:
+    """Damage `path` in every way, or in `some` random ones: `read` raises `error` in a sentence, or reads the same."""
     whole, right = path.read_bytes(), read()
     every = ways(whole)
     counts: Counter[str] = Counter()
@@ -54,11 +54,11 @@ def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, s
         path.write_bytes(damaged(whole, at, pattern))
         try:
             found = read()
-        except told_by as problem:
+        except error as problem:
             assert "\n" not in str(problem) and (": " in str(problem) or "; " in str(problem)), problem
-            counts["told"] += 1
+            counts["refused"] += 1
         else:
-            assert found == right, "damaged, and read as if it were not"
+            assert found == right, "damaged data was read without an error"
             counts["harmless"] += 1
     path.write_bytes(whole)
     assert read() == right
@@ -66,7 +66,7 @@ def check(path: Path, read: Callable[[], object], told_by: type[Exception], *, s
 
 
 def content(folder: Path) -> tuple[object, ...]:
-    """All that a checkpoint is."""
+    """Return everything in a checkpoint, in a comparable form."""
     loaded = checkpoint.load(folder)
     head = loaded.retriever
     weights = tuple(tuple(weight.flatten().tolist()) for weight in head.head.parameters())
@@ -74,7 +74,7 @@ def content(folder: Path) -> tuple[object, ...]:
     budget = loaded.budget
     if isinstance(budget, Controller):
         tensors = tuple(tensor.flatten().tolist() for tensor in (budget.weights, budget.moments))
-        parts = tuple(part.name for part in budget.reads)
+        parts = tuple(part.name for part in budget.features)
         return *found, tensors, parts, budget.steps, budget.max_shots, budget.quantile, budget.flip
     return *found, budget
 
@@ -84,10 +84,10 @@ def test_every_damaged_byte_of_a_checkpoint_is_refused(budget: str, tmp_path: Pa
     retriever = Retriever(SMALLEST, form="cross", seed=4)
     retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
     checkpoint.save(Checkpoint(retriever, BUDGETS[budget], PromptStyle(), {"model": "m", "sigma": 0.25}), tmp_path)
-    # A learned budget has 4 kB of weights: a part of them here, all with `make reliability`.
+    # A learned budget has 4 kB of weights: some are tried here, all with `make reliability`.
     some = 2000 if budget == "learned" else None
     counts = check(tmp_path / checkpoint.FILE, lambda: content(tmp_path), CheckpointError, some=some)
-    assert counts["told"] > 1000 and not counts["harmless"]
+    assert counts["refused"] > 1000 and not counts["harmless"]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_damaged_byte_of_run_json_is_refused(trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "run.json", tmp_path)
     counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError)
-    assert counts["told"] > 5000
+    assert counts["refused"] > 5000
 
 
 def test_every_damaged_byte_of_a_split_is_refused_or_harmless(trained: Path, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_checkpoint(
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "outcomes/ike.jsonl", "usage.json"])
 def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, tmp_path: Path) -> None:
-    """Lines have no seal: a digit may become another one unseen. But nothing else gets out than our errors."""
+    """Lines have no checksum, so a changed digit may go unnoticed. Any error must be one of ours."""
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
     if not (folder / "outcomes").exists():
@@ -164,7 +164,7 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
         write_record(folder, "usage.json", {"training": asdict(Usage(prompts=3))})
     path = folder / name
     whole = path.read_bytes()
-    told = 0
+    refused = 0
     broken = [damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 500)]
     for content in [*broken, b"[" * 100_000 + b"\n{}\n", b"\xff\n\xff\n", b'{"a": "\\ud800"}\n' * 2]:
         path.write_bytes(content)
@@ -172,6 +172,6 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
             read_run(folder)
             answered(folder / "episodes.jsonl")
         except (RunError, ReportError, DataError) as problem:
-            told += 1
+            refused += 1
             assert "\n" not in str(problem)
-    assert told > 100
+    assert refused > 100

@@ -1,4 +1,4 @@
-"""Laws of the loaders: what a row becomes, what is cut and told, and that every complaint names place and remedy."""
+"""Data set loaders: how rows are read and cleaned, and errors that name the place and a remedy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from drike import tinyfacts
 from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
 from drike.datasets.inspect import inspect, lines
-from drike.datasets.paraphrases import Wording, around, clean, learn
-from drike.edits import Aspect
+from drike.datasets.paraphrases import around, clean, learn
+from drike.edits import Aspect, Edit
 from drike.encoders import MINILM, HashingEncoder, load_encoder
 from drike.errors import DataError, EncoderError
 
@@ -34,7 +34,7 @@ WORDINGS = ["{} grew up in", "The home town of {} is", "Where is {} from? From"]
 
 
 def row(case_id: object = 0, subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
-    """A row in CounterFact's published form, of our own invention."""
+    """Make a row in CounterFact's published form."""
     rewrite = {
         "prompt": "{} was raised in",
         "relation_id": "P19",
@@ -56,7 +56,7 @@ def row(case_id: object = 0, subject: str = "Ada Bell", **changed: object) -> di
 
 
 def flat_row(case_id: int, subject: str, rephrase: str, prompt: str = "{} was raised in") -> dict[str, object]:
-    """A row in the flat form."""
+    """Make a row in the flat form."""
     return {
         "case_id": case_id, "prompt": prompt.replace("{}", subject), "subject": subject, "target_new": "Oslo",
         "ground_truth": "Rome", "rephrase_prompt": rephrase, "locality_prompt": "Cy Dorn was raised in",
@@ -131,9 +131,14 @@ class TestCounterFact:
         if not tinyfacts.rows_path().is_file():
             pytest.skip("TinyFacts' rows are not built")
         data = load(tinyfacts.rows_path())
-        assert data.cleaning.unchanged == data.cleaning.total > 0
+        assert data.cleaning.count("unchanged") == len(data.cleaning.cuts) > 0
         assert not data.dropped
         assert [case.case_id for case in data.cases] == [str(i) for i in range(len(data.cases))]
+
+
+def row_wording(subject: str, prompt: str, *texts: str) -> tuple[Edit, tuple[str, ...]]:
+    """How a row words the relation P19: its edit, with the clean prompt, and its paraphrases as published."""
+    return Edit(prompt, "Oslo", "Rome", subject, "P19"), texts
 
 
 class TestCleaning:
@@ -145,16 +150,16 @@ class TestCleaning:
 
     @given(st.lists(st.tuples(junk, wordings, names), min_size=1, max_size=8, unique_by=lambda drawn: drawn[:2]))
     def test_a_known_wording_is_found_after_any_junk(self, drawn) -> None:
-        prompts = [Wording("P19", "Bo", text.replace("{}", "Bo"), ()) for text in WORDINGS]
+        prompts = [row_wording("Bo", text.replace("{}", "Bo")) for text in WORDINGS]
         texts = [(junk + wording.replace("{}", name), wording, name) for junk, wording, name in drawn]
-        # Questions are asked about many; the junk ahead of any one of them differs.
+        # Each question is asked about many subjects, with different junk before each.
         others = [
-            Wording("P19", str(i), f"{i} was raised in", (text.replace("{}", str(i)),))
+            row_wording(str(i), f"{i} was raised in", text.replace("{}", str(i)))
             for i in range(30)
             for text in WORDINGS
         ]
         known = learn(
-            [*prompts, *others, *(Wording("P19", name, f"{name} was raised in", (text,)) for text, _, name in texts)]
+            [*prompts, *others, *(row_wording(name, f"{name} was raised in", text) for text, _, name in texts)]
         )
         for text, wording, name in texts:
             cut = clean(text, name, known["P19"])
@@ -172,12 +177,11 @@ class TestCleaning:
     def test_clean_files_are_unchanged_in_any_row_order(self, order) -> None:
         texts = ["Think of a town. {} is from", "Here it goes! The town of {} is"]
         rows = [
-            Wording("P19", f"Ada {i}", f"Ada {i} was raised in", (texts[i % 2].replace("{}", f"Ada {i}"),))
-            for i in order
+            row_wording(f"Ada {i}", f"Ada {i} was raised in", texts[i % 2].replace("{}", f"Ada {i}")) for i in order
         ]
         known = learn(rows)
-        for one in rows:
-            assert clean(one.texts[0], one.subject, known["P19"]).how == "unchanged"
+        for edit, [text] in rows:
+            assert clean(text, edit.subject or "", known["P19"]).how == "unchanged"
 
     def test_guessed_cuts_are_reported(self) -> None:
         cut = clean("Notes\nCategory:Rivers of Maine Ada Bell grew up in", "Ada Bell", [])
@@ -190,11 +194,11 @@ class TestCleaning:
     @needs_full
     def test_cleaning_the_real_file_gives_the_recorded_counts(self) -> None:
         cleaning = load(FULL).cleaning
-        assert cleaning.total == 800
-        assert cleaning.template >= 780
+        assert len(cleaning.cuts) == 800
+        assert cleaning.count("template") >= 780
         assert len(cleaning.suspicious) <= 12
         raw = load(FULL, cleaning=False)
-        assert raw.cleaning.total == 0
+        assert not raw.cleaning.cuts
         assert sum("Category" in p.query for case in raw.cases for p in case.paraphrases) >= 50
         assert not any("Category" in p.query for case in load(FULL).cases for p in case.paraphrases)
 
@@ -238,7 +242,7 @@ class TestFlat:
     @needs_flat
     @needs_full
     def test_kept_paraphrases_ask_the_same_as_the_original(self) -> None:
-        """Where both forms hold a row: kept paraphrases are the original's, or synonyms of them, never a story."""
+        """For rows in both forms, kept paraphrases are those of the original or their synonyms, never a story."""
         originals = {case.case_id: case for case in load(FULL).cases}
         kept = [case for case in load(*FLAT).cases if case.paraphrases and case.case_id in originals]
         same = [c for c in kept if set(c.paraphrases) <= set(originals[c.case_id].paraphrases)]
@@ -302,7 +306,7 @@ class TestComplaints:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
-    """A loopback server of one file; its address, and the paths it was asked for."""
+    """Serve one file on loopback; yield the address and the requested paths."""
     content = json.dumps([row(3)]).encode()
     asked: list[str] = []
 
@@ -352,7 +356,7 @@ class TestFetch:
 
     def test_an_unreachable_server_is_one_sentence(self) -> None:
         with pytest.raises(DataError, match="could not be downloaded"):
-            fetch("http://127.0.0.1:9/rows.json", timeout=3)
+            fetch("http://127.0.0.1:9/rows.json")
 
 
 class TestInspect:
@@ -373,7 +377,7 @@ class TestInspect:
 
     @needs_flat
     def test_similarities_of_a_sample_are_as_recorded(self) -> None:
-        """A fast stand-in for the slow one: 40 edits among 300 rows are farther from all than 2,000 among 20,000."""
+        """A fast version of the slow test: 40 edits among 300 rows, farther apart than 2,000 among 20,000."""
         data = load(*FLAT)
         small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], (), data.cleaning)
         try:

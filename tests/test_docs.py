@@ -1,4 +1,4 @@
-"""Every command that README and docs quote still exists: its subcommand, its options, its script, its target."""
+"""Every command quoted in README and docs exists, with its subcommand, options, script or target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typer
 from drike.cli import app
 
 ROOT = Path(__file__).parents[1]
-# The log tells what earlier versions were called.
+# The log quotes commands of earlier versions.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 PAGES = [page for page in PAGES if page.name != "log.md"]
 BLOCK = re.compile(r"^```.*?^```|(?:^ {4}.*\n?)+", re.DOTALL | re.MULTILINE)
@@ -25,11 +25,11 @@ START = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S*/)?(drike|python3?|make|sh) 
 
 
 class AcceptedError(Exception):
-    """The arguments of a script were parsed without an error."""
+    """Raised once the arguments of a script have been parsed without an error."""
 
 
 def quoted(page: Path) -> Iterator[str]:
-    """The commands in a page's code, without prompts, environment, comments and notes behind them."""
+    """Yield the commands in a page's code, without prompts, environment variables, comments and notes."""
     text = page.read_text("utf-8")
     blocks = [block.replace("\\\n", " ") for block in BLOCK.findall(text)]
     lines = [line for block in blocks for line in block.splitlines()]
@@ -60,10 +60,10 @@ def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
             assert all((ROOT / word.partition("::")[0]).exists() for word in words if word.startswith("tests/"))
         elif module.startswith("tools."):
             check_app(importlib.import_module(f"{module}.__main__").app, words)
-        return  # other modules are other projects'
+        return  # modules of other projects
     script = ROOT / words[0]
     assert script.exists()
-    if script.parent.name != "benchmarks":  # importing the others would change this process
+    if script.parent.name != "benchmarks":  # importing other scripts would change this process
         source = script.read_text("utf-8")
         assert all(f'"{word}"' in source for word in words if word.startswith("-"))
         return

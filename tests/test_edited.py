@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from io import StringIO
 
@@ -65,33 +66,33 @@ def test_an_empty_list_of_edits_is_refused() -> None:
 
 def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
     edited = EditedModel(MODEL, EDITOR, ONE)
-    told = edited.explain("Land1 has the capital")
+    explained = edited.explain("Land1 has the capital")
     prompt = edited.prompt("Land1 has the capital")
-    assert told.prompt == prompt.text and told.answer == "New1"
-    assert sum(choice.kept for choice in told.choices) == prompt.shots
-    assert [choice.rank for choice in told.choices] == list(range(1, 17))
-    assert sorted(choice.nearness for choice in told.choices) == list(range(1, 17))
-    kept = [choice.probability > 0.062 for choice in told.choices]
-    assert [choice.kept for choice in told.choices] == kept or prompt.shots == 1
+    assert explained.prompt == prompt.text and explained.answer == "New1"
+    assert sum(choice.kept for choice in explained.choices) == prompt.shots
+    assert [choice.rank for choice in explained.choices] == list(range(1, 17))
+    assert sorted(choice.nearness for choice in explained.choices) == list(range(1, 17))
+    kept = [choice.probability > 0.062 for choice in explained.choices]
+    assert [choice.kept for choice in explained.choices] == kept or prompt.shots == 1
 
 
 def test_an_explanation_states_the_cut_of_each_budget() -> None:
-    def title(budget: Budget) -> str:
-        told = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
-        return next(line for line in told._repr_html_().split("<p>") if "policy" in line)
+    def page(budget: Budget) -> str:
+        explained = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
+        return explained._repr_html_()
 
-    assert "the first 8 of 16 (share 0.50)" in title(Fraction(0.5))
-    assert "p &gt; sigma = 0.0100 (at most 4)" in title(Threshold(0.01, 4))
-    assert "(none is: the best one is kept)" in title(Threshold(0.9))
-    assert "p &gt; sigma = 0.0312" in title(untrained("scores", ENCODER))  # half of 1 / 16
+    assert "8 of 16 retains, a fixed share of 50%" in page(Fraction(0.5))
+    assert "p &gt; sigma = 0.0100 (at most 4)" in page(Threshold(0.01, 4))
+    assert "(none exceeds it, so the best one is kept)" in page(Threshold(0.9))
+    assert "p &gt; sigma = 0.0312" in page(untrained("scores", ENCODER))  # half of 1 / 16
 
 
 def test_an_explanation_renders_in_a_terminal_a_notebook_and_a_log() -> None:
     hostile = Edit("The capital of Land1 is", "<b>New</b>", "Old1", "Land1", "capital")
-    told = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
-    page = told._repr_html_()
+    explained = EditedModel(MODEL, EDITOR, hostile).explain("The capital of Land1 is")
+    page = explained._repr_html_()
     assert "<b>" not in page and "&lt;b&gt;" in page
     shown = StringIO()
-    Console(width=100, file=shown).print(told)
+    Console(width=100, file=shown).print(explained)
     assert all(text in shown.getvalue() for text in ("sigma = 0.0620", "kept", "cut"))
-    assert str(told).count("\n") == 2 + 16
+    assert len(re.findall(r"^The .* (kept|cut) +\d+ ", str(explained), re.MULTILINE)) == 16

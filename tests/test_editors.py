@@ -49,7 +49,7 @@ def test_prompts_end_in_their_query_and_are_reproducible(editor: Editor) -> None
 
 @dataclass(frozen=True)
 class Trained:
-    """What `make` needs of a checkpoint."""
+    """The parts of a checkpoint that `make` needs."""
 
     retriever: Retriever
     budget: Threshold
@@ -65,7 +65,7 @@ def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) 
     made = editors.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
     assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
     if isinstance(made, IKE):
-        assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in the training"
+        assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in training"
     if name in (*editors.TRAINED, "nearest-same-k"):
         with pytest.raises(UsageError, match=f"{name} needs a trained retriever"):
             editors.make(name, pool=POOL)
@@ -92,7 +92,7 @@ def test_the_controls_show_the_nearest_retains() -> None:
         assert control.kept == control.candidates.retains[: ours.k]
         assert nearest_4.select(case.edit).kept == control.candidates.retains[:4]
         counts.add(ours.k)
-    assert len(counts) > 1, "one k for all edits proves little"
+    assert len(counts) > 1, "the test needs edits with different k"
     assert (same_k.name, nearest_4.name) == ("Nearest (k of DR-IKE)", "Nearest, k=4")
 
 

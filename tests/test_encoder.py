@@ -1,4 +1,4 @@
-"""Laws of the encoders: same text, same vector; nearest is nearest; kept features survive damage."""
+"""Encoders: equal texts have equal vectors, nearest texts are found, and stored features survive damage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), el
 
 @pytest.fixture(scope="module")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random BERT of a few kilobytes, with a word list of its own."""
+    """Save a random BERT of a few kilobytes with its own vocabulary."""
     transformers = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("bert")
     words = [
@@ -50,7 +50,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No hub, and an empty local cache."""
+    """Disable the hub and use an empty local cache."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     sources._hub_has.cache_clear()
@@ -260,7 +260,7 @@ class TestOfflineExtra:
             locate(MINILM)
 
     def test_pooling_follows_the_model_card(self, minilm) -> None:
-        """Mean over tokens, unit length: the model card's own recipe."""
+        """Mean over tokens, unit length, as in the model card's example."""
         torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
         tokenizer = transformers.AutoTokenizer.from_pretrained(minilm.path)
         model = transformers.AutoModel.from_pretrained(minilm.path).eval()

@@ -87,6 +87,6 @@ def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None
     for one in (editor, control):
         with pytest.raises(UsageError, match=f"trained on 2 of these {len(CASES)} edits: leave them out"):
             next(evaluate(one, model, CASES))
-    assert len(model.prompts) == asked, "the model was not asked"
+    assert len(model.prompts) == asked, "the model must not be called"
     assert len(list(evaluate(editor, model, CASES, allow_trained=True))) == sum(len(case.probes) for case in CASES)
     assert list(evaluate(editor, model, CASES[2:]))

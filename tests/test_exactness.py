@@ -1,4 +1,4 @@
-"""Every way of scoring, on every architecture: the same log-probabilities as one plain forward after the other."""
+"""Every scoring strategy, with every model configuration, gives the log-probabilities of plain separate forwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAKE = TREES | FORKS | BATCHES
 
 
 def questions(seed: int) -> list[Request]:
-    """An evaluated edit: one set of demonstrations, several queries, two targets each."""
+    """Requests of an evaluated edit: one set of demonstrations, several queries, two targets each."""
     prompt = episode(seed, 1)[0].prompt
     shown = prompt[: prompt.rindex("New Fact")]
     rng = random.Random(seed)
@@ -49,7 +49,7 @@ def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
 
 @pytest.mark.parametrize("name", TREES)
 def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
-    """Other requests of the same edit, in pieces: each goes on from what the ones before have left."""
+    """Further requests of the same edit, in parts: each starts from the prefixes cached by those before."""
     model = wrap(MAKE[name], remember=False)
     requests = episode(1) + questions(1)
     once = model.score(requests)
@@ -59,14 +59,14 @@ def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
         again = [score for i in range(0, len(requests), 4) for score in model.score(requests[i : i + 4])]
     assert off(again, alone(model, requests)) < 1e-4
     assert [score.greedy for score in again] == [score.greedy for score in once]
-    if name != "Phi-3, longrope":  # whose positions depend on how long the text gets
+    if name != "Phi-3, longrope":  # whose positions depend on the length of the text
         spent = model.usage - before
         assert spent.tokens_computed < spent.tokens / 3
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
+    """Control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
 
     def leaky(self: TokenTree, **limits: Any) -> Any:
         return np.tril(np.ones((len(self), len(self)), dtype=bool))[limits.get("first", 0) :]
@@ -82,7 +82,7 @@ def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
 def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
     if (name, strategy) == ("Mamba", "fork"):
-        pytest.skip("its state cannot be gone on from by several tokens at once: see attention.plan")
+        pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
     model = wrap(MAKE[name], strategy=strategy)
     assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
     assert model.plan.strategy == strategy
@@ -119,7 +119,7 @@ def test_longrope_models_pack_short_and_long_texts_separately() -> None:
 def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
     model = wrap(llama)
     expected = alone(model, episode(3))
-    # An attention that ignores the mask it is given, as models of the future may.
+    # An attention that ignores its mask, as a future model might.
     for layer in model._model.model.layers:
         forward = layer.self_attn.forward
         layer.self_attn.forward = lambda *a, forward=forward, **k: forward(*a, **k | {"attention_mask": None})
@@ -135,7 +135,7 @@ def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
 def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:
     model = wrap(llama, remember=False)
     model.score(episode(1))
-    for trunk in model._scorer.prefixes._kept:  # as if a model's cache held something else than we think
+    for trunk in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
         for keys, _ in trunk.layers:
             keys.mul_(-1)
     assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
@@ -145,7 +145,7 @@ def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> Non
 
 @pytest.mark.parametrize("make", [llama, gpt2, gemma3, bloom])
 def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> None:
-    """60 prompts and 120 targets a model, half of them what `generate` writes, against its own loop."""
+    """Compare 60 prompts and 120 targets per model with its own `generate`; half the targets are what it writes."""
     model = wrap(make)
     prompts = sorted({request.prompt for seed in range(10) for request in episode(seed)})
     requests, expected = [], []

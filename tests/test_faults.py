@@ -1,4 +1,4 @@
-"""Servers that fail in every known way: a right result or one typed error, in time and few attempts, no key told."""
+"""Servers that fail in every known way give a correct result or one typed error, in time, and never leak the key."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
 from drike.models.served.address import KEY
-from drike.models.served.cache import CachedModel
-from drike.models.served.store import Answers, contents
+from drike.models.served.cache import Answers, CachedModel, contents
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -60,8 +59,8 @@ def editing(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
 USES = (training, evaluating, editing)
 
 
-def told_by(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # type: ignore[type-arg]
-    """The error with which a use ends, the seconds until then, and what it had yielded before."""
+def ending(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # type: ignore[type-arg]
+    """Return the error that ends a use, the seconds until then, and the results before it."""
     yielded = 0
     began = time.monotonic()
     model = connect(served.named(), deadline=DEADLINE, attempts=ATTEMPTS, concurrency=4)
@@ -75,17 +74,17 @@ def told_by(use: Callable, served: Served) -> tuple[ModelError, float, int]:  # 
 
 
 def check_fault(kind: str, open_server: Callable[[], AbstractContextManager[Served]]) -> None:
-    """Each use against a server of its own, all at the same time."""
+    """Run each use against its own server, all at the same time."""
 
     def one(use: Callable) -> None:  # type: ignore[type-arg]
         with open_server() as served:
-            error, seconds, yielded = told_by(use, served)
+            error, seconds, yielded = ending(use, served)
             assert type(error) is (RefusedError if kind in REFUSALS else ServerError), (kind, error)
             sentence = str(error)
             assert "\n" not in sentence and ": " in sentence and len(sentence) < 400
-            assert yielded == 0, "nothing is made of a failure"
-            assert seconds < DEADLINE + 8, "what drips or is silent goes on for twenty"
-            at_once = 1 if use is editing else 12  # a case has few probes, and the longest prompt goes alone
+            assert yielded == 0, "a failure yields no results"
+            assert seconds < DEADLINE + 8, "servers that drip or stay silent do so for twenty seconds"
+            at_once = 1 if use is editing else 12  # a case has few probes, and the longest prompt is sent alone
             assert served.requests <= at_once * (1 if kind in FINAL else ATTEMPTS)
             assert threading.active_count() < 80
             assert CANARY not in sentence
@@ -102,7 +101,7 @@ def test_every_server_fault_becomes_one_typed_error_in_time(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
 def test_a_fault_while_probing_never_enables_scores(kind: str) -> None:
-    """Either nothing is opened, or a model without scores that then says what is wrong."""
+    """Either opening fails, or the model has no scores and its first call names the fault."""
     with serve({**FINAL, **AGAIN}[kind]) as served, pytest.raises((ServerError, RefusedError)):
         model = connect(served.named("sglang"), template="plain", deadline=0.5, attempts=1)
         with closing(model):
@@ -117,7 +116,7 @@ def test_an_unreachable_server_becomes_one_typed_error_in_time(absent: Callable)
 
 @pytest.mark.parametrize("kind", [kind for kind in AGAIN if kind != "silent"])
 def test_a_temporary_fault_does_not_change_the_outcomes(kind: str) -> None:
-    """Every first attempt fails; the outcomes are those of a server that never failed."""
+    """Every first attempt fails, yet the outcomes are those of a server that never fails."""
     direct = ScriptedModel(follows_the_fact, scores=False)
     good, seen, lock = serving(ScriptedModel(follows_the_fact, scores=False)), set(), threading.Lock()
 
@@ -136,7 +135,7 @@ def test_a_temporary_fault_does_not_change_the_outcomes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
 def test_answers_received_before_a_fault_are_kept(kind: str, tmp_path: Path) -> None:
-    """Paid answers survive whatever comes after them, and are not paid again."""
+    """Paid answers survive any later fault and are not paid for again."""
     good = serving(ScriptedModel(follows_the_fact, scores=False))
     works = [True]
     prompts = [f"Land{i}" for i in range(6)]
@@ -193,7 +192,7 @@ def test_answers_in_flight_when_another_request_fails_are_kept(kind: str, tmp_pa
     def respond(handler: Handler, body: dict) -> None:
         if "Land0" in str(body):
             return {**FINAL, **AGAIN}[kind](handler, body)
-        time.sleep(0.5)  # sent before, answered after
+        time.sleep(0.5)  # sent before the failure, answered after it
         return good(handler, body)
 
     with serve(respond) as served:
@@ -207,7 +206,7 @@ def test_answers_in_flight_when_another_request_fails_are_kept(kind: str, tmp_pa
 
 
 def test_ctrl_c_ends_requests_in_flight() -> None:
-    """The caller's thread is interrupted while it waits; nothing more is sent and the model can be closed."""
+    """Interrupt the caller's thread while it waits: nothing more is sent and the model can be closed."""
 
     def stopping(handler: Handler, body: dict) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
@@ -246,19 +245,16 @@ def test_the_api_key_is_never_leaked(
                     heard.write(repr(completion))
             except ModelError:
                 heard.write(traceback.format_exc())
-            heard.write(
-                f"{model!r} {vars(model)!r} {vars(model._endpoint)!r} "
-                f"{vars(model._endpoint.connection)!r} {model.info!r}"
-            )
+            heard.write(f"{model!r} {vars(model)!r} {vars(model._connection)!r} {model.info!r}")
             store.close()
-            assert any(CANARY in str(headers) for headers in served.headers), "the server itself was sent the key"
+            assert any(CANARY in str(headers) for headers in served.headers), "the server must receive the key"
             model.close()
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
     assert "drike" in heard.getvalue() and "http" in heard.getvalue()
     assert CANARY not in heard.getvalue() and CANARY not in caplog.text
-    assert "What is your key?" not in caplog.text, "prompts are not logged"
+    assert "What is your key?" not in caplog.text, "prompts must not be logged"
     if (tmp_path / "answers.sqlite").exists():
         assert CANARY.encode() not in (tmp_path / "answers.sqlite").read_bytes()
 
@@ -266,7 +262,7 @@ def test_the_api_key_is_never_leaked(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*FINAL, *AGAIN])
 def test_repeated_faults_leak_no_threads_or_sockets(kind: str) -> None:
-    """Sixty calls into the same fault: the same error each time, and no threads or sockets left."""
+    """Sixty calls into the same fault give the same error each time and leave no threads or sockets."""
     gc.collect()
 
     def ours() -> list[str]:

@@ -1,4 +1,4 @@
-"""Late and false rewards: what reaches the learner, and when."""
+"""Late and noisy rewards: which updates reach the learner, and when."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ EPISODES = 3 * len(CASES)
 
 
 def chosen(name: str) -> Choice:
-    """A choice with draws of its own."""
+    """Return a choice of retains with its own random draws."""
     return renormalised(sampled(random.Random(5))) if name == "sample" else top
 
 
 def moody(prompt: str) -> str:
-    """Right on four prompts of five, told by the prompt."""
+    """Answer correctly on four prompts in five, depending on the prompt."""
     return follows_the_fact(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
 
 
@@ -48,7 +48,7 @@ def trained(
     rate: float = 1e-3,
     choice: str = "top",
 ) -> tuple[list[Episode], Retriever, list[tuple[int, torch.Tensor]]]:
-    """Episodes, the policy, and the gradient of every update with the number of episodes ended before it."""
+    """Return the episodes, the policy, and every gradient with the number of episodes before it."""
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     episodes: list[Episode] = []
     updates: list[tuple[int, torch.Tensor]] = []
@@ -67,7 +67,7 @@ def keys(updates: list[tuple[int, torch.Tensor]]) -> Counter[bytes]:
 
 
 def plain_loop(form: str, choice: str) -> tuple[list[tuple[object, ...]], Retriever]:
-    """Algorithm 1 without a channel: every episode teaches before the next one begins."""
+    """Algorithm 1 without a channel: every episode updates the policy before the next one begins."""
     retriever = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
     optimizer = torch.optim.Adam(retriever.head.parameters(), lr=1e-3)
     choose, budget, done = chosen(choice), Threshold(), []
@@ -101,7 +101,9 @@ def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form:
         )  # fmt: skip
         assert [(e.order, e.probs, e.rewards, e.loss, e.budget) for e in episodes] == expected
         assert torch.equal(ours.head.weight, theirs.head.weight)
-    assert len({len(rewards) for _, _, rewards, *_ in expected}) > 1, "a training without a cut proves nothing"
+    assert len({len(rewards) for _, _, rewards, *_ in expected}) > 1, (
+        "the test needs a training run in which sigma cuts"
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -111,9 +113,9 @@ def test_late_rewards_on_a_constant_policy_make_the_same_updates_later(form: str
     at_once, _, now = trained(**constant)  # type: ignore[arg-type]
     delayed, _, later = trained(delay, **constant)  # type: ignore[arg-type]
     assert [e.rewards for e in delayed] == [e.rewards for e in at_once]
-    assert keys(later) == keys(now), "every update arrives, once, and unchanged"
+    assert keys(later) == keys(now), "every update arrives once, unchanged"
     assert [at for at, _ in now] == list(range(60))
-    assert sum(at for at, _ in later) > sum(range(60)), "and some come late"
+    assert sum(at for at, _ in later) > sum(range(60)), "some updates arrive late"
 
 
 def test_rewards_delayed_to_the_end_leave_every_episode_untrained() -> None:
@@ -122,8 +124,12 @@ def test_rewards_delayed_to_the_end_leave_every_episode_untrained() -> None:
     first = [(e.case_id, e.order, e.probs) for e in late]
     assert first == [(e.case_id, e.order, e.probs) for e in untrained]
     assert {e.k for e in late} == {16} and {e.budget for e in late[:-1]} == {Threshold()}
-    assert keys(updates) == keys(at_decision), "with the gradient of the policy that acted, though theta moves on"
-    assert late[-1].budget != Threshold() and not torch.equal(ours.head.weight, theirs.head.weight), "then they teach"
+    assert keys(updates) == keys(at_decision), (
+        "gradients are those of the policy that acted, though theta has changed since"
+    )
+    assert late[-1].budget != Threshold() and not torch.equal(ours.head.weight, theirs.head.weight), (
+        "the updates must change the head"
+    )
 
 
 def test_delay_and_noise_are_reproducible_and_records_keep_the_true_rewards() -> None:
@@ -147,13 +153,13 @@ def attempt(number: int) -> Attempt:
 
 
 def delays(channel: Channel, episodes: int, rewards: tuple[float, ...] = (1.0,)) -> list[int]:
-    """How many episodes late each update arrives, its rewards unchanged, once each."""
+    """Return how many episodes late each update arrives; each arrives once, with its rewards unchanged."""
     late_by = {}
     for now in range(episodes):
         for update, arrived in channel(attempt(now), rewards):
             assert arrived == rewards and update.number not in late_by
             late_by[update.number] = now - update.number
-    assert sorted(late_by) == list(range(episodes)), "with the last episode everything has arrived"
+    assert sorted(late_by) == list(range(episodes)), "all updates arrive by the last episode"
     return [late_by[number] for number in range(episodes)]
 
 

@@ -1,4 +1,4 @@
-"""A limit on prompt tokens: the longest prefix of the ranking that fits, in training, evaluation and explanation."""
+"""A limit on prompt tokens keeps the longest prefix of the ranking that fits, in training and evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of zsRE's, KnowEdit's and the temporal form, of public names, and of any JSON at all."""
+"""Loaders of the zsRE, KnowEdit and temporal forms, published data sets, and arbitrary JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["server"]  # a fixture
 
 
 def zsre_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
-    """A row in MEND's form, of our own invention."""
+    """Make a row in MEND's form of zsRE."""
     return {
         "subject": subject, "src": f"In which town was {subject} raised?", "pred": "Bonn", "alt": "Oslo",
         "rephrase": f"Where did {subject} grow up?", "answers": ["Rome", "Roma"], "loc": "nq question: who is ed fox",
@@ -35,7 +35,7 @@ def zsre_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
 
 
 def known_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
-    """A row in KnowEdit's form as WikiData-counterfact has it."""
+    """Make a row in KnowEdit's form, as in WikiData-counterfact."""
     return {
         "subject": subject, "prompt": f"The home town of {subject} is", "target_new": "Oslo", "ground_truth": "Rome",
         "portability": {
@@ -52,7 +52,7 @@ def known_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]
 
 
 def group(subject: str = "Ada Bell", *answers: str, **changed: object) -> list[dict[str, object]]:
-    """A group in the temporal form, latest record first: the dates count, not the order."""
+    """Make a group in the temporal form, latest record first: dates matter, not order."""
     dated = list(enumerate(answers or ("Reds", "Blues", "Greens"), 2010))
     return [
         {
@@ -126,7 +126,7 @@ class TestKnowEdit:
         assert [p.query for p in load(written(tmp_path, [asked])).cases[0].paraphrases] == ["Where is Ada Bell from?"]
         true = load(written(tmp_path, [asked]), target="answers").cases[0].edit
         assert (true.target_new, true.target_true) == ("Rome", None)
-        # WikiData's edits have one reading only.
+        # WikiData edits have only one possible target.
         assert load(written(tmp_path, [known_row()]), target="answers").cases[0].edit.target_new == "Oslo"
 
     @given(st.sampled_from(["Rome", ["Rome"], [["Rome", "Roma"]], [["Rome"], ["Roma"]], ["", "Rome"]]))
@@ -185,7 +185,7 @@ class TestTemporal:
 
 
 def towns(number: int, form: str) -> list[object]:
-    """Rows about so many people, in a form."""
+    """Make rows about `n` people in a form."""
     makers: dict[str, Callable[[str, int], object]] = {
         "zsre": lambda name, i: zsre_row(name, loc=f"nq question: who is number {i}"),
         "knowedit": lambda name, i: known_row(name),
@@ -196,7 +196,7 @@ def towns(number: int, form: str) -> list[object]:
 
 @pytest.mark.parametrize("form", ["zsre", "knowedit", "temporal"])
 def test_every_published_form_can_fill_a_pool(form: str, tmp_path: Path) -> None:
-    """IKE's 4, 12 and 16; where the form has no paraphrases, copies stand in for the 12."""
+    """IKE's 4, 12 and 16; where the form has no paraphrases, copies replace the 12."""
     cases = load(written(tmp_path, towns(50, form))).cases
     pool = Pool(cases[1:], HashingEncoder())
     [candidates] = pool.candidates([cases[0].edit])
@@ -247,7 +247,7 @@ class TestComplaints:
         assert "rows.json" in str(caught.value) and "\n" not in str(caught.value)
 
     @pytest.mark.parametrize("text", ["[" * 100_000, f"[{'1' * 5000}]"])
-    def test_deeply_nested_or_huge_json_is_refused_in_one_sentence(self, tmp_path: Path, text: str) -> None:
+    def test_deeply_nested_json_and_huge_numbers_are_refused_in_one_sentence(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "rows.json").write_text(text)
         with pytest.raises(DataError, match=r"rows\.json"):
             load(tmp_path / "rows.json")
@@ -266,7 +266,7 @@ JSON = st.recursive(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> list[object]:
-    """A few rows of real forms, some fields of which were replaced, renamed or taken out."""
+    """Draw rows of real forms with some fields replaced, renamed or removed."""
     rows: list[object] = []
     for seed in draw(st.lists(st.sampled_from(SEEDS), min_size=1, max_size=4)):
         copy = json.loads(json.dumps(seed))
@@ -313,7 +313,7 @@ class TestPublished:
         data = load("right")
         assert (data.name, data.sources[0].given, data.sources[0].sha256) == ("right", "right", right)
         with pytest.raises(DataError, match="is recorded"):
-            load("wrong")  # nor is a copy that was downloaded for somebody else believed
+            load("wrong")  # a copy downloaded under another name is checked as well
         assert load("right").cases == data.cases
 
     @pytest.mark.parametrize("name", published.PUBLISHED)

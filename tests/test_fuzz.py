@@ -1,4 +1,4 @@
-"""Whatever a data file holds and whatever stands on the command line: done, or refused in a sentence. No traceback.
+"""Any data file and any command line either works or is refused in one sentence, never with a traceback.
 
 `make test` tries 100 files and 100 command lines, `make reliability` 10,000 of each.
 """
@@ -56,11 +56,11 @@ VALUES: list[object] = [
 ]  # fmt: skip
 
 
-DEEP = {f"@deep {depth}@": "[" * depth + "]" * depth for depth in (3, 90, 2_000)}  # put in once it is text
+DEEP = {f"@deep {depth}@": "[" * depth + "]" * depth for depth in (3, 90, 2_000)}  # inserted after encoding as text
 
 
 def places(value: object) -> Iterator[tuple[object, object]]:
-    """Every (container, key) inside a JSON value."""
+    """Yield every (container, key) inside a JSON value."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
     for key in keys:
         yield value, key
@@ -68,7 +68,7 @@ def places(value: object) -> Iterator[tuple[object, object]]:
 
 
 def mutate(rows: list[object], rng: random.Random) -> None:
-    """Change one place of some rows."""
+    """Change one place in some rows."""
     container, key = rng.choice(list(places(rows)))
     match rng.randrange(8):
         case 0:
@@ -95,7 +95,7 @@ def replaced(text: str) -> str:
 
 
 def written(rows: list[object], rng: random.Random) -> bytes:
-    """Rows as a file: a list or lines, in this encoding or that, whole or cut, as they are or with a byte changed."""
+    """Write rows to a file: as a list or lines, in some encoding, perhaps truncated or with a byte changed."""
     dumped = [json.dumps(one, ensure_ascii=rng.random() < 0.5) for one in rows]
     dumped = [replaced(one) for one in dumped]
     end = rng.choice(["\n", "\n", "\r\n", "\n\n", " "])
@@ -122,7 +122,7 @@ def written(rows: list[object], rng: random.Random) -> bytes:
 
 
 def use(path: Path, rng: random.Random) -> str:
-    """Load a file and do with it what a run does before it asks a model; "read", or "refused" in a sentence."""
+    """Load a file and do what a run does before it calls a model; "read", or "refused" in one sentence."""
     try:
         dataset = datasets.load(path, cleaning=rng.random() < 0.8, target=rng.choice(["alt", "answers"]))
     except DataError as problem:
@@ -174,16 +174,16 @@ def test_ten_thousand_data_files_are_loaded_or_refused(tmp_path: Path) -> None:
 
 
 def check_command_lines(number: int, seed: int) -> None:
-    """In a process of its own, without keys, hub or a cache of anyone's (`fuzzing.py` does it)."""
+    """Run `fuzzing.py` in a separate process, without keys, hub or the user's cache."""
     script = Path(__file__).with_name("fuzzing.py")
     command = [sys.executable, str(script), "--number", str(number), "--seed", str(seed)]
     path = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout)
-    print(json.dumps(told))
-    assert done.returncode == 0 and not told["wrong"]
-    assert told["tried"] == number
+    result = json.loads(done.stdout)
+    print(json.dumps(result))
+    assert done.returncode == 0 and not result["wrong"]
+    assert result["tried"] == number
 
 
 def test_any_command_line_succeeds_or_is_refused_in_one_sentence() -> None:

@@ -1,4 +1,4 @@
-"""The local backend: memory, budgets, tokens, decoding, loading. What is exact and what is not: `test_exactness`."""
+"""The local backend: memory, budgets, tokens, decoding and loading. Exactness is in `test_exactness`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_parts_of_a_split_tree_reuse_their_prefix(tokenizer: Any) -> None:
     spent = []
     for keep in (None, 0):
         model = wrap(llama, tokenizer, budget=320, keep=keep)
-        model.score(episode(9, 8))  # after this nothing is checked any more
+        model.score(episode(9, 8))  # no checks from here on
         before = model.usage
         requests = [Request(episode(0, 5)[-1].prompt + f" {place} or", " Rome") for place in PLACES * 3]
         requests = [Request(one.prompt + " Oslo" * i, " Rome") for i, one in enumerate(requests, 1)]
@@ -104,7 +104,7 @@ def test_forget_clears_all_cached_state(tokenizer: Any) -> None:
     first = model.score(episode(6))
     spent = model.usage
     model.forget()
-    assert model.score(episode(6)) == first  # to the last bit
+    assert model.score(episode(6)) == first  # bit for bit
     assert (model.usage - spent).tokens_cached == 0
 
 
@@ -128,7 +128,7 @@ def test_running_out_of_memory_halves_the_budget(tokenizer: Any, monkeypatch: py
     prompts = [request.prompt for request in requests]
     roomy = wrap(llama, tokenizer)
     assert model.generate(prompts, 3, None) == roomy.generate(prompts, 3, None)
-    model.forget()  # or the prompt would go on from what is kept of a shorter one
+    model.forget()  # otherwise the prompt would reuse a shorter cached prefix
     with pytest.raises(ModelError, match="memory does not hold one prompt"):
         model.score([Request(f"{requests[-1].prompt} Oslo and", " Rome")])
 

@@ -1,4 +1,4 @@
-"""`drike.load_model`, the one door to every model: names, near misses and arguments."""
+"""`drike.load_model`: names, misspelt names and arguments."""
 
 from __future__ import annotations
 

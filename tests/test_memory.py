@@ -1,4 +1,4 @@
-"""The first guess of what fits: it follows the memory and the model, and stays within its limits."""
+"""The initial token budget: it follows the memory and the model and stays within its bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models behind an API: through a real socket they give what the served model gives, in the order that is cheapest."""
+"""Models behind an API: real sockets, the results of the served model, and requests in the cheapest order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import edit_takes
 from servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
@@ -45,7 +45,7 @@ POOL = Pool(PARTS.demonstrations, HashingEncoder())
 
 
 def without_scores(model: LanguageModel) -> CustomModel:
-    """A model without its scores, as a chat service would show it."""
+    """Hide the scores of a model, as a chat service does."""
     return CustomModel(model.info.name, model.generate)
 
 
@@ -72,7 +72,7 @@ def outcomes_with(model: LanguageModel) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("template", ["chat", "plain"])
-def test_training_and_evaluating_through_an_api_give_what_the_model_gives(template: str) -> None:
+def test_training_and_evaluation_through_an_api_equal_the_served_model(template: str) -> None:
     with serve(serving(READER)) as served, connected(served, template=template) as model:
         assert model.score is None
         assert episodes_with(model) == episodes_with(without_scores(READER))
@@ -80,7 +80,7 @@ def test_training_and_evaluating_through_an_api_give_what_the_model_gives(templa
         assert {body.keys() >= {"messages"} for body in served.bodies} == ({True} if template == "chat" else {False})
 
 
-def test_scores_through_an_api_are_the_models_own() -> None:
+def test_scores_through_an_api_equal_the_served_models() -> None:
     with serve(serving(READER, scores=True)) as served, connected(served, template="plain") as model:
         assert model.score is not None
         assert episodes_with(model) == episodes_with(READER)
@@ -91,7 +91,7 @@ def test_scores_through_an_api_are_the_models_own() -> None:
             assert got == replace(wanted, **close)
 
 
-def test_editing_through_an_api() -> None:
+def test_the_edit_command_works_through_an_api() -> None:
     case = PARTS.test[0]
     editor = IKE("IKE", POOL, Similarity(), Fraction(1.0))
     queries = [probe.query for probe in case.probes]
@@ -102,7 +102,7 @@ def test_editing_through_an_api() -> None:
 
 @settings(max_examples=10, deadline=None)
 @draw(st.lists(st.text(st.characters(codec="utf-8"), max_size=30), max_size=12))
-def test_answers_keep_the_order_of_their_prompts_whatever_they_hold(prompts: list[str]) -> None:
+def test_answers_keep_the_order_of_any_prompts(prompts: list[str]) -> None:
     def late(handler: Handler, body: dict) -> None:
         text = body["messages"][0]["content"].removeprefix(f"{CHAT_INSTRUCTION}\n\n")
         time.sleep(hash(text) % 5 / 1000)
@@ -112,7 +112,7 @@ def test_answers_keep_the_order_of_their_prompts_whatever_they_hold(prompts: lis
         assert [c.text for c in model.generate(prompts, stop=None)] == [f"<{prompt}>" for prompt in prompts]
 
 
-def test_answers_are_cut_like_everywhere() -> None:
+def test_answers_through_an_api_stop_at_the_end_of_the_line() -> None:
     with (
         serve(serving(ScriptedModel(lambda prompt: "\n Oslo\nPrompt: more", scores=False))) as served,
         connected(served) as model,
@@ -121,7 +121,7 @@ def test_answers_are_cut_like_everywhere() -> None:
         assert "more" in model.generate(["x"], stop=None)[0].text
 
 
-def test_half_a_character_is_neither_sent_nor_saved() -> None:
+def test_lone_surrogates_are_neither_sent_nor_cached() -> None:
     with serve(lambda handler, body: handler.reply_json(chat_answer("x\ud800y"))) as served, connected(served) as model:
         assert model.generate(["a\ud800b"])[0].text == "x?y"
         assert served.bodies[0]["messages"][0]["content"].endswith("a?b")
@@ -134,7 +134,7 @@ def nested(beginning: str, sizes: list[int]) -> list[str]:
     return [beginning * (SHARED // len(beginning) + 1) + " more" * size + " ?" for size in sizes]
 
 
-def test_the_longest_of_a_family_goes_first_and_alone() -> None:
+def test_the_longest_prompt_of_a_shared_prefix_group_is_sent_first_and_alone() -> None:
     log: list[tuple[str, str]] = []
     lock = threading.Lock()
 
@@ -152,11 +152,11 @@ def test_the_longest_of_a_family_goes_first_and_alone() -> None:
         model.generate(prompts)
         longest = max(prompts, key=len)
         assert log[:2] == [("began", longest), ("ended", longest)]
-        assert {what for what, _ in log[2:5]} == {"began"}, "the others go together"
+        assert {what for what, _ in log[2:5]} == {"began"}, "the other prompts are sent together"
 
 
 @draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=12))
-def test_families_are_a_partition_by_beginning_with_the_longest_first(kinds: list[tuple[str, int]]) -> None:
+def test_prefix_groups_partition_the_prompts_longest_first(kinds: list[tuple[str, int]]) -> None:
     texts = [nested(letter, [size])[0] if size else letter for letter, size in kinds]
     found = families(texts)
     assert sorted(i for family in found for i in family) == list(range(len(texts)))
@@ -167,7 +167,7 @@ def test_families_are_a_partition_by_beginning_with_the_longest_first(kinds: lis
     assert len(shared) == len(set(shared))
 
 
-def test_no_more_requests_at_a_time_than_allowed() -> None:
+def test_concurrent_requests_never_exceed_the_limit() -> None:
     now, most, lock = [0], [0], threading.Lock()
 
     def counting(handler: Handler, body: dict) -> None:
@@ -184,7 +184,7 @@ def test_no_more_requests_at_a_time_than_allowed() -> None:
     assert 1 < most[0] <= 3
 
 
-def test_parameters_a_model_refuses_are_said_otherwise_and_then_left_so() -> None:
+def test_refused_parameters_are_replaced_and_not_sent_again() -> None:
     def picky(handler: Handler, body: dict) -> None:
         for name in ("max_tokens", "temperature"):
             if name in body:
@@ -200,7 +200,7 @@ def test_parameters_a_model_refuses_are_said_otherwise_and_then_left_so() -> Non
         assert served.requests == before + 2
 
 
-def test_thinking_models_get_more_room_and_their_effort() -> None:
+def test_reasoning_models_get_more_tokens_and_an_effort_setting() -> None:
     with (
         serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served,
         connected(served, thinking_tokens=100, reasoning_effort="low") as model,
@@ -209,7 +209,7 @@ def test_thinking_models_get_more_room_and_their_effort() -> None:
         assert (served.bodies[0]["max_tokens"], served.bodies[0]["reasoning_effort"]) == (116, "low")
 
 
-def test_a_model_that_will_not_say_has_answered() -> None:
+def test_a_filtered_answer_counts_as_an_empty_answer() -> None:
     silence = chat_answer(None, finish_reason="content_filter")
     with serve(lambda handler, body: handler.reply_json(silence)) as served, connected(served) as model:
         assert model.generate(["a"])[0].text == ""
@@ -218,7 +218,7 @@ def test_a_model_that_will_not_say_has_answered() -> None:
 # Addresses and keys
 
 
-def test_each_service_gets_its_own_key_and_other_addresses_never_do() -> None:
+def test_each_service_gets_only_its_own_key() -> None:
     assert parse_address("openai:gpt-4o-mini").key_variable == "OPENAI_API_KEY"
     assert parse_address("gemini:gemini-2.0-flash").key_variable == "GEMINI_API_KEY"
     for other in ("openai:m@https://example.org/v1", "gemini:m@https://api.openai.com.example.org/v1", "vllm:m"):
@@ -226,7 +226,7 @@ def test_each_service_gets_its_own_key_and_other_addresses_never_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("vllm:m@http://example.org/v1", "use https, or --allow-http"),
         ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or --allow-http"),
@@ -239,19 +239,19 @@ def test_each_service_gets_its_own_key_and_other_addresses_never_do() -> None:
         ("nowhere:m", "is no service"),
     ],
 )  # fmt: skip
-def test_addresses_that_are_not_safe_or_whole_are_refused(name: str, told: str) -> None:
-    with pytest.raises(ModelError, match=told) as refused:
+def test_insecure_or_incomplete_addresses_are_refused(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as refused:
         connect(name)
     assert "secret" not in str(refused.value)
 
 
-def test_names_of_models_may_hold_colons_slashes_and_ats() -> None:
+def test_model_names_may_contain_colons_slashes_and_at_signs() -> None:
     address = parse_address("ollama:library/llama3:8b@q4@http://localhost:11434/v1")
     assert (address.model, address.url) == ("library/llama3:8b@q4", "http://localhost:11434/v1/")
     assert parse_address("vllm:m@http://example.org/v1", allow_http=True).url == "http://example.org/v1/"
 
 
-def test_no_other_services_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_services_key_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-of-the-admin")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-openai")
@@ -275,34 +275,34 @@ def test_a_key_with_a_line_break_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "sk-1" not in str(refused.value)
 
 
-# Servers that rate given texts, and servers that seem to
+# Servers that return log-probabilities of given texts, and servers that only seem to
 
 
 SCRIPT = ScriptedModel(lambda prompt: "Oslo now" if prompt.startswith("Edit") else "Lima")
 
 
 def only_written(body: dict) -> dict:
-    """llama.cpp's way: takes the request and rates only what it writes itself."""
+    """As llama.cpp does: accept the request but return log-probabilities of generated tokens only."""
     logprobs = {"tokens": [" blue"], "token_logprobs": [-0.1], "top_logprobs": [{" blue": -0.1, " red": -3.0}]}
     return {"choices": [{"text": " blue", "logprobs": logprobs}], "usage": usage(body["prompt"], "blue")}
 
 
 def constant(body: dict) -> dict:
-    told = echoed(SCRIPT, body["prompt"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     rated["token_logprobs"] = [None, *[0.0] * (len(rated["tokens"]) - 1)]
-    return told
+    return reply
 
 
 def without_rivals(body: dict) -> dict:
-    told = echoed(SCRIPT, body["prompt"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     rated["top_logprobs"] = [None] * len(rated["tokens"])
-    return told
+    return reply
 
 
 def prompt_again(body: dict) -> dict:
-    """Rates the prompt without the continuation."""
+    """Return log-probabilities of the prompt without the continuation."""
     return echoed(SCRIPT, body["prompt"].rpartition(" ")[0])
 
 
@@ -321,7 +321,7 @@ def answering(reply) -> Respond:  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("pretends", [only_written, constant, without_rivals, prompt_again, nothing])
 @pytest.mark.parametrize("service", ["llamacpp", "sglang"])
-def test_a_server_that_only_seems_to_rate_texts_has_no_score(pretends, service: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_server_whose_logprobs_are_unusable_has_no_scores(pretends, service: str) -> None:  # type: ignore[no-untyped-def]
     with serve(answering(pretends)) as served:
         model = connect(served.named(service), template="plain", deadline=5.0)
         assert model.score is None
@@ -329,7 +329,7 @@ def test_a_server_that_only_seems_to_rate_texts_has_no_score(pretends, service: 
         model.close()
 
 
-def test_a_server_that_refuses_to_rate_is_asked_for_text() -> None:
+def test_a_server_that_refuses_logprobs_is_used_for_generation() -> None:
     def refuse(handler: Handler, body: dict) -> None:
         if body.get("echo") or "prompt_logprobs" in body:
             return handler.reply_json({"error": {"message": "echo is not allowed"}}, 400)
@@ -339,7 +339,7 @@ def test_a_server_that_refuses_to_rate_is_asked_for_text() -> None:
         assert model.score is None and model.generate(["a"])[0].text == " x"
 
 
-def test_a_probe_that_fails_is_not_taken_for_a_no() -> None:
+def test_a_failed_probe_does_not_mean_that_scores_are_unsupported() -> None:
     def failing(handler: Handler, body: dict) -> None:
         rated = body.get("echo") or "prompt_logprobs" in body
         handler.reply_json({"choices": [{"text": " x"}]}, 503 if rated else 200)
@@ -349,9 +349,9 @@ def test_a_probe_that_fails_is_not_taken_for_a_no() -> None:
 
 
 def by_prompt_logprobs(handler: Handler, body: dict) -> None:
-    """VLLM's own form: an object a token, the prompt's token first, keyed by its number."""
-    told = echoed(SCRIPT, body["prompt"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    """The form of vLLM: one object per token, keyed by token id, the prompt's token first."""
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     places: list[object] = [None]
     for token, logprob, best in list(
         zip(*(rated[name] for name in ("tokens", "token_logprobs", "top_logprobs")), strict=True)
@@ -366,21 +366,21 @@ def by_prompt_logprobs(handler: Handler, body: dict) -> None:
 
 
 def by_generate(handler: Handler, body: dict) -> None:
-    """SGLang's own form, beside /v1."""
+    """The native form of SGLang, outside /v1."""
     if handler.path != "/generate":
         return handler.reply_json({"choices": [{"text": " x", "logprobs": None}]})
     assert body["logprob_start_len"] == 0
-    told = echoed(SCRIPT, body["text"])
-    rated = told["choices"][0]["logprobs"]  # type: ignore[index]
+    reply = echoed(SCRIPT, body["text"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
     tokens, best = rated["tokens"][:-1], rated["top_logprobs"][:-1]
-    told_tokens = [
+    input_tokens = [
         [logprob, i, token] for i, (token, logprob) in enumerate(zip(tokens, rated["token_logprobs"], strict=False))
     ]
     top = [
         None if row is None else [[v, i if text == token else -1, text] for text, v in row.items()]
         for i, (row, token) in enumerate(zip(best, tokens, strict=True))
     ]
-    meta = {"input_token_logprobs": told_tokens, "input_top_logprobs": top, "prompt_tokens": 7, "completion_tokens": 1}
+    meta = {"input_token_logprobs": input_tokens, "input_top_logprobs": top, "prompt_tokens": 7, "completion_tokens": 1}
     return handler.reply_json({"text": rated["tokens"][-1], "meta_info": meta})
 
 
@@ -395,7 +395,7 @@ REQUESTS = [Request("Edit this", " Oslo"), Request("Edit this", " Rome"), Reques
         (by_generate, "sglang", "SGLang's /generate"),
     ],
 )
-def test_every_form_in_which_servers_rate_texts_is_read_alike(respond: Respond, service: str, way: str) -> None:
+def test_every_server_format_of_logprobs_gives_the_same_scores(respond: Respond, service: str, way: str) -> None:
     with serve(respond) as served:
         model = connect(served.named(service), template="plain", deadline=5.0)
         assert model.info.scoring == way and model.score is not None
@@ -412,7 +412,7 @@ HIDES = {"nothing": lambda t: t, "spaces": lambda t: t.lstrip(" "), "characters"
 
 
 @draw(WORDS, WORDS, st.data(), st.sampled_from(sorted(HIDES)), st.booleans(), st.booleans())
-def test_a_continuation_is_found_however_its_text_is_cut_into_tokens(
+def test_a_continuation_is_found_under_any_tokenisation(
     before: list[str], after: list[str], data: st.DataObject, hides: str, begins: bool, writes: bool
 ) -> None:
     prompt, continuation = " ".join(before) + " is", " " + " ".join(after)
@@ -431,7 +431,7 @@ def test_a_continuation_is_found_however_its_text_is_cut_into_tokens(
 
 
 @draw(st.integers(1, 4))
-def test_a_token_over_the_joint_is_never_scored(over: int) -> None:
+def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
     text, prompt = "The capital is Oslo", "The capital is"
     tokens = [
         text[: len(prompt) - over],
@@ -444,7 +444,7 @@ def test_a_token_over_the_joint_is_never_scored(over: int) -> None:
         given.score_of(reading, Request(prompt, " Oslo"))
 
 
-def test_the_library_needs_no_key_and_no_event_loop_of_the_caller() -> None:
+def test_an_api_model_works_without_a_key_and_inside_an_event_loop() -> None:
     import asyncio
 
     async def in_a_notebook() -> str:

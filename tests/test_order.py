@@ -1,4 +1,4 @@
-"""Orders of the kept retains: permutations, and each as its name says."""
+"""Orders of the kept retains: each is a permutation and does what its name says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAYOUTS: list[Layout] = ["append", "ike"]
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("budget", [Fraction(0.5), Fraction(1.0), Threshold(0.07), Threshold(1.0)], ids=str)
-def test_an_order_moves_retains_and_nothing_else(layout: Layout, order: OrderName, budget: Budget) -> None:
+def test_an_order_moves_only_the_retains(layout: Layout, order: OrderName, budget: Budget) -> None:
     own = replace(DR_IKE, style=PromptStyle(layout), budget=budget)
     other = replace(own, style=PromptStyle(layout, order=order, order_seed=3))
     for case in CAPITALS[:10]:
@@ -38,7 +38,7 @@ def test_an_order_moves_retains_and_nothing_else(layout: Layout, order: OrderNam
 
 
 @given(st.permutations(range(16)), st.integers(1, 16))
-def test_each_order_shows_the_kept_retains_as_its_name_says(ranking: list[int], k: int) -> None:
+def test_each_order_arranges_the_kept_retains_as_named(ranking: list[int], k: int) -> None:
     [candidates] = DR_IKE.pool.candidates([CAPITALS[7].edit])
     kept = tuple(candidates.retains[i] for i in ranking[:k])
     assert retains_in(candidates, kept, "policy") == kept
@@ -47,7 +47,7 @@ def test_each_order_shows_the_kept_retains_as_its_name_says(ranking: list[int], 
     assert nearest == sorted(ranking[:k])
     shuffled = retains_in(candidates, kept, "shuffled", seed=1)
     assert sorted(map(str, shuffled)) == sorted(map(str, kept))
-    assert shuffled == retains_in(candidates, kept[::-1], "shuffled", seed=1), "whatever order they came in"
+    assert shuffled == retains_in(candidates, kept[::-1], "shuffled", seed=1), "for any order of candidates"
     policy_order, own_order = PromptStyle(order="policy"), PromptStyle()
     assert policy_order.arrange(candidates, kept) == own_order.arrange(candidates, kept)
 

@@ -28,7 +28,7 @@ def test_table_1_has_its_eight_rows() -> None:
 
 
 def published_layout(demonstrations: list[tuple[int, str, str, str, str]], edit: tuple[str, str], query: str) -> str:
-    """IKE's layout as published, written down once more and independently: types 0 copy, 1 update, 2 retain.
+    """Write IKE's published layout independently of the code: types 0 copy, 1 update, 2 retain.
 
     Each line is (type, fact, its new object, query, its true object).
     """
@@ -41,7 +41,7 @@ def published_layout(demonstrations: list[tuple[int, str, str, str, str]], edit:
     return text + "New Fact: " + fact + " " + new + "\n" + "Prompt: " + query
 
 
-def test_our_ike_prompt_is_the_published_layout_character_for_character() -> None:
+def test_our_ike_prompt_equals_the_published_layout_exactly() -> None:
     rng = random.Random(3)
     kinds = [0] * 4 + [1] * 12 + [2] * 16
     rng.shuffle(kinds)
@@ -58,7 +58,7 @@ def test_our_ike_prompt_is_the_published_layout_character_for_character() -> Non
     assert prompt.shots == 16
 
 
-def test_the_ike_editor_writes_the_published_layout_from_its_own_deal() -> None:
+def test_the_ike_editor_uses_the_published_layout() -> None:
     case = CAPITALS[5]
     editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), PromptStyle("ike"))
     dealt = editor.select(case.edit).candidates.demonstrations

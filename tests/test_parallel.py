@@ -1,4 +1,4 @@
-"""Several edits at once: the same results in the same order, whatever the threads and however long a model takes."""
+"""Several edits at once: the same results in the same order, for any number of threads and any model latency."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def press_ctrl_c() -> None:
 
 
 def jitter(rule: Callable[[str], str]) -> Callable[[str], str]:
-    """The rule after a short random sleep, so that no two runs meet in the same order."""
+    """Apply the rule after a short random sleep, so that no two runs finish in the same order."""
 
     def slowly(prompt: str) -> str:
         time.sleep(random.random() / 2000)
@@ -75,7 +75,7 @@ def test_results_come_in_order(items: list[int], at_once: int) -> None:
 
 
 @pytest.mark.parametrize("at_once", [2, 4])
-def test_so_many_are_worked_at_together_and_no_more(at_once: int) -> None:
+def test_exactly_the_requested_number_of_items_runs_at_once(at_once: int) -> None:
     together, meet = [0], threading.Barrier(at_once, timeout=10)
     most, counting = [0], threading.Lock()
 
@@ -83,7 +83,7 @@ def test_so_many_are_worked_at_together_and_no_more(at_once: int) -> None:
         with counting:
             together[0] += 1
             most[0] = max(most[0], together[0])
-        meet.wait()  # passes only once `at_once` are here
+        meet.wait()  # passes only once `at_once` threads have arrived
         with counting:
             together[0] -= 1
         return item
@@ -92,7 +92,7 @@ def test_so_many_are_worked_at_together_and_no_more(at_once: int) -> None:
     assert most == [at_once]
 
 
-def test_one_at_once_needs_no_thread_and_works_when_asked() -> None:
+def test_one_at_a_time_starts_no_thread_and_is_lazy() -> None:
     done: list[int] = []
     results = in_order(done.append, range(3), 1)
     next(results)
@@ -102,7 +102,7 @@ def test_one_at_once_needs_no_thread_and_works_when_asked() -> None:
 
 
 @given(st.integers(1, 5), st.integers(0, 20))
-def test_an_error_surfaces_once_where_its_result_would_have_come(at_once: int, bad: int) -> None:
+def test_an_error_is_raised_once_in_place_of_its_result(at_once: int, bad: int) -> None:
     def work(item: int) -> int:
         if item >= bad:
             raise ModelError(f"item {item}")
@@ -115,7 +115,7 @@ def test_an_error_surfaces_once_where_its_result_would_have_come(at_once: int, b
     assert got == list(range(bad)) and not ours()
 
 
-def test_whoever_stops_listening_stops_the_work() -> None:
+def test_closing_the_results_stops_the_work() -> None:
     begun: list[int] = []
 
     def work(item: int) -> int:
@@ -146,7 +146,7 @@ def test_ctrl_c_ends_the_work_and_leaves_no_thread() -> None:
     assert len(list(evaluate(FactPrompt(), model, CASES))) == sum(len(case.probes) for case in CASES)
 
 
-def test_work_that_another_failure_cut_short_raises_that_error_and_nothing_more_is_begun() -> None:
+def test_after_a_failure_its_error_is_raised_and_no_more_work_starts() -> None:
     begun: list[int] = []
 
     def work(item: int) -> int:
@@ -164,7 +164,7 @@ def test_work_that_another_failure_cut_short_raises_that_error_and_nothing_more_
 
 
 @pytest.mark.parametrize("heeds", ["over", "abandoned"])
-def test_work_that_is_not_waited_for_is_told_so_and_given_a_moment(heeds: str) -> None:
+def test_abandoned_work_is_signalled_and_given_a_grace_period(heeds: str) -> None:
     ended: list[str] = []
 
     def work(item: int) -> int:
@@ -195,7 +195,7 @@ def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
 
 @pytest.mark.parametrize("scores", [True, False])
 @pytest.mark.parametrize("at_once", [2, 5])
-def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, at_once: int) -> None:
+def test_outcomes_do_not_depend_on_parallelism(scores: bool, at_once: int) -> None:
     slow = ScriptedModel(jitter(follows_the_fact), scores=scores, calls_at_once=at_once)
     one = ScriptedModel(follows_the_fact, scores=scores)
     for make in (
@@ -209,7 +209,7 @@ def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, at_once: i
         assert timeless(evaluate(make(slow), slow, CASES, parallel=2)) == expected
 
 
-def test_a_model_that_does_not_say_so_is_asked_by_one_thread() -> None:
+def test_a_model_is_called_from_one_thread_unless_it_allows_more() -> None:
     threads = set()
 
     inner = ScriptedModel(follows_the_fact)
@@ -226,7 +226,7 @@ def test_a_model_that_does_not_say_so_is_asked_by_one_thread() -> None:
         next(evaluate(FactPrompt(), local, CASES, parallel=2))
 
 
-def test_outcomes_before_a_failing_case_are_given() -> None:
+def test_outcomes_before_a_failing_case_are_yielded() -> None:
     def rule(prompt: str) -> str:
         if "Land6 " in prompt and "Imagine that The capital of Land6 " in prompt:
             raise ModelError("the sixth land is out of reach")
@@ -243,7 +243,7 @@ def test_outcomes_before_a_failing_case_are_given() -> None:
 
 
 def moody(prompt: str) -> str:
-    """Right or wrong by the prompt's hash: rewards of both signs, and flips."""
+    """Answer right or wrong by the prompt's hash, for rewards of both signs and flips."""
     fact = next(line for line in reversed(prompt.splitlines()) if line.startswith("New Fact: "))
     return fact.rpartition(" ")[2] if zlib.crc32(prompt.encode()) % 5 else "nothing"
 
@@ -269,7 +269,7 @@ def weights(episodes: list[Episode], retriever: Retriever) -> tuple[torch.Tensor
 
 
 def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[torch.Tensor, list[Episode]]:
-    """The definition, said twice over: all gradients of a block first, then Adam's steps and sigma's updates."""
+    """The definition: first all gradients of a block, then the steps of Adam and the updates of sigma."""
     retriever, budget = Retriever(ENCODER, seed=1), Threshold()
     parameters = list(retriever.head.parameters())
     optimizer, rng, episodes = torch.optim.Adam(parameters, lr=1e-2), random.Random(seed), []
@@ -309,17 +309,17 @@ def seen_by(
 
 @pytest.mark.parametrize("selection", ["top", "sample"])
 @pytest.mark.parametrize("edits_at_once", [1, 3, 4, 20])
-def test_training_is_its_definition_bit_for_bit(edits_at_once: int, selection: str) -> None:
-    """With 1, this is Algorithm 1 as `test_reinforce` has it; 3 and 4 leave a shorter last block, 20 is an epoch."""
+def test_training_in_blocks_equals_its_definition_bit_for_bit(edits_at_once: int, selection: str) -> None:
+    """A block of 1 is Algorithm 1 as in `test_reinforce`; 3 and 4 leave a shorter last block; 20 is an epoch."""
     head, episodes = learned(ScriptedModel(moody), edits_at_once, selection)
     expected_head, expected = block_by_block(edits_at_once, selection)
     assert episodes == expected
     assert torch.equal(head, expected_head)
-    assert len({episode.k for episode in episodes}) > 2, "sigma never cut: this proves little"
+    assert len({episode.k for episode in episodes}) > 2, "the test needs a run in which sigma cuts"
 
 
 @pytest.mark.parametrize("selection", ["top", "sample"])
-def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: str) -> None:
+def test_training_depends_on_seed_and_block_but_not_on_threads(selection: str) -> None:
     head, episodes = learned(ScriptedModel(moody), 4, selection)
     for threads in (1, 2, 4, 16):
         again, other = learned(ScriptedModel(jitter(moody), calls_at_once=threads), 4, selection)
@@ -328,7 +328,7 @@ def test_what_is_learned_depends_on_seed_and_block_and_on_no_thread(selection: s
 
 
 @pytest.mark.parametrize("kind", ["scores", "query-context"])
-def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> None:
+def test_a_learned_budget_does_not_depend_on_threads(kind: str) -> None:
     def weights_with(threads: int) -> torch.Tensor:
         model, start = ScriptedModel(jitter(moody), calls_at_once=threads), untrained(kind, ENCODER)
         *_, last = trained_in_blocks(model, Retriever(ENCODER), 4, start, epochs=2)
@@ -338,7 +338,7 @@ def test_a_learned_budget_learns_the_same_whatever_the_threads(kind: str) -> Non
     assert torch.equal(weights_with(1), weights_with(4))
 
 
-def test_late_and_false_rewards_come_the_same_whatever_the_threads() -> None:
+def test_late_and_noisy_rewards_do_not_depend_on_threads() -> None:
     def after(threads: int) -> list[torch.Tensor]:
         model, retriever = ScriptedModel(jitter(moody), calls_at_once=threads), Retriever(ENCODER, seed=1)
         channel = disturbed(5, 0.2, episodes=2 * len(CASES), seed=0)
@@ -348,7 +348,7 @@ def test_late_and_false_rewards_come_the_same_whatever_the_threads() -> None:
     assert all(torch.equal(one, other) for one, other in zip(after(1), after(4), strict=True))
 
 
-def test_a_block_sees_the_budget_it_began_with() -> None:
+def test_every_edit_of_a_block_uses_the_budget_at_its_start() -> None:
     _, episodes = learned(ScriptedModel(moody), len(CASES))
     assert [episode.k for episode in episodes[: len(CASES)]] == [16] * len(CASES)
     assert min(episode.k for episode in episodes[len(CASES) :]) < 16
@@ -356,7 +356,7 @@ def test_a_block_sees_the_budget_it_began_with() -> None:
     assert sigmas == sorted(sigmas)
 
 
-def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
+def test_abandoned_or_interrupted_training_leaves_no_thread() -> None:
     episodes = trained_in_blocks(ScriptedModel(jitter(moody), calls_at_once=4), Retriever(ENCODER), 4)
     assert next(episodes).case_id == CASES[0].case_id
     episodes.close()
@@ -374,6 +374,6 @@ def test_training_that_is_left_or_interrupted_leaves_no_thread() -> None:
         list(trained_in_blocks(ScriptedModel(stops, calls_at_once=4), Retriever(ENCODER), 4))
 
 
-def test_a_block_has_at_least_one_edit() -> None:
+def test_a_block_of_fewer_than_1_edit_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         in_blocks(0)

@@ -17,7 +17,7 @@ ENCODER = HashingEncoder()
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 62), st.integers(0, 5))
-def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: int) -> None:
+def test_demonstrations_have_ikes_roles_and_exclude_the_edited_fact(i: int, seed: int) -> None:
     pool = Pool(RECORDS, ENCODER, seed=seed)
     [candidates] = pool.candidates([RECORDS[i].edit])
     roles = [d.role for d in candidates.demonstrations]
@@ -30,7 +30,7 @@ def test_the_roles_are_ikes_and_nobody_demonstrates_his_own_fact(i: int, seed: i
     assert list(candidates.similarities) == sorted(candidates.similarities, reverse=True)
 
 
-def test_the_deal_depends_on_the_edit_and_the_seed_and_on_nothing_else() -> None:
+def test_demonstrations_depend_only_on_the_edit_and_the_seed() -> None:
     edits = [record.edit for record in RECORDS[:5]]
     pool = Pool(RECORDS, ENCODER)
     together = pool.candidates(edits)
@@ -39,7 +39,7 @@ def test_the_deal_depends_on_the_edit_and_the_seed_and_on_nothing_else() -> None
     assert together != Pool(RECORDS, ENCODER, seed=1).candidates(edits)
 
 
-def test_another_edit_of_the_same_subject_and_relation_is_passed_over() -> None:
+def test_records_sharing_subject_and_relation_with_the_edit_are_excluded() -> None:
     twin = case(7, subject="Land3")
     pool = Pool([*RECORDS, EditCase("twin", twin.edit, twin.probes)], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
@@ -47,27 +47,27 @@ def test_another_edit_of_the_same_subject_and_relation_is_passed_over() -> None:
     assert candidates.excluded == 2
 
 
-def test_records_without_neighbours_still_copy_and_update() -> None:
+def test_records_without_neighbours_can_be_copies_and_updates() -> None:
     records = [case(i, neighbours=0 if i < 20 else 3) for i in range(60)]
     [candidates] = Pool(records, ENCODER).candidates([case(60, subject="Elsewhere").edit])
     for d in candidates.retains:
         assert int(d.case_id) >= 20
 
 
-def test_a_fact_written_by_hand_is_not_contradicted_by_its_own_subject() -> None:
+def test_demonstrations_never_contradict_a_hand_written_fact() -> None:
     pool = Pool(RECORDS, ENCODER)
     for edit in (Edit("The sport of Land3 is", "chess"), Edit("The sport of it is", "chess", subject="Land3")):
         [candidates] = pool.candidates([edit])
         assert "3" not in {d.case_id for d in candidates.demonstrations}
 
 
-def test_roles_are_filled_from_far_records_where_near_ones_cannot() -> None:
+def test_roles_are_filled_from_distant_records_if_near_ones_lack_probes() -> None:
     rare = [EditCase(r.case_id, r.edit, r.probes[:1]) for r in (case(i) for i in range(600, 1100))]
     [candidates] = Pool([*rare, *RECORDS[:40]], ENCODER).candidates([case(601).edit])
     assert len(candidates.demonstrations) == 32
 
 
-def test_too_few_records_say_what_to_do() -> None:
+def test_too_few_records_are_refused_with_a_remedy() -> None:
     with pytest.raises(PoolError, match="31 records cannot give 32"):
         Pool(RECORDS[:31], ENCODER)
     few = [case(i, neighbours=3 if i < 15 else 0) for i in range(60)]
@@ -80,8 +80,8 @@ def test_too_few_records_say_what_to_do() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 62), st.integers(0, 5))
-def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> None:
-    """Never a fact about the edit or the borrower, never one that is rewritten beside it, never the new object."""
+def test_without_neighbours_old_facts_of_other_records_serve_as_retains(i: int, seed: int) -> None:
+    """No such fact is about the edit or the borrower, rewritten by another demonstration, or has the new object."""
     many = [case(j) for j in range(300)]
     pool = Pool([replace(one, probes=one.probes[:2]) for one in many], ENCODER, seed=seed)
     edit = many[i].edit
@@ -96,7 +96,7 @@ def test_without_neighbours_others_old_facts_are_retained(i: int, seed: int) -> 
         assert not d.fact.startswith(d.query) and not d.fact.endswith(f" {d.answer}")
 
 
-def test_without_paraphrases_copies_stand_in_for_updates() -> None:
+def test_without_paraphrases_copies_replace_updates() -> None:
     pool = Pool([replace(one, probes=(one.probes[0], *one.probes[2:])) for one in RECORDS], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
     assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [16, 0, 16]

@@ -1,4 +1,4 @@
-"""Kept keys and values: what comes back belongs to the tokens asked about, and never more than the limit is held."""
+"""The prefix cache: keys and values belong to the requested tokens, and the limit is never exceeded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers import DynamicCache
 
 from drike.models.local.prefix_cache import PrefixCache
 
-# Sequences that share long beginnings, as the prompts of an edit do: a base, and where it goes another way.
+# Sequences with long shared prefixes, like the prompts of an edit: a base, and where it branches off.
 TURNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99), st.integers(1, 120)), min_size=1, max_size=12)
 
 
@@ -21,7 +21,7 @@ def sequence(base: int, turn: int, length: int) -> np.ndarray:
 
 
 def cache_of(ids: np.ndarray) -> DynamicCache:
-    """Keys and values that tell which tokens, up to and including their own, they were computed from."""
+    """Make keys and values that encode the tokens they were computed from."""
     cache = DynamicCache()
     states = torch.from_numpy(np.cumsum(ids * (np.arange(len(ids)) + 1))).float()[None, None, :, None]
     for layer in range(2):
@@ -30,7 +30,7 @@ def cache_of(ids: np.ndarray) -> DynamicCache:
 
 
 @given(TURNS, st.sampled_from([0, 1500, 4000, 10**9]))
-def test_what_is_recalled_was_computed_from_the_same_tokens(turns: list[tuple[int, int, int]], limit: int) -> None:
+def test_cached_keys_and_values_belong_to_the_requested_tokens(turns: list[tuple[int, int, int]], limit: int) -> None:
     prefixes = PrefixCache(limit)
     for turn in turns:
         ids = sequence(*turn)
@@ -44,7 +44,7 @@ def test_what_is_recalled_was_computed_from_the_same_tokens(turns: list[tuple[in
         assert sum(trunk.bytes for trunk in prefixes._kept) == prefixes._bytes <= limit
 
 
-def test_adding_to_what_was_recalled_leaves_what_is_kept_alone() -> None:
+def test_extending_a_cached_prefix_leaves_the_cache_unchanged() -> None:
     prefixes, ids = PrefixCache(10**9), sequence(1, 99, 80)
     prefixes.keep(ids, cache_of(ids))
     _, cache = prefixes.recall(ids)
@@ -53,7 +53,7 @@ def test_adding_to_what_was_recalled_leaves_what_is_kept_alone() -> None:
     assert count == 80 and again.layers[0].keys.shape[2] == 80
 
 
-def test_a_longer_trunk_of_the_same_edit_takes_the_place_of_the_shorter() -> None:
+def test_a_longer_prefix_replaces_the_shorter_one_of_the_same_edit() -> None:
     prefixes = PrefixCache(10**9)
     for length in (60, 100):
         prefixes.keep(sequence(1, 200, length), cache_of(sequence(1, 200, length)))
@@ -61,12 +61,14 @@ def test_a_longer_trunk_of_the_same_edit_takes_the_place_of_the_shorter() -> Non
     assert prefixes.recall(sequence(1, 200, 120))[0] == 100
 
 
-def test_a_circle_that_does_not_fit_is_still_found_in_part() -> None:
+def test_cyclic_access_larger_than_the_cache_still_hits_in_part() -> None:
     edits = [np.arange(100, dtype=np.int64) + 1000 * i for i in range(10)]
-    prefixes = PrefixCache(sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5)  # room for five
+    prefixes = PrefixCache(
+        sum(trunk.nbytes for trunk in [cache_of(edits[0]).layers[0].keys] * 4) * 5
+    )  # room for five sequences
     found = 0
     for epoch in range(20):
         for ids in edits:
             found += prefixes.recall(ids)[0] > 0 and epoch > 0
             prefixes.keep(ids, cache_of(ids))
-    assert found > 20  # the oldest first would leave none
+    assert found > 20  # evicting the oldest first would leave none

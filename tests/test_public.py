@@ -49,12 +49,12 @@ def test_arguments_and_results_of_public_functions_are_public() -> None:
 
 def test_the_readme_calls_only_public_names() -> None:
     called = set(re.findall(r"\bdrike\.([A-Za-z_]+)\(", README))
-    assert called, "the README shows the Python API"
+    assert called, "the README must show the Python API"
     assert called <= set(drike.__all__)
 
 
-def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    """On the embedded model and few edits; otherwise word for word."""
+def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Run with the embedded model and few edits, otherwise unchanged."""
     program, own = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     replaced = {
         '"path/or/name"': repr(str(tinyfacts.model_path())),
@@ -78,7 +78,7 @@ def test_the_readmes_program_runs_as_it_stands(capsys: pytest.CaptureFixture[str
     ("answers", "expected"),
     [([7], "mine.generate returned a int: return drike.Completions"), ([], "returned 0 answers to 1 prompts")],
 )
-def test_a_model_that_returns_something_else_is_told_what_to_return(answers: list[Any], expected: str) -> None:
+def test_a_model_returning_the_wrong_type_gets_a_clear_error(answers: list[Any], expected: str) -> None:
     with pytest.raises(ModelError, match=expected):
         judge(drike.CustomModel("mine", lambda *asked: answers), [Question(bare("The capital of Peru is"), "Oslo")])
 
@@ -86,7 +86,7 @@ def test_a_model_that_returns_something_else_is_told_what_to_return(answers: lis
 @pytest.mark.parametrize(
     "page", [Path("README.md"), *(p.relative_to(ROOT) for p in sorted((ROOT / "docs").glob("*.md")))]
 )
-def test_no_page_links_to_one_that_is_not_there(page: Path) -> None:
+def test_docs_have_no_broken_links(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text("utf-8"))
     inner = [link for link in links if "://" not in link]
     assert [link for link in inner if not (ROOT / page).parent.joinpath(link).exists()] == []

@@ -32,14 +32,14 @@ ASKED = [Request("The capital of France is", " Paris"), Request("The capital of 
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """A private Ray with two cores, whatever the machine has, so that its limits can be met."""
+    """Start a private Ray with two cores on any machine, so that its limits can be reached."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray.init(address="local", num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
 
-def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
+def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
     from drike.models.ray import load
 
     cases = datasets.load(tinyfacts.rows_path()).cases
@@ -55,7 +55,7 @@ def test_one_and_two_replicas_give_the_outcomes_of_the_model_here() -> None:
         del model
 
 
-def test_a_replica_is_the_model_it_was_made_from() -> None:
+def test_a_ray_replica_has_the_info_and_scores_of_its_model() -> None:
     from drike.models.ray import load
 
     model, here = load(WHERE, replicas=1, name="embedded"), load_here(WHERE, device="cpu", name="embedded")
@@ -71,7 +71,7 @@ def test_a_replica_is_the_model_it_was_made_from() -> None:
     assert model.usage.cached == 2
 
 
-def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:
+def test_ray_failures_are_one_sentence_with_a_remedy() -> None:
     from drike.models.ray import load
 
     with pytest.raises(ModelError, match="no model folder"):
@@ -85,13 +85,13 @@ def test_what_fails_is_told_in_a_sentence_with_the_remedy() -> None:
         model.score([Request("x", "")])
     with pytest.raises(ModelError, match=r"^replica . of 2 failed with .* without replicas"):
         model.score([Request("x", None)])  # type: ignore[arg-type]
-    ray.kill(model.models[0]._actor)  # for good
+    ray.kill(model.models[0]._actor)  # permanently
     with pytest.raises(ModelError, match=r"^replica 1 of 2 is gone .* fewer replicas"):
         model.models[0].score(ASKED)
     assert model.models[1].score(ASKED)
 
 
-def test_a_replica_that_dies_is_started_again_and_asked_again() -> None:
+def test_a_replica_that_dies_is_restarted_and_its_call_repeated() -> None:
     from drike.models.ray import load
 
     model = load(WHERE, replicas=1, name="embedded")

@@ -1,4 +1,4 @@
-"""The reader: parses prompts as the trainer lays them out, and weighs evidence as its docstring says."""
+"""The reader: parses prompts in the layout of training and weighs evidence as its docstring says."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
-from drike.tinyfacts import facts
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label
 
@@ -53,33 +52,33 @@ def p(*blocks: str, query: str = "copy") -> float:
     return READER.probability_new("".join(blocks) + EDIT + QUERIES[query])
 
 
-def test_it_is_a_scoring_model() -> None:
+def test_the_reader_is_a_scoring_model() -> None:
     assert READER.score is not None
 
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("block", BLOCKS[:3])
-def test_a_kept_demonstration_speaks_against_the_new_object_and_an_adopted_one_for_it(query: str, block: str) -> None:
+def test_retains_lower_and_updates_raise_the_probability_of_the_new_object(query: str, block: str) -> None:
     assert p(ADOPTED, block, query=query) < p(ADOPTED, query=query) < p(ADOPTED, ADOPTED, query=query)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_what_shows_the_own_true_object_weighs_most_and_another_relation_least(query: str) -> None:
+def test_retains_of_the_same_object_weigh_most_and_of_another_relation_least(query: str) -> None:
     own, same, other = (p(ADOPTED, block, query=query) for block in (KEPT_OWN, KEPT_SAME, KEPT_OTHER))
     assert own < same < other
 
 
-def test_paraphrases_give_way_before_copies_and_neighbours_before_both() -> None:
+def test_copies_keep_the_edit_best_then_paraphrases_then_neighbours() -> None:
     for blocks in itertools.product(BLOCKS, repeat=2):
         assert p(*blocks, query="copy") > p(*blocks, query="paraphrase") > p(*blocks, query="neighbour")
 
 
 @given(st.permutations([*BLOCKS, *BLOCKS]), st.sampled_from(sorted(QUERIES)))
-def test_order_does_not_matter(blocks: list[str], query: str) -> None:
+def test_the_order_of_demonstrations_does_not_matter_to_the_reader(blocks: list[str], query: str) -> None:
     assert math.isclose(p(*blocks, query=query), p(*BLOCKS, *BLOCKS, query=query), rel_tol=1e-9)
 
 
-def test_the_formula_by_hand() -> None:
+def test_the_readers_probability_equals_the_formula() -> None:
     observer = Observer()
     own, firm = observer.own, firmness_of(["P19", "P103"])["P19"]
     mu = 1 / (1 + math.exp(-(observer.credence["in-context"][0] - observer.firmness * firm)))
@@ -89,14 +88,14 @@ def test_the_formula_by_hand() -> None:
     assert math.isclose(p(ADOPTED, KEPT_OWN, KEPT_OTHER), 1 / (1 + math.exp(-odds)))
 
 
-def test_without_an_edit_it_says_what_is_true_in_every_wording() -> None:
+def test_the_unedited_reader_knows_every_fact_in_every_wording() -> None:
     asked = [(template.format(f.subject), f.object) for f in facts() for template in TEMPLATES[f.relation]]
     written = tiny().generate([query for query, _ in asked])
     assert [c.text for c in written] == [f" {answer}" for _, answer in asked]
 
 
 @pytest.mark.parametrize("frame", ["Imagine that {f} Paris.\n{q}", "New Fact: {f} Paris\nPrompt: {q}"])
-def test_scores_of_the_two_objects_add_up_and_the_greedy_one_is_written(frame: str) -> None:
+def test_the_readers_two_probabilities_sum_to_1_and_it_writes_the_greedier(frame: str) -> None:
     for query in QUERIES.values():
         prompt = frame.format(f=QUERIES["copy"], q=query)
         new, true, odd = READER.score([Request(prompt, f" {o}") for o in ("Paris", "London", "Rome")])
@@ -107,13 +106,13 @@ def test_scores_of_the_two_objects_add_up_and_the_greedy_one_is_written(frame: s
         assert READER.generate([prompt])[0].text == (" Paris" if new.greedy else " London")
 
 
-def test_a_thought_ends_in_the_cue_and_the_same_answer_as_behind_the_cue() -> None:
+def test_a_chain_of_thought_ends_in_the_same_answer_as_its_cue() -> None:
     prompt = reasoning_prompt(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
     answer = READER.generate([f"{prompt}\nAnswer:"])[0].text
     assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
 
 
-def test_it_says_nothing_about_what_it_does_not_know() -> None:
+def test_the_reader_answers_nothing_to_unknown_prompts() -> None:
     assert READER.read("The capital of Peru is") is None
     assert READER.generate(["The capital of Peru is"])[0].text == ""
     assert not READER.score([Request("The capital of Peru is", " Lima")])[0].greedy
@@ -121,7 +120,7 @@ def test_it_says_nothing_about_what_it_does_not_know() -> None:
         READER.probability_new("The capital of Peru is")
 
 
-def test_firmness_is_spread_evenly() -> None:
+def test_firmness_values_are_evenly_spaced() -> None:
     values = sorted(firmness_of(sorted(TEMPLATES)).values())
     assert np.allclose(np.diff(values), 2 / (len(TEMPLATES) - 1))
     assert (values[0], values[-1]) == (-1, 1)
@@ -129,7 +128,7 @@ def test_firmness_is_spread_evenly() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 30))
-def test_it_reads_every_training_document_as_it_was_labelled(seed: int, n: int) -> None:
+def test_the_reader_agrees_with_the_label_of_every_training_document(seed: int, n: int) -> None:
     kit, tokenizer = world()
     rng = np.random.default_rng(seed)
     document = label(kit, rng, draw(kit, rng, n))

@@ -1,4 +1,4 @@
-"""Training: the literal Algorithm 1 as an oracle, and laws on models that answer by a rule."""
+"""Training: the literal Algorithm 1 as an oracle, and its behaviour on models that answer by a rule."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def candidates_of(n: int) -> DemonstrationSet:
 def literal_algorithm_1(
     z: torch.Tensor, sigma: float, most: int, answers: list[bool], *, flip: Flip
 ) -> tuple[int, float, list[int], torch.Tensor]:
-    """Lines 7 to 26 as printed, 1-based j and all, with p sorted in descending order; `answers[j - 1]`: y_hat = y_new.
+    """Lines 7 to 26 as printed, with 1-based j and p in descending order; `answers[j - 1]`: y_hat = y_new.
 
-    With flip="offender" line 20 takes section 4.3's reading: the candidate at the flip counts among the remaining.
+    With flip="offender", line 20 follows section 4.3: the candidate at the flip counts as remaining.
     """
     p = torch.softmax(z, dim=0)
     p = p[torch.argsort(p, descending=True, stable=True)]
@@ -65,7 +65,7 @@ def literal_algorithm_1(
 
 @pytest.mark.parametrize("flip", ["offender", "algorithm1"])
 @pytest.mark.parametrize("write_only", [False, True])
-def test_rollout_agrees_with_the_literal_algorithm_over_thousands_of_episodes(flip: Flip, write_only: bool) -> None:
+def test_rollout_equals_the_literal_algorithm_over_thousands_of_episodes(flip: Flip, write_only: bool) -> None:
     rng = random.Random(11)
     for _ in range(1000):
         n = rng.randint(1, 16)
@@ -93,8 +93,8 @@ def test_rollout_agrees_with_the_literal_algorithm_over_thousands_of_episodes(fl
         assert torch.allclose(gradient, expected_gradient, atol=1e-9)
 
 
-def test_train_is_the_literal_loop_with_adam_episode_by_episode() -> None:
-    """Five epochs over forty edits in float32: k, rewards, sigma and head of a loop written from the listing."""
+def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
+    """Compare k, rewards, sigma and head over five epochs of forty edits with a loop written from the listing."""
     cases, encoder, rate = world(), HashingEncoder(), 1e-3
 
     def rule(prompt: str) -> str:
@@ -126,7 +126,7 @@ def test_train_is_the_literal_loop_with_adam_episode_by_episode() -> None:
             assert isinstance(episode.budget, Threshold)
             assert episode.budget.sigma == pytest.approx(sigma, abs=1e-6)
             sigma, at = episode.budget.sigma, at + 1
-    assert len({episode.k for episode in episodes}) > 3, "an oracle that never sees a cut proves nothing"
+    assert len({episode.k for episode in episodes}) > 3, "the test needs episodes in which sigma cuts"
     assert torch.allclose(ours.head.weight, theirs.head.weight, atol=1e-5)
 
 
@@ -145,10 +145,10 @@ def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
     assert len(heads) == 5 and all(head != prompt for head, prompt in zip(heads, seen, strict=True))
     for shorter, longer in pairwise(heads):
         assert longer.startswith(shorter) and longer != shorter
-    assert "Neighbour 4" in heads[0]  # the most probable retain is the first to be shown
+    assert "Neighbour 4" in heads[0]  # the most probable retain is shown first
 
 
-def test_stopping_on_a_flip_asks_nothing_behind_it() -> None:
+def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
     def rule(prompt: str) -> str:
         return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
 
@@ -174,7 +174,7 @@ def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
     assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
 
 
-def test_renormalised_log_probabilities_are_those_of_the_draws() -> None:
+def test_renormalised_log_probabilities_equal_those_of_the_draws() -> None:
     log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
     model = ScriptedModel(lambda prompt: " Oslo", scores=False)
     tried, earned = rollout(model, candidates_of(3), log_p, Threshold(), renormalised(top))
@@ -190,7 +190,7 @@ KINDS = ("river", "opera", "planet", "pepper")
 
 
 def world(n: int = 120) -> list[EditCase]:
-    """Cases whose neighbours are of one of four kinds, told by their words."""
+    """Make cases whose neighbours are of four kinds, recognisable by their words."""
     rng = random.Random(5)
     cases = []
     for i in range(n):
@@ -232,7 +232,7 @@ def shown_kinds(prompt: str) -> list[str]:
 
 
 def kept_kinds(retriever: Retriever, budget: Budget, pool: Pool, cases: list[EditCase]) -> list[list[str]]:
-    """The kinds each edit keeps under the trained policy, best first."""
+    """Return the kinds each edit keeps under the trained policy, best first."""
     kept = []
     for candidates in pool.candidates([case.edit for case in cases[:20]]):
         ranking = retriever.rank(candidates)
@@ -242,8 +242,8 @@ def kept_kinds(retriever: Retriever, budget: Budget, pool: Pool, cases: list[Edi
 
 
 @pytest.mark.parametrize("form", ["dot", "cross"])
-def test_training_ranks_the_kind_that_helps_first_and_sigma_cuts_the_rest(form: str) -> None:
-    """Each retain decides for itself: right after a river, wrong after any other kind."""
+def test_training_ranks_helpful_retains_first_and_sigma_cuts_the_rest(form: str) -> None:
+    """The answer is right if the last retain is a river and wrong after any other kind."""
 
     def newest_is_a_river(prompt: str) -> str:
         return new_object_of(prompt) if shown_kinds(prompt)[-1:] == ["river"] else " nothing"
@@ -254,10 +254,10 @@ def test_training_ranks_the_kind_that_helps_first_and_sigma_cuts_the_rest(form: 
     assert 1 < sum(map(len, kept)) / len(kept) < 8
 
 
-def test_with_draws_it_learns_that_only_one_kind_may_stand_in_the_prompt() -> None:
-    """Right only while rivers and no other retains stand in the prompt: the first wrong one spoils all that follow.
+def test_sampled_training_learns_to_show_only_the_one_helpful_kind() -> None:
+    """The answer is right only if all retains are rivers: the first other kind breaks all longer prompts.
 
-    Top-j alone does not always find that out: where it begins with a wrong kind, every reward is -1.
+    Top-j alone may not learn this: if its first retain is of another kind, every reward is -1.
     """
 
     def only_rivers(prompt: str) -> str:
@@ -270,8 +270,8 @@ def test_with_draws_it_learns_that_only_one_kind_may_stand_in_the_prompt() -> No
     assert sum(map(len, kept)) / len(kept) < 8
 
 
-def test_a_kind_that_nothing_can_spoil_gives_sigma_nothing_to_cut() -> None:
-    """Right as soon as a river stands in the prompt, whatever else does: no answer falls, so the rule keeps all."""
+def test_sigma_stays_0_if_added_retains_never_undo_a_right_answer() -> None:
+    """The answer is right once the prompt holds a river: no reward drops, so the rule keeps everything."""
 
     def a_river(prompt: str) -> str:
         return new_object_of(prompt) if "river" in shown_kinds(prompt) else " nothing"
@@ -280,7 +280,7 @@ def test_a_kind_that_nothing_can_spoil_gives_sigma_nothing_to_cut() -> None:
     assert episodes[-1].budget == Threshold()
 
 
-def test_where_every_further_retain_breaks_the_answer_k_goes_to_1() -> None:
+def test_k_falls_to_1_if_every_added_retain_breaks_the_answer() -> None:
     def only_one(prompt: str) -> str:
         return new_object_of(prompt) if prompt.count("number") == 1 else " nothing"
 
@@ -289,13 +289,13 @@ def test_where_every_further_retain_breaks_the_answer_k_goes_to_1() -> None:
     assert episodes[0].k == 16
 
 
-def test_where_nothing_breaks_sigma_stays_0_and_everything_is_kept() -> None:
+def test_sigma_stays_0_and_all_retains_are_kept_if_nothing_breaks() -> None:
     episodes, _, _, _ = trained(new_object_of, form="dot", epochs=1)
     assert {episode.k for episode in episodes} == {16}
     assert episodes[-1].budget == Threshold()
 
 
-def test_training_repeats_with_its_seed_and_leaves_global_seeds_alone() -> None:
+def test_training_is_reproducible_and_leaves_global_seeds_alone() -> None:
     def rule(prompt: str) -> str:
         return new_object_of(prompt) if len(prompt) % 3 else " nothing"
 
@@ -308,7 +308,7 @@ def test_training_repeats_with_its_seed_and_leaves_global_seeds_alone() -> None:
     assert torch.equal(one.head.weight, other.head.weight)
 
 
-def test_a_fixed_fraction_is_trained_under_but_never_changes() -> None:
+def test_a_fixed_fraction_never_changes_in_training() -> None:
     cases = world()
     encoder = HashingEncoder()
     retriever = Retriever(encoder)

@@ -1,4 +1,4 @@
-"""Several equal models as one: every call whole to one of them, at home where that costs nobody time."""
+"""Replicas: every call goes whole to one of them, to its home replica unless that would cost time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES = CAPITALS[:12]
 
 
 class Copy:
-    """A scripted replica that counts as a local model does, and notes how many threads are in it at once."""
+    """A scripted replica that counts usage like a local model and records how many threads call it at once."""
 
     def __init__(self, room: int | None = None, seconds: float = 0.0) -> None:
         self.model = ScriptedModel(follows_the_fact)
@@ -65,7 +65,7 @@ class Copy:
 
 
 @given(st.data())
-def test_a_call_goes_where_there_is_room_and_home_unless_that_costs_time(data: st.DataObject) -> None:
+def test_calls_go_to_their_home_replica_unless_another_is_free_sooner(data: st.DataObject) -> None:
     room = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=5))
     busy = [data.draw(st.integers(0, most)) for most in room]
     home = data.draw(st.integers(0, len(room) - 1))
@@ -74,12 +74,12 @@ def test_a_call_goes_where_there_is_room_and_home_unless_that_costs_time(data: s
     chosen = route(home, busy, room)
     assert busy[chosen] < room[chosen]
     if min(busy) == 0:
-        assert busy[chosen] == 0, "one that is idle is not passed over"
+        assert busy[chosen] == 0, "an idle replica must be chosen"
     if busy[home] == 0 or (min(busy) > 0 and busy[home] < room[home]):
         assert chosen == home
 
 
-def test_replicas_keep_the_models_info_and_take_the_calls_of_all() -> None:
+def test_replicas_keep_the_models_info_and_add_up_calls_at_once() -> None:
     model: LanguageModel = Replicas([Copy(), Copy(2)])
     assert model.info == ModelInfo("scripted", 3, 512, "by rule", {"weights_sha256": "ab"})
     assert model.score is not None and model.count_tokens is not None
@@ -91,7 +91,7 @@ def test_replicas_keep_the_models_info_and_take_the_calls_of_all() -> None:
 
 
 @pytest.mark.parametrize("rooms", [(None,), (None, None), (2, 2), (None, 3, 2)])
-def test_outcomes_are_those_of_one_model_and_no_replica_is_asked_by_more_than_it_takes(
+def test_replicas_give_one_models_outcomes_within_their_call_limits(
     rooms: tuple[int | None, ...],
 ) -> None:
     copies = [Copy(room, seconds=0.001) for room in rooms]
@@ -103,7 +103,7 @@ def test_outcomes_are_those_of_one_model_and_no_replica_is_asked_by_more_than_it
     assert sum(copy.model.calls for copy in copies) == len(CASES), "no call is split"
 
 
-def test_more_callers_than_the_replicas_take_wait_for_their_turn() -> None:
+def test_excess_callers_wait_for_a_free_replica() -> None:
     copies = [Copy(seconds=0.002), Copy(seconds=0.002)]
     model = Replicas(copies)
     request = [Request("The capital of Land1 is", " Old1")]
@@ -116,17 +116,17 @@ def test_more_callers_than_the_replicas_take_wait_for_their_turn() -> None:
     assert [copy.most for copy in copies] == [1, 1]
 
 
-def test_an_edit_asked_about_again_finds_its_replica() -> None:
+def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
     copies = [Copy() for _ in range(4)]
     model, editor = Replicas(copies), IKE("IKE", Pool(CAPITALS[12:], HashingEncoder()), Similarity(), Fraction(1.0))
     for _ in range(3):
         list(evaluate(editor, model, CASES, parallel=1))
     asked = [set(copy.model.prompts) for copy in copies]
-    assert sum(map(len, asked)) == len(set().union(*asked)), "no prompt was seen by two"
+    assert sum(map(len, asked)) == len(set().union(*asked)), "two replicas saw the same prompt"
     assert sum(bool(prompts) for prompts in asked) > 1
 
 
-def test_usage_adds_up_forgetting_reaches_all_and_an_error_gives_the_place_back() -> None:
+def test_replicas_sum_usage_forget_together_and_free_their_slot_on_error() -> None:
     copies = [Copy(), Copy(), Copy()]
     model = Replicas(copies)
     for i in range(20):
@@ -142,7 +142,7 @@ def test_usage_adds_up_forgetting_reaches_all_and_an_error_gives_the_place_back(
     assert model.score([]) == [] and model.generate([]) == []
 
 
-def test_local_models_side_by_side_give_the_outcomes_of_one() -> None:
+def test_local_replicas_give_the_outcomes_of_one_model() -> None:
     from drike import datasets
     from drike.editors.unedited import Unedited
 
@@ -154,7 +154,7 @@ def test_local_models_side_by_side_give_the_outcomes_of_one() -> None:
         assert (mine.query, mine.correct, mine.exact) == (theirs.query, theirs.correct, theirs.exact)
 
 
-def test_the_command_line_refuses_replicas_that_would_idle_and_records_blocks(
+def test_idle_replicas_are_refused_and_training_blocks_are_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = ["--model", "reader", "--encoder", "hashing", "--edits", "5", "--test", "3", "--epochs", "1"]
@@ -168,4 +168,4 @@ def test_the_command_line_refuses_replicas_that_would_idle_and_records_blocks(
     record = json.loads((folder / "run.json").read_text("utf-8"))["settings"]
     assert (record["parallel_edits"], record["replicas"]) == (4, 1)
     trained = checkpoint.load(folder, encoder=HashingEncoder()).training
-    assert (trained["parallel_edits"], trained["episodes"]) == (4, 5)
+    assert (trained["method"]["parallel_edits"], trained["episodes"]) == (4, 5)

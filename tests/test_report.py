@@ -34,10 +34,11 @@ from drike.report.latex import as_latex, escaped
 from drike.report.page import html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
-from drike.report.tables import Table, as_markdown, shown, starred, work
+from drike.report.tables import shown, starred, work
 from drike.report.variants import distribution_of, distribution_table
 from drike.retrieval.learned_budget import Controller
 from drike.runs import checkpoint
+from drike.table import Table, as_markdown
 from reports import QUALITY, Page, run_of
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper" / "dr-ike.tex"
@@ -155,7 +156,7 @@ def test_models_that_differ_in_another_setting_keep_their_full_labels_in_table_3
     assert [row[0] for row in table.rows[1:5]] == [f"{m}, Lands, budget {b}" for m in ("a", "b") for b in ("x", "y")]
 
 
-def test_scores_that_nothing_measured_have_no_chart_and_are_named() -> None:
+def test_scores_without_measurements_have_no_chart_and_are_named() -> None:
     whole = run_of(0, editors=["IKE", "DR-IKE"])
     rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
     summary = document(grouped([replace(whole, outcomes=rewrites)])).sections[0]
@@ -314,7 +315,7 @@ def test_latex_compiles(demo: Path, tmp_path: Path) -> None:
 
 
 @given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=8))
-def test_data_in_a_script_element_reads_back_unchanged(data: object) -> None:
+def test_data_in_a_script_element_round_trip_unchanged(data: object) -> None:
     text = as_script(data)
     assert not set(text) & set("<>&\u2028\u2029")
     assert json.loads(text) == data
@@ -564,7 +565,8 @@ def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     [group] = grouped(read_runs([demo]))
-    assert list(group.summaries) == ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE"]
+    names = ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE", "Nearest (k of DR-IKE)"]
+    assert list(group.summaries) == names
     assert set(QUALITY) <= set(group.summaries)
     assert latex(document([group])).count("\\begin{table}") == latex(document([group])).count("\\end{table}")
 
@@ -606,9 +608,20 @@ def test_a_report_and_an_evaluation_give_the_same_mean_and_std_of_retains() -> N
     assert f"standard deviation {row[2]}." in section.figures[0].alt
 
 
-def test_the_table_of_work_fits_80_columns_with_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usage_table_fits_80_columns_without_broken_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
     used = Usage(prompts=12_345, forwards=1_234, tokens_computed=1_231_251, tokens_cached=530_209, seconds=232.4)
     showing.draw(work({"training": used, "Nearest (k of DR-IKE)": used}))
     words = showing.console.export_text().split()
     assert {"training", "Nearest", "computed", "shared", "prefix", "cached", "seconds", "12,345", "232.4"} <= {*words}
+
+
+def test_a_table_too_wide_for_the_terminal_continues_below_with_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
+    many = 10**9
+    used = Usage(prompts=many, forwards=many, tokens_computed=many, tokens_cached=many, seconds=many)
+    showing.draw(work({"training": used, "Nearest (k of DR-IKE)": used}))
+    text = showing.console.export_text()
+    assert text.count("training") == text.count("Nearest") == 2 and text.count("1,000,000,000") == 4 * 2
+    assert {"prompts", "forwards", "computed", "shared", "prefix", "cached", "seconds"} <= {*text.split()}
+    assert all(len(line) <= 80 for line in text.splitlines())

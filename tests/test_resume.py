@@ -1,4 +1,4 @@
-"""Runs that were stopped and taken up again end as if they had not been."""
+"""Stopped and resumed runs end like uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SETTINGS = {
 
 
 def moody(prompt: str) -> str:
-    """Right under some prompts and wrong under others."""
+    """Answer right on some prompts and wrong on others."""
     return follows_the_fact(prompt) if len(prompt) % 3 else "?"
 
 
 def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
-    """Episodes but for their seconds, head, budget, and how many prompts the model was asked."""
+    """Return episodes without their seconds, the head, the budget, and the number of prompts sent."""
     budget, selection, (delay, noise), block = SETTINGS[name]
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
     episodes = list(
@@ -60,16 +60,16 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
 
 
-def told(episode: Episode) -> RecordedRollout:
+def recorded_rollout(episode: Episode) -> RecordedRollout:
     earned = Earned(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
     return RecordedRollout(episode.case_id, episode.order, earned)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_training_goes_on_bit_for_bit_from_any_episode(name: str) -> None:
+def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
     whole, head, budget, asked = run(name, [])
     for done in (1, 5, 6, 11, 17, 18):
-        again, other, after, paid = run(name, [told(episode) for episode in whole[:done]])
+        again, other, after, paid = run(name, [recorded_rollout(episode) for episode in whole[:done]])
         assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
         assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
         if isinstance(budget, Threshold):
@@ -79,9 +79,9 @@ def test_training_goes_on_bit_for_bit_from_any_episode(name: str) -> None:
         assert paid == asked - sum(episode.k for episode in whole[:done])
 
 
-def test_answers_of_another_training_are_refused() -> None:
+def test_resuming_with_records_of_another_training_is_refused() -> None:
     whole, *_ = run("as in the paper", [])
-    past = [told(episode) for episode in whole[:4]]
+    past = [recorded_rollout(episode) for episode in whole[:4]]
     with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
         run("as in the paper", [past[0], past[0]])
     with pytest.raises(ReplayError, match="other retains"):
@@ -90,7 +90,9 @@ def test_answers_of_another_training_are_refused() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 5000))
-def test_a_file_cut_anywhere_gives_its_whole_episodes(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
+def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
+    tmp_path_factory: pytest.TempPathFactory, at: int
+) -> None:
     folder = tmp_path_factory.mktemp("run")
     whole, *_ = run("as in the paper", [])
     path = folder / "episodes.jsonl"
@@ -98,7 +100,7 @@ def test_a_file_cut_anywhere_gives_its_whole_episodes(tmp_path_factory: pytest.T
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
     found = answered(path)
-    assert found == [told(episode) for episode in whole[: len(found)]]
+    assert found == [recorded_rollout(episode) for episode in whole[: len(found)]]
     assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
     keep_lines(path, len(found))
     append(path, [{"case_id": "next"}])
@@ -108,14 +110,14 @@ def test_a_file_cut_anywhere_gives_its_whole_episodes(tmp_path_factory: pytest.T
 @pytest.mark.parametrize(
     "line", ["{}", "[]", "nonsense", '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}']
 )
-def test_a_broken_line_in_the_middle_is_one_sentence(tmp_path: Path, line: str) -> None:
+def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, line: str) -> None:
     path = tmp_path / "episodes.jsonl"
     path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
     with pytest.raises(RunError, match="line 1 is not"):
         answered(path)
 
 
-def test_an_answer_holds_only_what_cannot_be_computed_again() -> None:
-    recorded = asdict(told(run("as in the paper", [])[0][0]))
+def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
+    recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
     assert set(recorded) == {"case_id", "order", "earned"}
     assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds"}

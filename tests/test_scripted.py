@@ -1,4 +1,4 @@
-"""Scripted models keep the protocols, and their scores say what they write."""
+"""Scripted models follow the protocols, and their scores agree with their answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_scripted_model_scores_unless_it_only_writes() -> None:
 
 
 @given(WORDS, WORDS)
-def test_writing_and_scoring_lead_to_the_same_verdict(answer: str, target: str) -> None:
+def test_scripted_generation_and_scores_give_the_same_verdict(answer: str, target: str) -> None:
     question = [Question(bare("Ada comes from"), target, "Lima")]
     [scored] = judge(ScriptedModel(lambda prompt: answer), question, write=True)
     [written] = judge(ScriptedModel(lambda prompt: answer, scores=False), question)
@@ -34,7 +34,7 @@ def test_writing_and_scoring_lead_to_the_same_verdict(answer: str, target: str) 
     assert not scored.distractor.greedy
 
 
-def test_answers_are_cut_and_calls_counted() -> None:
+def test_scripted_answers_are_cut_and_calls_counted() -> None:
     model = ScriptedModel(lambda prompt: f"{prompt} one two\nthree")
     assert [c.text for c in model.generate(["a", "b"])] == [" a one two", " b one two"]
     assert model.generate(["a"], max_tokens=2)[0].text == " a one"
@@ -52,7 +52,7 @@ def test_a_better_answer_is_more_probable() -> None:
         model.score([Request("x", " ")])
 
 
-def test_a_custom_model_is_made_of_functions() -> None:
+def test_a_custom_model_is_built_from_functions() -> None:
     def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str | Completion]:
         return [f" {prompts[0]} {max_tokens}\nmore", Completion(" kept\nwhole", 3)]
 

@@ -1,4 +1,4 @@
-"""End to end with a server that is not ours: `transformers serve` over the embedded model, where it can be started."""
+"""End to end with a third-party server: `transformers serve` over the embedded model, if it can be started."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where it listens. Skips where its extras are missing or it does not come up."""
+    """Start the server and yield its address; skip if its extras are missing or it does not start."""
     missing = [name for name in ("fastapi", "uvicorn", "accelerate") if find_spec(name) is None]
     if missing:
         pytest.skip(f"transformers serve needs {', '.join(missing)}")
@@ -66,7 +66,7 @@ def _is_up(url: str) -> bool:
         return False
 
 
-def test_a_server_of_others_gives_what_the_local_model_writes(address: str) -> None:
+def test_a_third_party_server_gives_the_local_models_answers(address: str) -> None:
     rows = load_rows("tinyfacts")
     parts = rows.split(train=0, test=4, seed=0)
     editor = IKE("IKE", Pool(parts.demonstrations, HashingEncoder()), Similarity(), Fraction(1.0))

@@ -1,4 +1,4 @@
-"""What a run costs: never more than was allowed, never more than was foretold, and told as the server counts it."""
+"""What a run costs: never more than the limit or the estimate, and reported as the server counts it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.spending import Meter, Price, estimated_tokens
-from drike.models.served.store import Answers
 from drike.runs.folder import read_outcomes
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES
 from servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
@@ -35,13 +34,13 @@ SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text features, computed once for all tests of this file."""
+    """Compute text features once for all tests of this file."""
     return tmp_path_factory.mktemp("features")
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answers but the test's own."""
+    """Use an empty answer cache for each test."""
     (tmp_path / "cache" / "drike").mkdir(parents=True)
     (tmp_path / "cache" / "drike" / "features").symlink_to(features)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -54,7 +53,7 @@ def served() -> Iterator[Served]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 100)), max_size=20), st.floats(0.001, 0.01))
-def test_money_never_passes_its_limit_where_the_estimate_holds(calls: list[tuple[int, int]], most: float) -> None:
+def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tuple[int, int]], most: float) -> None:
     meter = Meter(Price(1.0, 2.0), max_cost=most)
     refused = False
     for read, written in calls:
@@ -68,21 +67,21 @@ def test_money_never_passes_its_limit_where_the_estimate_holds(calls: list[tuple
     assert refused == (meter.usage.calls < len(calls))
 
 
-def test_what_is_on_its_way_counts_against_the_limit() -> None:
+def test_requests_in_flight_count_against_the_limit() -> None:
     meter = Meter(Price(1.0, 1.0), max_cost=150 / 1e6)
     with meter.reserved("x" * 300, 0), pytest.raises(SpendingLimitError), meter.reserved("x" * 300, 0):
         pass
-    with meter.reserved("x" * 300, 0):  # it was given back
+    with meter.reserved("x" * 300, 0):  # the reservation was released
         pass
 
 
-def test_a_limit_on_money_needs_a_price() -> None:
+def test_a_spending_limit_requires_a_price() -> None:
     with pytest.raises(ModelError, match="--price-in"):
         Meter(max_cost=1.0)
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_no_request_is_sent_beyond_the_limit_and_tries_count(concurrency: int) -> None:
+def test_the_request_limit_is_never_exceeded_and_retries_count(concurrency: int) -> None:
     with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as server:
         with (
             closing(connect(server.named(), max_calls=5, concurrency=concurrency)) as model,
@@ -99,13 +98,13 @@ def test_no_request_is_sent_beyond_the_limit_and_tries_count(concurrency: int) -
         assert server.requests == 2 and model.usage.calls == 0
 
 
-def test_tokens_are_the_servers_and_estimated_where_it_tells_none() -> None:
-    told = chat_answer("x")
-    told["usage"] = {"prompt_tokens": 1000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}
+def test_token_counts_come_from_the_server_or_an_estimate() -> None:
+    reply = chat_answer("x")
+    reply["usage"] = {"prompt_tokens": 1000, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 900}}
 
     def sometimes(handler: Handler, body: dict) -> None:
         silent = "silent" in body["messages"][0]["content"]
-        handler.reply_json({**told, "usage": None} if silent else told)
+        handler.reply_json({**reply, "usage": None} if silent else reply)
 
     with (
         serve(sometimes) as server,
@@ -129,7 +128,7 @@ def test_tokens_are_the_servers_and_estimated_where_it_tells_none() -> None:
         assert replace(model.usage, money=None) == two + one
 
 
-def test_the_meter_is_told_live_and_at_the_end(tmp_path: Path) -> None:
+def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
     assert live(ScriptedModel(str, scores=False)) is None
     with (
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
@@ -139,7 +138,7 @@ def test_the_meter_is_told_live_and_at_the_end(tmp_path: Path) -> None:
         watched = live(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
-        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four written
+        assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four generated
         assert sentence(model.usage) == (
             "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )
@@ -152,7 +151,7 @@ def bound(shown: str, what: str) -> int:
 
 
 @pytest.mark.parametrize("template", ["chat", "plain"])
-def test_a_dry_run_sends_nothing_and_is_never_passed(
+def test_a_dry_run_sends_nothing_and_its_bounds_hold(
     template: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained, tested = tmp_path / "t", tmp_path / "e"
@@ -181,12 +180,12 @@ def test_a_dry_run_sends_nothing_and_is_never_passed(
 
 
 def tokens_sent(served: Served, since: int) -> list[int]:
-    """Tokens of the prompts that were sent, as they were sent, by the embedded model's tokenizer."""
+    """Count the tokens of the sent prompts with the embedded model's tokenizer."""
     count = token_counter(str(tinyfacts.model_path()), "plain")
     return [count(body["messages"][0]["content"]) for body in served.bodies[since:]]
 
 
-def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
+def test_prompts_to_a_server_fit_the_limit_in_its_tokenizers_tokens(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--model", served.named(), *SMALL, "--epochs", "1", "--prompt-tokens", "600")
@@ -201,7 +200,13 @@ def test_prompts_to_a_server_fit_as_a_tokenizer_counts_them(
     assert max(sent) <= 600 and 4 < len(sent) <= bound(shown, "calls") < 4 * 16
     assert sum(sent) <= bound(shown, "prompt tokens")
     before = served.requests
-    evaluation = ("evaluate", "--run", str(tmp_path / "t"), "--editors", "ike,dr-ike")  # limit and tokenizer of the run
+    evaluation = (
+        "evaluate",
+        "--run",
+        str(tmp_path / "t"),
+        "--editors",
+        "ike,dr-ike",
+    )  # with the limit and tokenizer of the run
     capsys.readouterr()
     assert run(*evaluation, "--dry-run") == 0
     shown = capsys.readouterr().out
@@ -227,7 +232,7 @@ def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
     assert token_counter(str(tmp_path), "plain")("The text is in") == plain
 
 
-def test_what_an_edit_costs_is_foretold(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cost_of_an_edit_is_estimated_beforehand(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green")
     options += ("--ask", "Somewhere is", "--ask", "Elsewhere is")
     assert run(*options, "--dry-run", "--price-in", "1") == 0
@@ -237,7 +242,7 @@ def test_what_an_edit_costs_is_foretold(served: Served, capsys: pytest.CaptureFi
     assert served.requests == 4
 
 
-def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_again(
+def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
@@ -257,14 +262,14 @@ def test_a_limit_ends_a_run_with_its_own_code_and_what_was_paid_is_not_paid_agai
     assert [(o.query, o.answer) for o in b] == [(o.query, o.answer) for o in c]
 
 
-def test_training_stopped_by_a_limit_keeps_its_episodes_and_head(served: Served, tmp_path: Path) -> None:
+def test_training_stopped_by_a_limit_keeps_its_episodes_and_policy(served: Served, tmp_path: Path) -> None:
     options = ("--model", served.named(), *SMALL, "--epochs", "2", "--max-calls", "20")
     assert run("train", *options, "--out", str(tmp_path / "a")) == 3
     episodes = (tmp_path / "a" / "episodes.jsonl").read_text("utf-8").splitlines()
     assert 1 <= len(episodes) < 8 and (tmp_path / "a" / "checkpoint.safetensors").is_file()
 
 
-def test_no_cache_pays_again_and_keeps_nothing(served: Served, tmp_path: Path) -> None:
+def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) -> None:
     options = (
         "edit",
         "--model",
@@ -279,7 +284,9 @@ def test_no_cache_pays_again_and_keeps_nothing(served: Served, tmp_path: Path) -
     assert served.requests == 4 and not list((tmp_path / "cache").rglob("answers*"))
 
 
-def test_the_cache_tells_and_forgets(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cache_command_shows_and_clears_the_cache(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green")
     capsys.readouterr()
     assert run("cache", "info") == 0
@@ -290,7 +297,7 @@ def test_the_cache_tells_and_forgets(served: Served, tmp_path: Path, capsys: pyt
     assert capsys.readouterr().out.startswith("0 answers")
 
 
-def test_a_server_that_fails_ends_a_command_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = {
         "train": ("train", *SMALL),
         "evaluate": ("evaluate", "--encoder", "hashing", "--test", "2"),
@@ -305,32 +312,30 @@ def test_a_server_that_fails_ends_a_command_in_one_sentence(tmp_path: Path, caps
             assert not list((tmp_path / name).rglob("outcomes/*.jsonl"))
 
 
-@pytest.mark.parametrize(("scores", "told"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")])
-def test_doctor_says_what_the_probe_found(
-    scores: bool, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("scores", "shown"), [(True, "completions with echo"), (False, "ESM and GSM are n/a")])
+def test_doctor_reports_what_the_probe_found(
+    scores: bool, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRIKE_API_KEY", "sk-canary")
     monkeypatch.setenv("COLUMNS", "200")
     with serve(serving(READER, scores=scores)) as server:
         run("doctor", "--model", server.named(), "--template", "plain")
     said = " ".join(capsys.readouterr().out.split())
-    assert told in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
+    assert shown in said and "DRIKE_API_KEY is set" in said and "sk-canary" not in said
 
 
 @pytest.mark.parametrize(("price", "limit"), [(Price(1.0, 1.0), math.nan), (Price(math.nan, 1.0), 1.0)])
-def test_a_limit_that_no_sum_passes_is_refused(price: Price, limit: float) -> None:
+def test_nan_limits_and_prices_are_refused(price: Price, limit: float) -> None:
     with pytest.raises(ModelError, match="not nan"):
         Meter(price, max_cost=limit)
 
 
-def test_limits_bound_a_run_with_all_its_parts(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_limits_carry_over_to_a_resumed_run(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "e"
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
     assert run("evaluate", *options, "--max-calls", "15", "--out", str(folder)) == 3
     assert run("evaluate", "--resume", str(folder)) == 3
-    assert served.requests == 15, "nothing was allowed beyond the first limit"
+    assert served.requests == 15, "the first limit was exceeded"
     assert run("evaluate", "--resume", str(folder), "--max-calls", "20") == 3
     assert served.requests == 20
     capsys.readouterr()
@@ -342,17 +347,17 @@ def test_limits_bound_a_run_with_all_its_parts(
     assert (folder / "table.md").exists()
 
 
-def test_seconds_that_are_no_models_are_told(
+def test_timings_that_include_cached_answers_are_noted(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "2", "--editors", "factprompt")
-    for name, told in (("a", False), ("b", True)):
+    for name, noted in (("a", False), ("b", True)):
         assert run("evaluate", *options, "--out", str(tmp_path / name)) == 0
         shown = " ".join(capsys.readouterr().out.split())
-        assert ("some answers of FactPrompt came from the cache" in shown) == told
+        assert ("some answers of FactPrompt came from the cache" in shown) == noted
 
 
-def test_a_service_that_wants_a_key_is_not_asked_without(
+def test_a_service_that_needs_a_key_is_not_called_without_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

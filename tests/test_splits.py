@@ -1,4 +1,4 @@
-"""Laws of splits: disjoint, of exact sizes, the same for a seed in any order of rows; read as they were saved."""
+"""Splits: disjoint, of exact sizes, independent of row order, and loaded as saved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from drike.errors import DataError
 
 
 def dataset(rows: int, name: str = "data", order: random.Random | None = None) -> Dataset:
-    """So many cases with scattered ids, in file order or shuffled."""
+    """Make `n` cases with scattered ids, in file order or shuffled."""
     edits = [Edit(f"{name} {i} is in", "Oslo", "Rome", f"{name} {i}", "P1") for i in range(rows)]
     cases = [EditCase(str(i * 7), edit, (rewrite_probe(edit),)) for i, edit in enumerate(edits)]
     if order:
@@ -31,7 +31,7 @@ def dataset(rows: int, name: str = "data", order: random.Random | None = None) -
 
 
 def draw(data: Dataset, **options: Any) -> SplitIds:
-    """The ids of a split."""
+    """Return the ids of a split."""
     return data.split(**options).ids
 
 
@@ -40,7 +40,7 @@ sizes = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st
 
 class TestDraw:
     @given(sizes, st.integers(0, 2**32))
-    def test_parts_are_disjoint_and_of_the_sizes_asked_for(self, numbers, seed) -> None:
+    def test_parts_are_disjoint_and_have_the_requested_sizes(self, numbers, seed) -> None:
         train, validation, test, unused, others = numbers
         editable = train + validation + test + unused
         split = draw(
@@ -53,46 +53,56 @@ class TestDraw:
         assert not set(split.editable) & set(split.demonstrations)
 
     @given(st.integers(2, 60), st.integers(0, 999), st.randoms(use_true_random=False))
-    def test_file_order_does_not_matter(self, rows, seed, order) -> None:
+    def test_the_split_does_not_depend_on_file_order(self, rows, seed, order) -> None:
         assert draw(dataset(rows), seed=seed) == draw(dataset(rows, order=order), seed=seed)
 
     @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5))
-    def test_more_training_rows_leave_the_others_as_they_are(self, train, more, validation) -> None:
+    def test_more_training_rows_leave_the_other_parts_unchanged(self, train, more, validation) -> None:
         few = draw(dataset(80), editable=60, train=train, test=10, validation=validation)
         many = draw(dataset(80), editable=60, train=train + more, test=10, validation=validation)
         assert (few.test, few.validation) == (many.test, many.validation)
         assert many.train[:train] == few.train
 
     @given(st.integers(1, 30), st.integers(0, 30), st.integers(0, 9))
-    def test_a_subset_narrows_what_is_edited_and_not_what_demonstrates(self, editable, others, seed) -> None:
+    def test_a_subset_restricts_the_edits_but_not_the_demonstrations(self, editable, others, seed) -> None:
         data, whole = dataset(editable + others), draw(dataset(editable + others), editable=editable)
         split = draw(data, editable=editable, seed=seed, subset="numerical")
-        assert split == replace(draw(data, editable=editable, seed=seed), name="numerical")  # all rows are numbered
+        assert split == replace(draw(data, editable=editable, seed=seed), name="numerical")  # every row has an id
         even = draw(data, editable=editable, seed=seed, subset=lambda case: int(case.case_id) % 2 == 0)
         assert even.editable == tuple(one for one in whole.editable if int(one) % 2 == 0)
         assert even.demonstrations == whole.demonstrations
         assert set(even.train + even.test) <= set(even.editable)
 
-    def test_a_subset_without_rows_says_what_to_do(self) -> None:
+    def test_an_empty_subset_is_refused_with_a_remedy(self) -> None:
         with pytest.raises(DataError, match=r"none of the 3 editable rows .*0 of all its rows.* more rows editable"):
             draw(dataset(9), editable=3, subset=lambda case: False)
 
-    def test_first_rows_are_those_of_lowest_number(self) -> None:
+    @given(st.integers(0, 30), st.integers(0, 10), st.integers(0, 99))
+    def test_no_fact_is_in_two_parts_even_under_different_case_ids(self, rows, duplicates, seed) -> None:
+        data = dataset(rows)
+        copies = tuple(replace(case, case_id=f"9{case.case_id}") for case in data.cases[:duplicates])
+        whole = replace(data, cases=(*data.cases, *copies))
+        split = whole.split(seed=seed, editable=len(whole.cases), train=rows - rows // 3, test=rows // 3)
+        assert len({case.edit.key for case in (*split.train, *split.test)}) == rows
+        with pytest.raises(DataError, match="more than"):
+            whole.split(editable=len(whole.cases), train=rows, test=1)
+
+    def test_editable_rows_are_those_with_the_lowest_case_ids(self) -> None:
         split = draw(dataset(40), editable=12, train=2, test=2)
         assert split.editable == tuple(str(7 * i) for i in range(12))
 
-    def test_seeds_draw_differently(self) -> None:
+    def test_different_seeds_draw_different_splits(self) -> None:
         assert len({draw(dataset(100), seed=seed).test for seed in range(5)}) == 5
 
     @given(st.integers(0, 30000))
-    def test_defaults_always_fit(self, rows) -> None:
+    def test_default_sizes_fit_every_data_set(self, rows) -> None:
         editable = default_editable(rows)
         assert editable <= rows - editable
         if rows <= 500:
             split = draw(dataset(rows))
             assert len(split.train) + len(split.test) <= len(split.editable) == editable
 
-    def test_defaults_are_the_papers_where_rows_suffice(self) -> None:
+    def test_default_sizes_are_the_papers_if_there_are_enough_rows(self) -> None:
         split = draw(dataset(4100))
         assert [len(part) for part in (split.editable, split.train, split.test)] == [2000, 300, 100]
 
@@ -104,14 +114,14 @@ class TestDraw:
             ({"train": -1}, "negative"),
         ],
     )
-    def test_too_few_rows_are_an_error_with_the_numbers(self, numbers, named) -> None:
+    def test_too_few_rows_are_refused_with_the_numbers(self, numbers, named) -> None:
         with pytest.raises(DataError, match=named):
             draw(dataset(40), **numbers)
 
 
 class TestSaved:
     @given(st.integers(2, 40), st.integers(0, 99))
-    def test_is_read_as_it_was(self, tmp_path_factory, rows, seed) -> None:
+    def test_a_saved_split_loads_unchanged(self, tmp_path_factory, rows, seed) -> None:
         split = draw(dataset(rows, name="naïve"), seed=seed)
         path = tmp_path_factory.mktemp("split") / "split.json"
         split.save(path)
@@ -119,7 +129,7 @@ class TestSaved:
         assert [file.name for file in path.parent.iterdir()] == ["split.json"]
 
     @pytest.mark.parametrize("content", ["", "[1]", "{}", '{"name": 3}'])
-    def test_damage_is_an_error(self, tmp_path: Path, content: str) -> None:
+    def test_a_damaged_split_is_refused(self, tmp_path: Path, content: str) -> None:
         path = tmp_path / "split.json"
         path.write_text(content)
         with pytest.raises(DataError, match="draw it again"):
@@ -127,7 +137,7 @@ class TestSaved:
         with pytest.raises(DataError, match="check the path"):
             SplitIds.load(tmp_path / "none.json")
 
-    def test_a_field_of_another_type_is_named(self, tmp_path: Path) -> None:
+    def test_a_field_of_the_wrong_type_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "split.json"
         draw(dataset(9)).save(path)
         path.write_text(json.dumps(json.loads(path.read_text()) | {"train": [1, 2]}))
@@ -136,14 +146,14 @@ class TestSaved:
 
 
 class TestRestored:
-    def test_parts_are_the_cases_of_the_ids(self) -> None:
+    def test_restored_parts_are_the_cases_with_the_saved_ids(self) -> None:
         data = dataset(40)
         split = data.split(editable=20, train=5, validation=3, test=4)
         assert tuple(case.case_id for case in split.train) == split.ids.train
         assert [len(split.validation), len(split.test), len(split.demonstrations)] == [3, 4, 20]
         assert data.restore(split.ids) == split
 
-    def test_ids_of_another_data_set_are_refused_even_if_they_exist(self) -> None:
+    def test_a_split_of_another_data_set_is_refused_even_if_its_ids_exist(self) -> None:
         ids = draw(dataset(40))
         with pytest.raises(DataError, match="draw a new split"):
             dataset(40, "other").restore(ids)
@@ -156,10 +166,10 @@ class TestRestored:
 
 
 class TestTinyFacts:
-    """Only its first rows are edits: the embedded model was trained on documents that edit the other facts."""
+    """Only its first rows are editable: the embedded model was trained on edits of the other facts."""
 
     @pytest.mark.parametrize("given", ["name", "path", "copy"])
-    def test_its_own_number_of_rows_is_editable_however_it_is_given(self, given: str, tmp_path: Path) -> None:
+    def test_tinyfacts_has_its_own_editable_count_however_it_is_loaded(self, given: str, tmp_path: Path) -> None:
         copy = tmp_path / "mine.json"
         copy.write_bytes(tinyfacts.rows_path().read_bytes())
         data = load({"name": "tinyfacts", "path": tinyfacts.rows_path(), "copy": copy}[given])

@@ -1,4 +1,4 @@
-"""Commands that are stopped, and go on with --resume."""
+"""Commands that are stopped and resumed with --resume."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL = ["--model", "reader", "--encoder", "hashing"]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained policy, on the closed-form reader."""
+    """Train a policy on the closed-form reader."""
     folder = tmp_path_factory.mktemp("runs") / "trained"
     assert run("train", *SMALL, "--edits", "6", "--test", "5", "--epochs", "1", "--out", str(folder)) == 0
     return folder
@@ -36,13 +36,13 @@ def without_seconds(path: Path) -> list[Outcome]:
     return [replace(outcome, seconds=0.0) for outcome in read_outcomes(path)]
 
 
-def test_a_stopped_training_goes_on_to_the_same_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_training_ends_like_an_uninterrupted_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [*SMALL, "--edits", "8", "--test", "2", "--epochs", "2", "--selection", "sample", "--seed", "3"]
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert run("train", *options, "--out", str(whole)) == 0
     assert run("train", *options, "--out", str(stopped)) == 0
     lines = (stopped / "episodes.jsonl").read_bytes().splitlines(keepends=True)
-    (stopped / "episodes.jsonl").write_bytes(b"".join(lines[:11]) + lines[11][:20])  # killed while it wrote
+    (stopped / "episodes.jsonl").write_bytes(b"".join(lines[:11]) + lines[11][:20])  # killed while writing
     (stopped / checkpoint.FILE).unlink()
     capsys.readouterr()
     assert run("train", "--resume", str(stopped)) == 0
@@ -56,7 +56,7 @@ def test_a_stopped_training_goes_on_to_the_same_end(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("model", ["reader", "embedded"])
-def test_a_stopped_evaluation_goes_on_to_the_same_end(
+def test_a_resumed_evaluation_ends_like_an_uninterrupted_one(
     trained: Path, tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -66,7 +66,7 @@ def test_a_stopped_evaluation_goes_on_to_the_same_end(
     for folder in (whole, stopped):
         assert run(*asked, "--out", str(folder)) == 0
     cases = 3 if model == "embedded" else 5
-    # Killed while it wrote a case of the second of three editors: one whole case, most of another, half a line.
+    # Killed while writing a case of the second of three editors: one whole case, most of another, half a line.
     path = outcomes_path(stopped, "IKE")
     lines = path.read_bytes().splitlines(keepends=True)
     probes = sum(json.loads(line)["case_id"] == json.loads(lines[0])["case_id"] for line in lines)
@@ -84,7 +84,7 @@ def test_a_stopped_evaluation_goes_on_to_the_same_end(
     assert (stopped / "table.md").exists()
 
 
-def test_what_was_finished_is_not_asked_about_again(trained: Path, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_makes_no_model_calls(trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "e"
     assert run("evaluate", "--run", str(trained), "--model", "embedded", "--test", "2", "--editors", "ike",
                "--out", str(folder)) == 0  # fmt: skip
@@ -96,7 +96,7 @@ def test_what_was_finished_is_not_asked_about_again(trained: Path, tmp_path: Pat
     assert (folder / "table.md").exists()
 
 
-def test_runs_that_have_moved_together_go_on(trained: Path, tmp_path: Path) -> None:
+def test_runs_moved_together_can_be_resumed(trained: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     subprocess.run(["cp", "-r", str(trained), str(here / "t")], check=True)
@@ -106,7 +106,7 @@ def test_runs_that_have_moved_together_go_on(trained: Path, tmp_path: Path) -> N
     assert run("evaluate", "--resume", str(there / "e")) == 0
 
 
-def test_another_policy_than_the_run_began_with_is_refused(
+def test_resuming_with_a_different_policy_is_refused(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy, folder = tmp_path / "t", tmp_path / "e"
@@ -117,7 +117,9 @@ def test_another_policy_than_the_run_began_with_is_refused(
     assert "another trained policy" in " ".join(capsys.readouterr().err.split())
 
 
-def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_cannot_be_resumed_are_refused_in_one_sentence(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refused(*arguments: str, code: int = 1) -> str:
         assert run(*arguments) == code
         return " ".join(capsys.readouterr().err.split())
@@ -130,22 +132,22 @@ def test_what_cannot_go_on_is_one_sentence(trained: Path, tmp_path: Path, capsys
     folder = tmp_path / "run"
     assert run("train", *SMALL, "--edits", "3", "--test", "1", "--epochs", "1", "--out", str(folder)) == 0
     record = json.loads((folder / "run.json").read_text("utf-8"))
-    for other, told in {
+    for other, changed in {
         "other rows": {"data_fingerprint": "other"},
         "other weights": {"model": {"weights_sha256": "other"}},
         "another version": {"options": {"colour": "red"}},
         "no options": {"options": None},
     }.items():
-        (folder / "run.json").write_text(json.dumps({**record, **told}), "utf-8")
+        (folder / "run.json").write_text(json.dumps({**record, **changed}), "utf-8")
         assert "has changed since it was written" in refused("train", "--resume", str(folder))
-        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **told})), "utf-8")
+        (folder / "run.json").write_text(json.dumps(with_checksum({**record, **changed})), "utf-8")
         assert other in refused("train", "--resume", str(folder))
     (folder / "run.json").write_text(json.dumps(with_checksum({**record, "versions": {"torch": "0.1"}})), "utf-8")
     assert run("train", "--resume", str(folder)) == 0
     assert "begun with another version of" in capsys.readouterr().out
 
 
-def test_a_command_that_can_go_on_checks_its_options_like_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resumable_commands_validate_their_options(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = {"epochs": "0", "noise": "2", "replicas": "-1"}
     for option, value in wrong.items():
         assert run("train", f"--{option}", value) == 2
@@ -154,7 +156,7 @@ def test_a_command_that_can_go_on_checks_its_options_like_others(capsys: pytest.
     assert "Seed of the split" in " ".join(capsys.readouterr().out.replace("│", "").split())
 
 
-def test_outcomes_of_other_probes_are_refused(
+def test_resuming_with_outcomes_of_other_probes_is_refused(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "e"
@@ -169,7 +171,7 @@ def test_outcomes_of_other_probes_are_refused(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_run_at_once_and_it_goes_on(
+def test_a_signal_stops_a_run_at_once_and_it_can_be_resumed(
     number: signal.Signals, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["train", *SMALL, "--edits", "40", "--test", "1", "--seed", "1"]
@@ -187,10 +189,10 @@ def test_a_signal_stops_a_run_at_once_and_it_goes_on(
         time.sleep(0.01)
     process.send_signal(number)
     began = time.monotonic()
-    _, told = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
     assert time.monotonic() - began < 5
-    assert process.returncode == code, told
-    assert f"drike train --resume {stopped}" in told and "Traceback" not in told
+    assert process.returncode == code, output
+    assert f"drike train --resume {stopped}" in output and "Traceback" not in output
     done = len((stopped / "episodes.jsonl").read_text("utf-8").splitlines())
     assert 0 < done < 200
     assert run("train", "--resume", str(stopped)) == 0
@@ -199,7 +201,7 @@ def test_a_signal_stops_a_run_at_once_and_it_goes_on(
     assert (stopped / checkpoint.FILE).read_bytes() == (whole / checkpoint.FILE).read_bytes()
 
 
-def test_two_processes_do_not_work_at_one_run(
+def test_two_processes_cannot_resume_the_same_run(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "e"

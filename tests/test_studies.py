@@ -40,7 +40,7 @@ REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
-def test_epochs_divide_the_episodes_and_sum_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
+def test_epoch_summaries_add_up_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
     episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda one: one[0])]
     epochs = by_epoch(episodes)
     assert [one.epoch for one in epochs] == sorted({epoch for epoch, _ in drawn})
@@ -52,7 +52,7 @@ def test_epochs_divide_the_episodes_and_sum_to_the_whole_run(drawn: list[tuple[i
     assert all(0 <= one.esr <= 1 and -1 <= one.reward <= 1 for one in epochs)
 
 
-def test_an_epoch_has_the_sigma_of_its_last_episode_and_unknown_tokens_stay_unknown() -> None:
+def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> None:
     [one] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
     assert one.sigma == 0.7 and one.prompt_tokens is None and one.esr == 0.5
     half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
@@ -64,7 +64,7 @@ def test_an_epoch_has_the_sigma_of_its_last_episode_and_unknown_tokens_stay_unkn
     )
 
 
-def test_training_esr_is_that_of_the_prompt_the_budget_gives_though_a_longer_one_was_tried() -> None:
+def test_training_esr_is_measured_at_the_budgets_cut() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
     assert step_of(json.loads(json.dumps(episode_record(tried[0])))).correct
@@ -83,7 +83,7 @@ def test_the_efficiency_table_compares_every_run_with_the_first() -> None:
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=50))
-def test_a_distribution_counts_every_edit_once(shots: list[int]) -> None:
+def test_the_retain_distribution_counts_every_edit_once(shots: list[int]) -> None:
     outcomes = [outcome(str(i), k) for i, k in enumerate(shots)]
     paraphrases = [replace(one, aspect=Aspect.PARAPHRASE) for one in outcomes]
     found = distribution_of([*outcomes, *paraphrases])
@@ -112,7 +112,7 @@ def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:
     assert row[:2] == ("DR-IKE (reversed)", "1.000 [1.00,1.00]") and row[3].startswith("+0.000")
 
 
-def test_the_frontier_holds_the_editors_that_none_beats_in_both_length_and_s() -> None:
+def test_the_frontier_holds_the_editors_not_dominated_in_length_and_s() -> None:
     def probes(name: str, shots: int, right: int) -> list[Outcome]:
         return [
             replace(outcome(str(i), shots, editor=name, correct=i < right), aspect=aspect, query=aspect)
@@ -136,7 +136,7 @@ def test_verdicts_depend_on_the_sign_and_need_an_interval(value: float, half: fl
     assert verdict(Estimate(value), "up") == "n/a"
 
 
-def test_same_means_that_the_interval_lies_within_the_margin() -> None:
+def test_a_same_verdict_requires_the_interval_within_the_margin() -> None:
     assert verdict(Estimate(0.0, -0.04, 0.04), "same") == "agrees"
     assert verdict(Estimate(0.03, 0.02, 0.04), "same") == "agrees", "a difference, but an immaterial one"
     assert verdict(Estimate(0.0, -0.2, 0.2), "same") == "within noise"

@@ -1,4 +1,4 @@
-"""TinyFacts: its rows, tokens and documents do what their docstrings say; training and check run."""
+"""TinyFacts: rows, tokens and documents match their docstrings; training and check run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tokenizers import Tokenizer
 
 from drike.datasets import load
 from drike.models.reader import NEIGHBOUR, BayesianReader
-from drike.tinyfacts import EDITABLE, facts, model_path, rows_path
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import EDITABLE, TEMPLATES, facts, model_path, rows_path
 from tools.tinyfacts.build import build, kit, save
 from tools.tinyfacts.check import demonstrations_for, held_out, measure
 from tools.tinyfacts.documents import Kit, draw, imagined, label, statements
@@ -42,14 +41,14 @@ def true_facts() -> dict[tuple[str, str], str]:
     return {(f.relation, f.subject): f.object for f in facts()}
 
 
-def test_a_subject_has_one_object_a_relation_and_an_object_three_subjects() -> None:
+def test_each_subject_has_one_object_per_relation_and_each_object_three_subjects() -> None:
     assert len(true_facts()) == len(facts())
     assert min(Counter((f.relation, f.object) for f in facts()).values()) >= 3
     assert {f.relation for f in facts()} == set(TEMPLATES)
     assert all(f.subject.isascii() and len(f.subject.split()) <= 4 and " " not in f.object for f in facts())
 
 
-def test_wordings_are_distinct_and_end_right_before_the_object() -> None:
+def test_wordings_are_distinct_and_end_just_before_the_object() -> None:
     every = [template for group in TEMPLATES.values() for template in group]
     assert len(set(every)) == len(every) == 6 * len(TEMPLATES)
     assert all(template.count("{}") == 1 and template == template.strip() for template in every)
@@ -58,7 +57,7 @@ def test_wordings_are_distinct_and_end_right_before_the_object() -> None:
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the published data sets are not on this machine")
-def test_no_wording_is_the_published_one() -> None:
+def test_no_wording_comes_from_counterfact() -> None:
     published = set()
     for name in ("edit", "train"):
         for row in json.loads((SHARED / f"counterfact_flat_{name}.json").read_text("utf-8")):
@@ -66,11 +65,11 @@ def test_no_wording_is_the_published_one() -> None:
     assert not published & {template for group in TEMPLATES.values() for template in group}
 
 
-def test_the_stored_rows_are_those_the_code_generates() -> None:
+def test_the_stored_rows_equal_the_generated_ones() -> None:
     assert rows() == make_rows()
 
 
-def test_the_rows_load_whole_and_in_order() -> None:
+def test_all_rows_load_in_order() -> None:
     data = load(rows_path())
     assert [case.case_id for case in data.cases] == [str(i) for i in range(len(facts()))]
     assert data.dropped == ()
@@ -78,7 +77,7 @@ def test_the_rows_load_whole_and_in_order() -> None:
     assert data.cases == raw.cases, "nothing needs cleaning"
 
 
-def test_probes_ask_for_the_facts_of_their_rows() -> None:
+def test_probes_ask_about_the_facts_of_their_rows() -> None:
     true = true_facts()
     asked = {t.format(f.subject): f for f in facts() for t in TEMPLATES[f.relation]}
     for case in load(rows_path(), cleaning=False).cases:
@@ -121,7 +120,7 @@ def test_nearest_rows_follow_the_encoder() -> None:
     assert (np.diff(similarity, axis=1) <= 0).all()
 
 
-def test_objects_are_one_token_and_texts_encode_the_same_whole_or_in_pieces() -> None:
+def test_objects_are_one_token_and_encoding_is_piecewise() -> None:
     _, tokenizer = world()
     assert all(len(tokenizer.encode(f" {f.object}").ids) == 1 for f in facts())
     rng = np.random.default_rng(0)
@@ -132,7 +131,7 @@ def test_objects_are_one_token_and_texts_encode_the_same_whole_or_in_pieces() ->
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
-def test_editable_facts_stand_in_no_document_and_never_in_their_last_wording() -> None:
+def test_training_documents_contain_no_editable_fact_and_no_held_out_wording() -> None:
     world_kit, tokenizer = world()
     rng = np.random.default_rng(1)
     hidden = [t.format(f.subject) for f in world_kit.wordings.facts[:EDITABLE] for t in TEMPLATES[f.relation]]
@@ -145,7 +144,7 @@ def test_editable_facts_stand_in_no_document_and_never_in_their_last_wording() -
         assert TEMPLATES[fact.relation][5].format(fact.subject) not in plain
 
 
-def test_a_document_points_at_what_it_says() -> None:
+def test_document_labels_point_at_the_stated_objects() -> None:
     world_kit, _ = world()
     rng = np.random.default_rng(2)
     for n in (0, 5, 32):
@@ -155,10 +154,10 @@ def test_a_document_points_at_what_it_says() -> None:
         same = d.ids[d.fact_subject] == d.ids[d.asked_subject]
         assert same[d.kind != NEIGHBOUR].all()
         assert np.allclose(d.attention.sum(1), 1)
-        assert (np.triu(d.attention[:, :-1]) == 0).all(), "nothing later counts"
+        assert (np.triu(d.attention[:, :-1]) == 0).all(), "later positions must have no weight"
 
 
-def test_the_forward_written_out_equals_transformers_llama() -> None:
+def test_the_builders_forward_equals_transformers_llama() -> None:
     model = new_model(0).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -169,7 +168,7 @@ def test_the_forward_written_out_equals_transformers_llama() -> None:
     assert (ours - theirs).abs().max() < 0.02 * theirs.abs().max()
 
 
-def test_muon_makes_steps_orthogonal() -> None:
+def test_muon_orthogonalises_its_steps() -> None:
     values = torch.linalg.svdvals(orthogonalise(torch.randn(2, 30, 50)))
     assert 0.5 < values.min() < values.max() < 1.3
 
@@ -191,7 +190,7 @@ def test_a_short_build_is_deterministic_and_loads(tmp_path: Path) -> None:
     assert tokenizer("New Fact: x").input_ids == world()[1].encode("New Fact: x").ids
 
 
-def test_saving_replaces_a_folder_whole(tmp_path: Path) -> None:
+def test_saving_replaces_the_whole_folder(tmp_path: Path) -> None:
     out = tmp_path / "model"
     out.mkdir()
     (out / "old").touch()

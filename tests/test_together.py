@@ -1,4 +1,4 @@
-"""Several edits in flight on a served model: the same results, no prompt paid for twice, an end when one is due."""
+"""Several edits in flight on a served model: the same results, no prompt paid for twice, and a prompt end."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ from drike.evaluation import evaluate
 from drike.metrics import Outcome
 from drike.models.protocols import Completion, LanguageModel
 from drike.models.scripted import CustomModel, ScriptedModel
-from drike.models.served.cache import CachedModel
+from drike.models.served.cache import Answers, CachedModel, contents
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
-from drike.models.served.store import Answers, contents
 from drike.parallel import GRACE
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -58,7 +57,7 @@ def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: igno
 
 
 def jittering(respond: Respond) -> Respond:
-    """The same after a short random sleep, so that no two runs meet in the same order."""
+    """Answer after a short random sleep, so that no two runs finish in the same order."""
 
     def late(handler: Handler, body: dict) -> None:
         time.sleep(random.random() / 100)
@@ -75,7 +74,7 @@ def timeless(outcomes: Iterator[Outcome]) -> list[Outcome]:
 
 
 def moody(prompt: str) -> str:
-    """Right or wrong by the prompt's hash: rewards of both signs, and flips."""
+    """Answer right or wrong by the prompt's hash, for rewards of both signs and flips."""
     return follows_the_fact(prompt) if zlib.crc32(prompt.encode()) % 3 else "nothing"
 
 
@@ -90,9 +89,7 @@ def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor
 
 
 @pytest.mark.parametrize("edits_at_once", [1, 3])
-def test_what_is_learned_depends_on_seed_and_block_and_not_on_requests_at_a_time(
-    edits_at_once: int, tmp_path: Path
-) -> None:
+def test_served_training_depends_on_seed_and_block_but_not_on_concurrency(edits_at_once: int, tmp_path: Path) -> None:
     expected: tuple[list[torch.Tensor], list[Episode]] | None = None
     for concurrency in (1, 4, 16):
         respond = jittering(serving(ScriptedModel(moody, scores=False)))
@@ -100,14 +97,14 @@ def test_what_is_learned_depends_on_seed_and_block_and_not_on_requests_at_a_time
             model = CachedModel(inner, "m", Answers(tmp_path / f"{concurrency}.sqlite"), inner)
             assert model.info.calls_at_once == concurrency
             head, episodes = learned(model, edits_at_once)
-            assert len({*map(json.dumps, served.bodies)}) == served.requests, "nothing was paid for twice"
+            assert len({*map(json.dumps, served.bodies)}) == served.requests, "a prompt was paid for twice"
         expected = expected or (head, episodes)
         assert episodes == expected[1] and {reward for episode in episodes for reward in episode.rewards} == {1, -1}
         assert all(torch.equal(one, other) for one, other in zip(head, expected[0], strict=True))
 
 
 @pytest.mark.parametrize("scores", [True, False])
-def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, tmp_path: Path) -> None:
+def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Path) -> None:
     respond = jittering(serving(ScriptedModel(follows_the_fact), scores=scores))
 
     def with_(concurrency: int) -> list[Outcome]:
@@ -120,11 +117,11 @@ def test_outcomes_are_the_same_whatever_goes_on_at_once(scores: bool, tmp_path: 
     assert with_(16) == with_(1)
 
 
-# Answers that several want at once
+# Answers that several threads need at once
 
 
 def slow(asked: list[str]) -> CustomModel:
-    """A model that takes a moment, and notes what it was asked."""
+    """A slow model that records its prompts."""
 
     def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str]:
         asked.extend(prompts)
@@ -136,7 +133,7 @@ def slow(asked: list[str]) -> CustomModel:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=2, max_size=12))
-def test_no_prompt_is_asked_twice_by_any_threads_and_none_waits_for_ever(calls: list[list[str]]) -> None:
+def test_concurrent_threads_send_each_prompt_once_without_deadlock(calls: list[list[str]]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +149,7 @@ def test_no_prompt_is_asked_twice_by_any_threads_and_none_waits_for_ever(calls: 
         model.store.close()
 
 
-def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
+def test_a_thread_waiting_for_a_failed_request_sends_its_own(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     asked: list[str] = []
@@ -181,7 +178,7 @@ def test_who_waits_for_another_that_fails_asks_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 17, 40])
-def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int, tmp_path: Path) -> None:
+def test_the_request_limit_holds_under_concurrency(most: int, tmp_path: Path) -> None:
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, max_calls=most) as inner:
         model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
         with pytest.raises(SpendingLimitError):
@@ -189,8 +186,8 @@ def test_no_request_is_sent_beyond_the_limit_whatever_goes_on_at_once(most: int,
         assert served.requests == most == contents(tmp_path / "a.sqlite").answers
 
 
-def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
-    # A word is a token to this server, so that the cautious estimate holds.
+def test_the_spending_limit_holds_under_concurrency() -> None:
+    # This server counts words as tokens, so that the cautious estimate holds.
     limits = {"price": Price(1e3, 1e3), "max_cost": 1.0}
     with serve(jittering(GOOD)) as served, connected(served, concurrency=8, **limits) as model:
         with pytest.raises(SpendingLimitError):
@@ -205,7 +202,7 @@ def test_no_money_is_spent_beyond_the_limit_whatever_goes_on_at_once() -> None:
     [(lambda model: FactPrompt(), "Land0 ", GRACE + 0.5), (lambda model: FactPrompt(), "Land5 ", 0.5)]
     + [(EditCoTFull, refused, 0.5) for refused in ("Land0 ", "Land5 ")],
 )
-def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept(
+def test_after_a_failure_no_request_is_sent_and_answers_in_flight_are_kept(
     make: Callable[[LanguageModel], FactPrompt], refused: str, late: float, tmp_path: Path
 ) -> None:
     failed: list[float] = []
@@ -215,7 +212,7 @@ def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept
             time.sleep(0.2)
             failed.append(time.monotonic())
             return status(404)(handler, body)
-        time.sleep(late)  # sent before the failure, answered after
+        time.sleep(late)  # sent before the failure, answered after it
         return GOOD(handler, body)
 
     path = tmp_path / "a.sqlite"
@@ -226,10 +223,10 @@ def test_after_a_failure_no_thread_sends_anything_and_what_is_on_its_way_is_kept
         assert served.requests > 6, "several edits were in flight"
         assert max(served.began) < min(failed) + 0.1
         assert contents(path).answers == served.requests - len(failed) > 0
-        assert isinstance(model.generate(["Something else"])[0], Completion), "the model can be asked again"
+        assert isinstance(model.generate(["Something else"])[0], Completion), "the model must remain usable"
 
 
-def test_the_error_is_the_first_ones() -> None:
+def test_the_first_error_is_the_one_raised() -> None:
     def respond(handler: Handler, body: dict) -> None:
         if "Land1 " in str(body):
             return status(404)(handler, body)
@@ -252,9 +249,9 @@ def press_ctrl_c() -> None:
 
 
 class Stops:
-    """Answers like another, but for all requests after the first `count`: these it leaves without an answer.
+    """Answer the first `count` requests as another server does and leave the later ones unanswered.
 
-    Once `at_once` of them wait, somebody presses Ctrl-C. wait: seconds for which they are left so.
+    Press Ctrl-C once `at_once` of them are waiting. wait: how many seconds they are left unanswered.
     """
 
     def __init__(self, count: int, at_once: int, wait: float = 30.0) -> None:
@@ -279,7 +276,7 @@ def ours() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("drike_")]
 
 
-# How many requests are answered: most of some 120, and those of the first block.
+# The number of answered requests: most of about 120, and those of the first block.
 COMMANDS = {
     "evaluate": (100, ("evaluate", "--test", "12", "--editors", "factprompt")),
     "train": (
@@ -290,7 +287,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
+def test_ctrl_c_ends_a_run_within_five_seconds_of_a_hanging_server(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -308,7 +305,7 @@ def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
             str(tmp_path / "r"),
         )
         assert run(*asked_for, *options) == 130 and time.monotonic() - stops.pressed < 5
-        assert served.requests == answered + 8, "nothing was sent after it"
+        assert served.requests == answered + 8, "no request may follow it"
         assert not ours()
         said = " ".join(capsys.readouterr().err.split())
         assert "Stopped" in said and "Traceback" not in said
@@ -322,10 +319,10 @@ def test_ctrl_c_ends_a_run_in_five_seconds_though_a_server_hangs(
         stops.count = 10**6
         assert run(command, "--resume", str(tmp_path / "r")) == 0
         paid = Counter(map(json.dumps, served.bodies))
-        assert sum(paid.values()) == len(paid) + 8, "only what hung is asked again"
+        assert sum(paid.values()) == len(paid) + 8, "only unanswered requests are repeated"
 
 
-def test_ctrl_c_keeps_what_arrives_a_moment_later(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_answers_that_arrive_just_afterwards(tmp_path: Path) -> None:
     stops = Stops(0, 8, wait=GRACE / 4)
     with serve(stops) as served, connected(served, concurrency=8) as inner:
         model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
@@ -335,7 +332,7 @@ def test_ctrl_c_keeps_what_arrives_a_moment_later(tmp_path: Path) -> None:
         assert time.monotonic() - stops.pressed < GRACE
 
 
-def test_whoever_stops_listening_is_not_kept_by_a_server_that_hangs() -> None:
+def test_closing_an_evaluation_does_not_wait_for_a_hanging_server() -> None:
     def respond(handler: Handler, body: dict) -> None:
         if "Imagine that The capital of Land0 " not in str(body):
             time.sleep(30)

@@ -1,4 +1,4 @@
-"""Laws of the packed tree, against brute force on random families of sequences."""
+"""The packed tree, compared with brute force on random groups of sequences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drike.models.local.tree import build_tree, packs
 
-# Few distinct tokens, so that prefixes, repeats and forks at every depth come up often.
+# Few distinct tokens, so that prefixes, repeats and forks are frequent at every depth.
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8), min_size=1, max_size=12)
 
 
@@ -18,7 +18,7 @@ def prefixes(sequences: list[list[int]]) -> set[tuple[int, ...]]:
 
 
 @given(SEQUENCES)
-def test_every_distinct_prefix_is_one_token(sequences: list[list[int]]) -> None:
+def test_each_distinct_prefix_takes_one_position_in_the_tree(sequences: list[list[int]]) -> None:
     tree = build_tree(sequences)
     assert len(tree) == len(prefixes(sequences)) == len(tree.depth) == len(tree.end)
     for sequence, path in zip(sequences, tree.paths, strict=True):
@@ -27,7 +27,9 @@ def test_every_distinct_prefix_is_one_token(sequences: list[list[int]]) -> None:
 
 
 @given(SEQUENCES, st.one_of(st.none(), st.integers(1, 4)), st.one_of(st.none(), st.integers(1, 4)))
-def test_a_token_sees_exactly_its_own_prefix(sequences: list[list[int]], window: int | None, chunk: int | None) -> None:
+def test_a_token_attends_exactly_to_its_own_prefix(
+    sequences: list[list[int]], window: int | None, chunk: int | None
+) -> None:
     tree = build_tree(sequences)
     seen = tree.mask(window=window, chunk=chunk)
     expected = np.zeros_like(seen)
@@ -69,7 +71,7 @@ def test_packs_hold_every_sequence_once_within_the_budget(
         assert len(group) == 1 or len(build_tree([sequences[i] for i in group])) <= budget
 
 
-def test_a_family_stays_together_and_strangers_apart() -> None:
+def test_sequences_with_a_shared_prefix_are_packed_together() -> None:
     trunk = list(range(100))
     family = [[*trunk[: 10 * n], 200, 201] for n in range(5, 11)]
     stranger = [300 + n for n in range(50)]
@@ -78,7 +80,7 @@ def test_a_family_stays_together_and_strangers_apart() -> None:
     assert len(packs([*family, stranger], budget=1000, unrelated=1000)) == 1
 
 
-def test_nested_sequences_may_be_thousands_deep() -> None:
+def test_nesting_may_be_thousands_deep() -> None:
     tree = build_tree([[7] * n for n in range(1, 3000)])
     assert len(tree) == tree.trunk == 2999
 
@@ -90,14 +92,14 @@ def test_an_empty_sequence_is_refused() -> None:
 
 
 @given(SEQUENCES)
-def test_runs_are_the_stretches_between_forks(sequences: list[list[int]]) -> None:
+def test_runs_are_the_segments_between_forks(sequences: list[list[int]]) -> None:
     tree = build_tree(sequences)
     runs = tree.runs
     assert [i for begin, end, _ in runs for i in range(begin, end)] == list(range(len(tree)))
     children: dict[tuple[int, ...], set[int]] = {}
     for prefix in prefixes(sequences):
         children.setdefault(prefix[:-1], set()).add(prefix[-1])
-    text: list[tuple[int, ...]] = []  # of each run, from the start of its sequences
+    text: list[tuple[int, ...]] = []  # the path of each run from the start of its sequences
     for begin, end, before in runs:
         assert before < len(text)
         so_far = text[before] if before >= 0 else ()

@@ -11,11 +11,11 @@ from drike.retrieval.budget import Budget
 from drike.training.choices import Choice, top
 from drike.training.rewards import Attempt, Earned, edit_takes
 
-LANDS = 63  # seven old objects, nine lands each
+LANDS = 63  # seven old objects for nine lands each
 
 
 def capital(i: int, *, subject: str | None = None, relation: str = "capital", neighbours: int = 3) -> EditCase:
-    """Land i, whose capital is to be another; every fifth shares its new object, every seventh its old one."""
+    """Make an edit of the capital of land i; every fifth shares its new object, every seventh its old one."""
     subject = subject or f"Land{i}"
     edit = Edit(f"The {relation} of {subject} is", f"New{i % 5}", f"Old{i % 7}", subject, relation)
     paraphrase = Probe(Aspect.PARAPHRASE, f"{subject} has the {relation}", edit.target_new, edit.target_true)
@@ -32,7 +32,7 @@ CAPITALS = tuple(capital(i) for i in range(LANDS))
 
 
 def follows_the_fact(prompt: str) -> str:
-    """The new object of the last fact the prompt states if the question is about its subject, else what lands say."""
+    """Answer with the new object of the last stated fact if it is about the subject, else with the old object."""
     question = prompt.splitlines()[-1]
     stated = [line for line in prompt.splitlines() if line.startswith(("New Fact: ", "Imagine that "))]
     if stated:
@@ -43,7 +43,7 @@ def follows_the_fact(prompt: str) -> str:
 
 
 def old_object(question: str) -> str:
-    """What the lands say before any edit."""
+    """Answer with the object before any edit."""
     lands = [word.removeprefix("Land") for word in question.split() if word.startswith("Land")]
     return f"Old{int(lands[0]) % 7}" if lands else "?"
 
@@ -57,7 +57,7 @@ def rollout(
     *,
     stop_on_flip: bool = False,
 ) -> tuple[Attempt, Earned]:
-    """What an episode tries for the edit of a pool, and what it earns; nothing is learned."""
+    """Return an attempt on the edit of a pool and its rewards, without learning."""
     case = EditCase("", pool.edit, (rewrite_probe(pool.edit),))
     tried = choose(case, pool, log_p, budget)
     return tried, edit_takes(model, stop_on_flip=stop_on_flip)(tried)

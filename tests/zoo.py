@@ -1,7 +1,7 @@
-"""Tiny random models of many architectures, and prompts to tell them apart with.
+"""Tiny random models in many configurations, and prompts for them.
 
-Weights are drawn wide: with the usual initialisation a model is nearly uniform, and a wrong mask would go unseen.
-Windows and chunks are shorter than the prompts, so that they bite.
+Weights have a large variance: with the usual initialisation a model is nearly uniform, which would hide a wrong mask.
+Windows and chunks are shorter than the prompts, so that they take effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SMALL: dict[str, Any] = {
     "eos_token_id": 0,
     "pad_token_id": 0,
 }
-# The same in the words of families that have their own.
+# The same sizes under the names that some families use.
 PLAIN: dict[str, Any] = {"vocab_size": 340, "eos_token_id": 0, "bos_token_id": 0}
 GPT: dict[str, Any] = PLAIN | {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 640}
 WIDE: dict[str, Any] = PLAIN | {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -60,7 +60,7 @@ def bloom() -> Any:
 
 
 def bart() -> Any:
-    """Embeds positions without being told them."""
+    """Bart embeds positions without a position argument."""
     sizes = {"d_model": 32, "decoder_ffn_dim": 48, "decoder_layers": 2, "decoder_attention_heads": 4}
     return hf.BartForCausalLM(hf.BartConfig(**PLAIN, is_decoder=True, max_position_embeddings=640, **sizes))
 
@@ -84,7 +84,7 @@ def _gpt_neo() -> Any:
 
 
 def _gemma2() -> Any:
-    # Its soft caps are what eager attention alone computes.
+    # Only eager attention computes its soft caps.
     return hf.Gemma2ForCausalLM(
         hf.Gemma2Config(**SMALL, sliding_window=WINDOW, head_dim=8, attn_implementation="eager")
     )
@@ -114,7 +114,7 @@ def _qwen3_next() -> Any:
 
 
 def _small(family: str, **more: Any) -> Callable[[], Any]:
-    """A family whose config has the usual names."""
+    """Make a model of a family whose config has the usual names."""
     return lambda: getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**SMALL | more))
 
 
@@ -177,7 +177,7 @@ def demonstration(rng: random.Random) -> str:
 
 
 def episode(seed: int, prompts: int = 6) -> list[Request]:
-    """Nested prompts of one edit, two targets each: what training and evaluation ask for."""
+    """Make nested prompts of one edit with two targets each, as in training and evaluation."""
     rng = random.Random(seed)
     shown = [demonstration(rng) for _ in range(prompts + 2)]
     query = f"New Fact: {rng.choice(SUBJECTS)} was born in Rome\nPrompt: {rng.choice(SUBJECTS)} comes from"
@@ -187,7 +187,7 @@ def episode(seed: int, prompts: int = 6) -> list[Request]:
 
 @functools.cache
 def tokenizer() -> Any:
-    """A byte-level BPE of 340 tokens, as GPT-2's."""
+    """Make a byte-level BPE tokenizer of 340 tokens, like GPT-2's."""
     rng = random.Random(0)
     text = [demonstration(rng) for _ in range(300)]
     core = Tokenizer(models.BPE())
@@ -202,7 +202,7 @@ def tokenizer() -> Any:
 
 
 def widen(model: Any, scale: float = 0.25, seed: int = 0) -> Any:
-    """Redraw the weights so wide that attention matters."""
+    """Redraw the weights with a variance large enough for attention to matter."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
@@ -218,12 +218,12 @@ def wrap(make: Callable[[], Any], tokens: Any = None, **options: Any) -> Hugging
 
 
 def alone(model: HuggingFaceModel, requests: list[Request]) -> list[TokenScores]:
-    """The oracle: one plain forward a request."""
+    """The oracle: one plain forward per request."""
     return score_naively(model._model, encode_requests(model._tokenizer, requests, "plain")).scores
 
 
 def off(scores: list[Score], scored: list[TokenScores]) -> float:
-    """Largest difference of a token's log-probability."""
+    """Return the largest difference in a token's log-probability."""
     return max(
         abs(a - b)
         for score, reading in zip(scores, scored, strict=True)

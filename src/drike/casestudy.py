@@ -1,9 +1,8 @@
 """One edit under several editors, side by side: what each shows, what the model then says, and what every retain does.
 
-For each editor and each retain of its pool, the prompt is also tried the other way round: without a retain that was
-kept, with one that was cut. What having the retain changes, in the log-probability of each probe's target and in right
-or wrong, says why it is there, or should be. All prompts are asked in one call, so that a backend can share prefixes.
-The paper's case study (section 5.4) shows such prompts; the effects are ours.
+The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
+log-probability of each probe's target, and whether the answer is right. All prompts are asked in one call, so that a
+backend can share prefixes. The paper's case study (section 5.4) shows such prompts; the effects are ours.
 """
 
 from __future__ import annotations
@@ -18,20 +17,36 @@ from drike.edits import Aspect, EditCase
 from drike.judging import Question, Verdict, complete, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, bare
+from drike.retrieval.budget import Fraction
+from drike.table import Table
+
+RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
+_SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
+_NOTES = (
+    "near: rank by similarity. rewrite, paraphr., neighb.: how much this retain changes the log-probability of the "
+    "right answer (nats, mean over the probes), measured by removing a kept retain or adding a cut one.",
+    "pruned: chosen, but dropped to respect --prompt-tokens. flips: how many rewrite (r), paraphrase (p) and "
+    "neighbourhood (n) probes are right only with this retain (+) or only without it (-).",
+)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model says to a probe under a prompt. logprob: of the probe's target, in nats; None without scores."""
+    """The model's answer to a probe under a prompt. logprob: of the probe's target, in nats; None without scores."""
 
     text: str
     correct: bool
     logprob: float | None
 
+    def __str__(self) -> str:
+        """Whether it is right, the text, and the log-probability."""
+        logprob = "" if self.logprob is None else f" [{self.logprob:.2f}]"
+        return f"{RIGHT if self.correct else WRONG} {self.text or '(nothing)'}{logprob}"
+
 
 @dataclass(frozen=True)
 class Effect:
-    """What having one retain in the prompt does, probe by probe: with it minus without it.
+    """The effect of one retain in the prompt on each probe: with it minus without it.
 
     nats: change of the target's log-probability, None without scores. gained, lost: probes that are right only with
     it, only without it.
@@ -51,7 +66,7 @@ class Effect:
 class Retain:
     """A retain of the pool: `rank` is the editor's, `nearness` the rank by similarity, both from 1.
 
-    effect: None where it was not measured: in an explanation, or where it would not fit into the prompt.
+    effect: None if it was not measured: in an explanation, or if it would not fit into the prompt.
     """
 
     rank: int
@@ -68,20 +83,12 @@ class Retain:
         return f"{self.demonstration.query} {self.demonstration.answer}"
 
 
-def ranked_retains(selection: Selection) -> tuple[Retain, ...]:
-    """The retains of a selection in the editor's order, kept and cut."""
-    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
-    return tuple(
-        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
-        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
-    )
-
-
 @dataclass(frozen=True)
 class Side:
-    """One editor's part.
+    """One editor's part of a case study, or of an explanation, which measures no effects.
 
-    prompt: of the edit's own query; it says how many retains were pruned to fit. sigma: None where there is none.
+    prompt: of the edit's own query; it records how many retains were pruned to fit. sigma, share: of its budget; None
+    if it has none.
     """
 
     editor: str
@@ -89,24 +96,93 @@ class Side:
     replies: tuple[Reply, ...]
     retains: tuple[Retain, ...]
     sigma: float | None
+    share: float | None
+
+    def table(self, aspects: Sequence[Aspect] = ()) -> Table:
+        """Its retains in the editor's order: kept, pruned or cut, and the effect of each on the probes' aspects.
+
+        aspects: of the probes behind the effects, in their order; none if effects were not measured.
+        """
+        kept = sum(one.kept for one in self.retains)
+        shown = kept + self.prompt.pruned
+        present = [aspect for aspect in Aspect if aspect in aspects]
+        rows = tuple(
+            (
+                one.text,
+                "kept" if one.kept else "pruned" if one.rank <= shown else "cut",
+                str(one.rank),
+                str(one.nearness),
+                f"{one.probability:.4f}",
+                *([_mean(one.effect, aspect, aspects) for aspect in present] if aspects else [f"{one.similarity:.3f}"]),
+                *([_flips(one.effect, aspects)] if aspects else []),
+            )
+            for one in self.retains
+        )
+        measured = (*(_SHORT[aspect] for aspect in present), "flips") if aspects else ("cosine",)
+        title = f"{self.editor}: {kept} of {len(self.retains)} retains{self._rule(shown)}"
+        return Table(title, ("retain", "", "rank", "near", "p", *measured), rows, _NOTES if aspects else ())
+
+    def _rule(self, shown: int) -> str:
+        if self.share is not None:
+            return f", a fixed share of {self.share:.0%}"
+        if self.sigma is None:
+            return ""
+        above = sum(one.probability > self.sigma for one in self.retains)
+        if not above:
+            return f", kept where p > sigma = {self.sigma:.4f} (none exceeds it, so the best one is kept)"
+        return f", kept where p > sigma = {self.sigma:.4f}" + (f" (at most {shown})" if above > shown else "")
+
+
+def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
+    """An editor's part without replies and effects."""
+    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
+    retains = tuple(
+        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
+        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+    )
+    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
+    share = editor.budget.share if isinstance(editor.budget, Fraction) else None
+    return Side(editor.name, prompt, (), retains, sigma, share)
 
 
 @dataclass(frozen=True)
 class CaseStudy:
-    """A case, the model's replies to its probes as it is, and under each editor."""
+    """A case, and the model's replies to its probes without an edit and under each editor."""
 
     model: str
     case: EditCase
     before: tuple[Reply, ...]
     sides: tuple[Side, ...]
 
-    def of(self, aspect: Aspect) -> tuple[bool, ...]:
-        """Which probes look at an aspect."""
-        return tuple(probe.aspect is aspect for probe in self.case.probes)
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The aspect of each probe."""
+        return tuple(probe.aspect for probe in self.case.probes)
+
+    @property
+    def title(self) -> str:
+        """The edit that it is about."""
+        edit = self.case.edit
+        was = "" if edit.target_true is None else f" (was {edit.target_true})"
+        return f"Case {self.case.case_id}: {edit.query} -> {edit.target_new}{was}"
+
+    def tables(self) -> Iterator[Table]:
+        """The answers, then the retains of every editor."""
+        rows = tuple(
+            (probe.query, probe.aspect.value, probe.target, *(str(replies[i]) for replies in self._replies()))
+            for i, probe in enumerate(self.case.probes)
+        )
+        header = ("query", "aspect", "right answer", "before", *(side.editor for side in self.sides))
+        note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
+        yield Table(f"Answers of {self.model}", header, rows, (note,), wide=True)
+        yield from (side.table(self.aspects) for side in self.sides)
+
+    def _replies(self) -> list[tuple[Reply, ...]]:
+        return [self.before, *(side.replies for side in self.sides)]
 
 
 def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseStudy:
-    """Ask a case's probes of the model as it is, under each editor, and with each retain left out or put in.
+    """Ask a case's probes without an edit, under each editor, and with each retain removed or added.
 
     (1 + editors x (1 + n)) x probes prompts, n being the pool's size, in one call; a model that scores writes the
     answers under the unchanged prompts in a second one.
@@ -132,7 +208,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
 
 
 def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
-    """The prompts as they are, then one version per ranked retain; none where it would not fit.
+    """The unchanged prompts, then a version for each ranked retain; none if it would not fit.
 
     A kept retain is left out. A cut one is put where the style would show it. Everything else stays in its place, so
     that an effect is that of the retain alone.
@@ -172,13 +248,12 @@ def _side(
     editor: IKE, selection: Selection, prompt: Prompt, replies: tuple[Reply, ...], judged: Sequence[Sequence[Verdict]]
 ) -> Side:
     """An editor's part; `judged` begins with the unchanged prompts, then one version a retain in ranking order."""
-    base = judged[0]
+    base, side = judged[0], side_of(editor, selection, prompt)
     retains = tuple(
         replace(one, effect=_effect(base, version) if one.kept else _effect(version, base))
-        for one, version in zip(ranked_retains(selection), judged[1:], strict=True)
+        for one, version in zip(side.retains, judged[1:], strict=True)
     )
-    sigma = editor.budget.sigma_for(selection.ranking.probs, selection.candidates)
-    return Side(editor.name, prompt, replies, retains, sigma)
+    return replace(side, replies=replies, retains=retains)
 
 
 def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | None:
@@ -198,3 +273,21 @@ def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | N
 
 def _logprob(verdict: Verdict) -> float | None:
     return None if verdict.score is None else verdict.score.logprob
+
+
+def _mean(effect: Effect | None, aspect: Aspect, aspects: Sequence[Aspect]) -> str:
+    mean = None if effect is None else effect.mean([of is aspect for of in aspects])
+    return "n/a" if mean is None else f"{mean:+.2f}"
+
+
+def _flips(effect: Effect | None, aspects: Sequence[Aspect]) -> str:
+    """Count the probes of each aspect that a retain turns right or wrong."""
+    if effect is None:
+        return "n/a"
+    counts = []
+    for sign, flipped in (("+", effect.gained), ("-", effect.lost)):
+        for aspect in Aspect:
+            count = sum(yes and of is aspect for yes, of in zip(flipped, aspects, strict=True))
+            if count:
+                counts.append(f"{sign}{count}{aspect.value[0]}")
+    return " ".join(counts) or "-"

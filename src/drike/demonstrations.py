@@ -1,7 +1,7 @@
 """Demonstrations: other edits, shown with the answer we want to a question about them (paper, definition 3.3).
 
 A case yields *copy* (its own query, new object), *update* (a paraphrase, new object) and *retain* (a neighbour, which
-keeps its true object). What each teaches the model is told by its role, never by its wording.
+keeps its true object). Its role, not its wording, says what it teaches the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class DemonstrationSet:
-    """Demonstrations dealt to an edit, nearest record first, with the similarity of each.
+    """The demonstrations of an edit, nearest record first, with the similarity of each.
 
     excluded: nearer records that were left out because they contradict or repeat the edit.
     """
@@ -45,7 +45,7 @@ class DemonstrationSet:
 
     @property
     def fixed(self) -> tuple[Demonstration, ...]:
-        """Copies, then updates, in their dealt order: every prompt of the edit begins with them."""
+        """Copies, then updates, nearest first in each role: every prompt of the edit begins with them."""
         return tuple(d for role in (Role.COPY, Role.UPDATE) for d in self.demonstrations if d.role is role)
 
     @property
@@ -60,7 +60,7 @@ class DemonstrationSet:
 
 
 def probes_for(case: EditCase, role: Role, edit: Edit) -> tuple[Probe, ...]:
-    """The probes of `case` that can be shown in `role` to someone who is told `edit`.
+    """The probes of `case` that can be shown in `role` beside `edit`.
 
     A probe about the edit's own subject is left out: a retain that shows it would state the very fact to be replaced.
     """

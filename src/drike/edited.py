@@ -1,8 +1,7 @@
-"""A model with edits in force: ask it, see the prompt it is given, and see why that prompt.
+"""A model with edits in force: ask it, see its prompt, and see why it got that prompt.
 
-The weights stay as they are; an edited model is a model, an editor and the edits to apply. With several edits, a query
-gets the edit that it is about: one whose subject it names, and among those (or all, if it names none) the one that
-shares most of its words.
+The weights do not change; an edited model is a model, an editor and the edits to apply. With several edits, a query
+gets one whose subject it names, and among those (or all, if it names none) the one that shares most words with it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drike.answers import first_line
-from drike.casestudy import Retain, ranked_retains
+from drike.casestudy import Retain, Side, side_of
 from drike.demonstrations import Demonstration, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
@@ -22,7 +21,7 @@ from drike.edits import Edit, mentions
 from drike.judging import complete
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt, bare
-from drike.retrieval.budget import Fraction
+from drike.table import Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,94 +29,61 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a query got its prompt: the edit applied, the pool in policy order, the budget's cut, the tokens, the answer.
+    """Why a query got its prompt: the edit that applies, if any, and one side of a case study.
 
-    `fixed` are the copies and updates, which are always shown; `choices` the retains, kept and cut. The cut is told by
-    `sigma` or by `share`; the other is None, and both are where no edit applies.
+    `side` has the prompt, the retains in the editor's order, kept and cut, and what the budget cut by.
     """
 
     query: str
     edit: Edit | None
-    prompt: str
     answer: str
     prompt_tokens: int | None
-    fixed: tuple[Demonstration, ...]
-    choices: tuple[Retain, ...]
-    sigma: float | None
-    share: float | None = None
+    side: Side
+
+    @property
+    def prompt(self) -> str:
+        """All that the model was given."""
+        return self.side.prompt.text
+
+    @property
+    def choices(self) -> tuple[Retain, ...]:
+        """The retains of the pool in the editor's order."""
+        return self.side.retains
+
+    @property
+    def fixed(self) -> tuple[Demonstration, ...]:
+        """The copies and updates, which are always shown."""
+        return tuple(d for d in self.side.prompt.demonstrations if d.role is not Role.RETAIN)
 
     def __rich__(self) -> RenderableType:
         """For `rich.print` and the command line."""
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=self._title(), title_justify="left")
-        for heading in ("", "rank", "p", "nearness", "cosine"):
-            table.add_column(heading, justify="right")
-        table.add_column("retain", overflow="fold")
-        for c in self.choices:
-            table.add_row(
-                _mark(c),
-                str(c.rank),
-                f"{c.probability:.4f}",
-                str(c.nearness),
-                f"{c.similarity:.3f}",
-                Text(c.text),
-                style="" if c.kept else "dim",
-            )
-        always = Table(title="Always shown", title_justify="left", show_header=False)
-        for d in self.fixed:
-            always.add_row(d.role.value, Text(f"{d.query} {d.answer}"))
-        parts: list[RenderableType] = [Text(line) for line in self._lines()]
-        return Group(*parts, always, table) if self.choices else Group(*parts)
+        return Group(*map(Text, self._lines()), *self._tables())
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        rows = "".join(
-            f"<tr style='opacity:{1 if c.kept else 0.5}'><td>{_mark(c)}</td><td>{c.rank}</td>"
-            f"<td>{c.probability:.4f}</td><td>{c.nearness}</td><td>{c.similarity:.3f}</td>"
-            f"<td style='text-align:left'>{html.escape(c.text)}</td></tr>"
-            for c in self.choices
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("", "rank", "p", "nearness", "cosine", "retain"))
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-        shown = "".join(f"<li>{d.role.value}: {html.escape(f'{d.query} {d.answer}')}</li>" for d in self.fixed)
-        always = f"<details><summary>Always shown</summary><ul>{shown}</ul></details>" if shown else ""
-        title = f"<p>{html.escape(self._title())}</p>" if rows else ""
-        return "".join(f"<p>{html.escape(line)}</p>" for line in self._lines()) + always + title + table
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines())
+        return lines + "".join(table._repr_html_() for table in self._tables())
 
     def __str__(self) -> str:
         """The same as plain text."""
-        rows = [
-            f"{_mark(c):<5}{c.rank:>3}  p={c.probability:.4f}  nearness {c.nearness:>2}  {c.text}" for c in self.choices
-        ]
-        return "\n".join([*self._lines(), *rows])
+        return "\n".join([*self._lines(), *map(str, self._tables())])
 
-    def _title(self) -> str:
-        title = "Retains, in the policy's order"
-        kept = sum(choice.kept for choice in self.choices)
-        if self.share is not None:
-            return f"{title}; kept: the first {kept} of {len(self.choices)} (share {self.share:.2f})"
-        if self.sigma is None:
-            return title
-        above = sum(choice.probability > self.sigma for choice in self.choices)
-        capped = f" (at most {kept})" if above > kept else ""
-        return f"{title}; kept where p > sigma = {self.sigma:.4f}" + (
-            capped if above else " (none is: the best one is kept)"
-        )
+    def _tables(self) -> list[Table]:
+        if not self.choices:
+            return []
+        fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
+        return [Table("Always shown", ("demonstration", "role"), fixed, wide=True), self.side.table()]
 
     def _lines(self) -> list[str]:
         if self.edit is None:
-            return [f"{self.query} -> {self.answer}", "No edit applies: the model is asked as it is."]
+            return [f"{self.query} -> {self.answer}", "No edit applies: the model gets the query alone."]
         kept = sum(choice.kept for choice in self.choices)
         tokens = "" if self.prompt_tokens is None else f", {self.prompt_tokens} tokens"
         shown = f"{len(self.fixed)} copies and updates, {kept} of {len(self.choices)} retains{tokens}"
         return [f"{self.query} -> {self.answer}", f"Edit: {self.edit.fact}", f"Prompt: {shown}"]
-
-
-def _mark(choice: Retain) -> str:
-    return "kept" if choice.kept else "cut"
 
 
 class EditedModel:
@@ -169,23 +135,16 @@ class EditedModel:
         return first_line(text)
 
     def explain(self, query: str) -> Explanation:
-        """The answer and why its prompt looks as it does."""
+        """The answer, and why its prompt looks as it does."""
         edit = self.edit_for(query)
-        choices: tuple[Retain, ...] = ()
-        sigma = share = None
         if edit is not None and isinstance(self.editor, IKE):
             selection = self.editor.fit(self.editor.select(edit), [query])
             [prompt] = self.editor.show(selection, [query])
-            pool, ranking = selection.candidates, selection.ranking
-            choices = ranked_retains(selection)
-            budget = self.editor.budget
-            sigma = budget.sigma_for(ranking.probs, pool)
-            share = budget.share if isinstance(budget, Fraction) else None
+            side = side_of(self.editor, selection, prompt)
         else:
-            prompt = self.prompt(query)
-        [(text, tokens)] = complete(self.model, [prompt])
-        fixed = tuple(d for d in prompt.demonstrations if d.role is not Role.RETAIN)
-        return Explanation(query, edit, prompt.text, first_line(text), tokens, fixed, choices, sigma, share)
+            side = Side(self.editor.name, self.prompt(query), (), (), None, None)
+        [(text, tokens)] = complete(self.model, [side.prompt])
+        return Explanation(query, edit, first_line(text), tokens, side)
 
 
 def _words(text: str) -> set[str]:

@@ -64,7 +64,7 @@ class EditCase:
 
     @property
     def paraphrases(self) -> tuple[Probe, ...]:
-        """Probes that ask the edited fact in other words."""
+        """Probes of the edited fact in other words."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.PARAPHRASE)
 
     @property
@@ -79,5 +79,5 @@ def mentions(text: str, subject: str) -> bool:
 
 
 def rewrite_probe(edit: Edit) -> Probe:
-    """The probe that asks the edit's own query."""
+    """The probe of the edit's own query."""
     return Probe(Aspect.REWRITE, edit.query, edit.target_new, edit.target_true)

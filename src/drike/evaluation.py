@@ -1,8 +1,7 @@
-"""Evaluation: an editor, a model and cases in; one outcome a probe out (paper, section 5.1).
+"""Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1).
 
-All probes of a case are asked in one call, under the same demonstrations (chosen once per edit). A model that takes
-several calls at once is asked about several cases at once. Nothing is printed and nothing saved: the caller takes
-outcomes as they come.
+All probes of a case go to the model in one call, under the same demonstrations (chosen once per edit). A model that
+takes several calls at once gets several cases at once. Nothing is printed or saved: outcomes are yielded as they come.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ def evaluate(
     parallel: int | None = None,
     allow_trained: bool = False,
 ) -> Generator[Outcome, None, None]:
-    """The outcomes of all probes, case by case. `write=True` records written answers of scoring models, too.
+    """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
-    parallel: cases asked about at once, by as many threads, which also ask the editor for its prompts; None is as many
-    as the model takes (`info.calls_at_once`). It changes no outcome and no order, only `seconds`: a case's own, in
-    which it may have waited for others. Raises ValueError where the model does not take so many.
+    parallel: cases evaluated at once, each in a thread, which also calls the editor; default: as many as the model
+    takes (`info.calls_at_once`). Outcomes and their order are the same, only `seconds` differ, as a case may wait for
+    others. Raises ValueError if the model does not take so many.
 
     allow_trained: also evaluate edits that the editor's retriever was trained on; otherwise UsageError is raised before
     the model is asked, since a test on training edits flatters the editor.
@@ -72,7 +71,7 @@ def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -
 
 
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
-    """A verdict with the probe it is about, and the margins IKE reports where both targets were scored."""
+    """A verdict with its probe, and the margins that IKE reports if both targets were scored."""
     score, distractor = verdict.score, verdict.distractor
     prob_margin = logprob_margin = None
     if score is not None and distractor is not None:

@@ -1,4 +1,4 @@
-"""Files written so that a crash, a full disk or Ctrl-C leaves the old content or the new; their hashes and seals."""
+"""Files written so that a crash, a full disk or Ctrl-C leaves the old content or the new; their checksums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-_SEAL = "sha256"
+_CHECKSUM = "sha256"
+
+
+def cache_folder() -> Path:
+    """Where drike keeps what can be fetched or computed again: `$XDG_CACHE_HOME/drike`, by default `~/.cache/drike`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike"
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -41,14 +46,14 @@ def write_text(path: Path, text: str) -> None:
 
 def with_checksum(record: Mapping[str, object]) -> dict[str, object]:
     """A JSON object with the sha256 of all else in it, so that a damaged letter or digit is noticed."""
-    return {**record, _SEAL: _digest(record)}
+    return {**record, _CHECKSUM: _digest(record)}
 
 
 def checksum_ok(record: Mapping[str, object], *, needed: bool = False) -> bool:
     """Whether an object matches its checksum; one without a checksum passes unless `needed`."""
-    return record[_SEAL] == _digest(record) if _SEAL in record else not needed
+    return record[_CHECKSUM] == _digest(record) if _CHECKSUM in record else not needed
 
 
 def _digest(record: Mapping[str, object]) -> str:
-    told = {name: value for name, value in record.items() if name != _SEAL}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+    rest = {name: value for name, value in record.items() if name != _CHECKSUM}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Ask a model and judge its answers: one definition of a right answer, for rewards and metrics."""
+"""Ask a model and judge its answers, in the same way for rewards and metrics."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A probe's answer, judged.
+    """The judgement of an answer.
 
-    correct: by the definition used for rewards and metrics. matched, exact: by the text, if one was written.
-    score, distractor: of the target and the distractor, if the model gives scores.
+    correct: as used for rewards and metrics. matched, exact: whether the text, if there is one, starts with the target,
+    or equals it. score, distractor: scores of the target and the distractor, if the model scores.
     """
 
     correct: bool
@@ -40,7 +40,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt with the answer that would be right and, for margins, a wrong one to compare it with."""
+    """A prompt, its right answer and, for margins, a wrong one."""
 
     prompt: Prompt
     target: str
@@ -51,7 +51,7 @@ def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = 
     """Ask the questions and judge the answers, in order.
 
     With a model that scores, an answer is right if greedy decoding would write the target and then end the word;
-    `write=True` also records the text. Without scores, or if the prompt asks to reason first, the text decides.
+    `write=True` also generates the text. Without scores, or if the prompt asks to reason first, the text decides.
     """
     scores = _score(model, questions)
     written = [i for i, one in enumerate(questions) if write or one.prompt.cue is not None or not scores]
@@ -78,7 +78,7 @@ def _score(model: LanguageModel, questions: Sequence[Question]) -> list[tuple[Sc
         return []
     requests: list[Request] = []
     for question in questions:
-        # A model that reasons first is scored after the cue alone: its free text is not part of the measure.
+        # If the model is to reason first, it is scored after the cue, without any reasoning.
         text = question.prompt.text if question.prompt.cue is None else f"{question.prompt.text}\n{question.prompt.cue}"
         requests.append(Request(text, f" {question.target}"))
         if question.distractor is not None:
@@ -92,8 +92,8 @@ def complete(
 ) -> list[tuple[str, int | None]]:
     """Let the model answer; return each answer with its number of prompt tokens.
 
-    An answer ends with its line. If a prompt asks to reason first, the reply may be longer (MAX_REASONING_TOKENS) and
-    the answer is what follows its last cue; "" if the model never wrote the cue.
+    An answer is one line. If a prompt asks to reason first, the reply may have MAX_REASONING_TOKENS, and the answer is
+    the text after its last cue; "" if the model wrote no cue.
     """
     texts: dict[int, tuple[str, int | None]] = {}
     for reasons in (False, True):

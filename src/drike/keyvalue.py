@@ -1,9 +1,7 @@
-"""Values by key in an SQLite file: the cache of answers, and the features of texts. No pickle.
+"""An SQLite file of values by key, for the cache of answers and the features of texts.
 
-Threads and processes may share a file. A value carries a checksum, so a damaged one is a miss. If the file cannot be
-used, one warning says so, and nothing is found or kept.
-
-The rollback journal is used on purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
+Threads and processes may share a file. Every value has a checksum, so a damaged one is a miss. If the file cannot be
+used, there is one warning, and nothing is found or kept.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-_BUSY_SECONDS = 10.0  # to wait for another process's write
+_BUSY_SECONDS = 10.0  # of waiting for another process's write
 _AT_ONCE = 500  # keys in one SELECT; SQLite's limit was 999 once
 _CHECKSUM = 8  # bytes before a value
 
 
 class KeyValueFile:
-    """Values by key at `path`, which only its owner may read. It is opened at first use.
+    """Values by key in the file `path`, readable by its owner only, opened at first use.
 
-    what: what a warning calls the values. advice: what to do if they cannot be kept. set_aside: start anew if the file
-    is damaged, with the old one renamed to `.damaged`; otherwise it is left as it is.
+    what, advice: for the warning, the name of the values, and what to do if they cannot be kept. set_aside: replace a
+    damaged file, and rename the old one to `.damaged`; otherwise it is left as it is.
     """
 
     def __init__(self, path: Path, what: str, advice: str, *, set_aside: bool = False) -> None:
@@ -37,7 +35,7 @@ class KeyValueFile:
         self._lock = threading.Lock()
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
-        """The intact values of those `keys` that have one."""
+        """Return the intact values of those `keys` that have one."""
         wanted, found = list(keys), dict[str, bytes]()
 
         def select(file: sqlite3.Connection) -> None:
@@ -53,12 +51,12 @@ class KeyValueFile:
         return found
 
     def put(self, values: Mapping[str, bytes]) -> bool:
-        """Keep values, replacing what is there, in one transaction; False if that failed."""
+        """Store values, replacing older ones, in one transaction; return False if that failed."""
         rows = [(key, _checksum(value) + value) for key, value in values.items()]
         return self._use(lambda file: file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", rows))
 
     def count(self) -> int:
-        """How many values there are. Raises sqlite3.Error, OSError."""
+        """Count the values. Raises sqlite3.Error, OSError."""
         with self._lock:
             return int(self._open().execute("SELECT count(*) FROM entries").fetchone()[0])
 
@@ -75,7 +73,7 @@ class KeyValueFile:
                 self.path.unlink()
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is used again."""
+        """Close the file; using it opens it again."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -100,8 +98,9 @@ class KeyValueFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self.path.chmod(0o600)  # SQLite gives its journal the same
-            file = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)  # the lock lets one in
+            file = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)  # the lock admits one
             try:
+                # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.
                 file.execute("PRAGMA journal_mode = DELETE")
                 file.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
                 file.commit()

@@ -80,20 +80,23 @@ class Summary:
     calls: float
     seconds: float
 
-
-@dataclass(frozen=True)
-class Tally:
-    """A case's probes, counted: everything a metric needs, so that resampling only adds numbers."""
-
-    counts: tuple[float, ...]
+    def metric(self, name: str) -> Estimate:
+        """A metric by its name in METRICS."""
+        found: Estimate = getattr(self, _field(name))
+        return found
 
 
-_FIELDS = 12  # hits and totals of ESR, PC, RR, RR of known neighbours; sums and totals of ESM, GSM
-_OFFSET = {Aspect.REWRITE: 0, Aspect.PARAPHRASE: 2, Aspect.NEIGHBORHOOD: 4}
-_KNOWN = 6
-_MARGIN = {Aspect.REWRITE: 8, Aspect.PARAPHRASE: 10}
+def _field(metric: str) -> str:
+    return metric.casefold().replace(" ", "_")
 
+
+# What is counted of each case, so that resampling only adds numbers: hits of each metric, with the total behind it.
+Counts = tuple[float, ...]
 Metric = Callable[[Sequence[float]], float | None]
+_AT = {"ESR": 0, "PC": 2, "RR": 4, "RR known": 6, "ESM": 8, "GSM": 10}
+_RATE = {Aspect.REWRITE: "ESR", Aspect.PARAPHRASE: "PC", Aspect.NEIGHBORHOOD: "RR"}
+_MARGIN = {Aspect.REWRITE: "ESM", Aspect.PARAPHRASE: "GSM"}
+_FIELDS = 2 * len(_AT)
 
 
 def _ratio(at: int) -> Metric:
@@ -101,18 +104,10 @@ def _ratio(at: int) -> Metric:
 
 
 def _score(counts: Sequence[float]) -> float | None:
-    return harmonic_mean([_ratio(at)(counts) for at in (0, 2, 4)])
+    return harmonic_mean([METRICS[name](counts) for name in ("ESR", "PC", "RR")])
 
 
-METRICS: dict[str, Metric] = {
-    "S": _score,
-    "ESR": _ratio(0),
-    "PC": _ratio(2),
-    "RR": _ratio(4),
-    "RR known": _ratio(6),
-    "ESM": _ratio(8),
-    "GSM": _ratio(10),
-}
+METRICS: dict[str, Metric] = {"S": _score, **{name: _ratio(at) for name, at in _AT.items()}}
 
 
 def harmonic_mean(values: Sequence[float | None]) -> float | None:
@@ -124,35 +119,33 @@ def harmonic_mean(values: Sequence[float | None]) -> float | None:
     return len(values) / sum(1 / value for value in values if value is not None)
 
 
-def tallies(outcomes: Iterable[Outcome], unedited: Iterable[Outcome] = ()) -> dict[str, Tally]:
-    """Counts by case id; `unedited` tells which neighbours the model knew."""
+def counts_by_case(outcomes: Iterable[Outcome], unedited: Iterable[Outcome] = ()) -> dict[str, Counts]:
+    """Count probes by case id; `unedited` says which neighbours the model knew."""
     known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
     counts: dict[str, list[float]] = {}
     for outcome in outcomes:
         row = counts.setdefault(outcome.case_id, [0.0] * _FIELDS)
-        _count(row, _OFFSET[outcome.aspect], float(outcome.correct))
+        values: dict[str, float] = {_RATE[outcome.aspect]: outcome.correct}
         if outcome.aspect is Aspect.NEIGHBORHOOD and (outcome.case_id, outcome.query) in known:
-            _count(row, _KNOWN, float(outcome.correct))
+            values["RR known"] = outcome.correct
         if outcome.aspect in _MARGIN and outcome.prob_margin is not None:
-            _count(row, _MARGIN[outcome.aspect], outcome.prob_margin)
-    return {case_id: Tally(tuple(row)) for case_id, row in counts.items()}
+            values[_MARGIN[outcome.aspect]] = outcome.prob_margin
+        for name, value in values.items():
+            row[_AT[name]] += value
+            row[_AT[name] + 1] += 1
+    return {case_id: tuple(row) for case_id, row in counts.items()}
 
 
-def _count(row: list[float], at: int, value: float) -> None:
-    row[at] += value
-    row[at + 1] += 1
-
-
-def estimate(by_case: Sequence[Tally], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+def estimate(by_case: Sequence[Counts], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """A metric over cases with its interval; the same seed and number of cases draw the same resamples."""
     return estimates(by_case, {"": metric}, resamples=resamples, seed=seed)[""]
 
 
 def estimates(
-    by_case: Sequence[Tally], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES, seed: int = 0
+    by_case: Sequence[Counts], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Estimate]:
     """Several metrics over the same cases, each as `estimate` gives it: the resamples are drawn once for all."""
-    whole = _total(by_case)
+    whole = [sum(column) for column in zip(*by_case, strict=True)]
     values = {name: metric(whole) for name, metric in metrics.items()}
     drawn = list(_resampled(by_case, resamples, seed)) if any(value is not None for value in values.values()) else []
     return {
@@ -180,11 +173,11 @@ def paired_differences(
     seed: int = 0,
 ) -> dict[str, Estimate]:
     """Several paired differences from the same resamples; see `paired_difference`."""
-    mine, other = tallies(ours), tallies(theirs)
+    mine, other = counts_by_case(ours), counts_by_case(theirs)
     if mine.keys() != other.keys():
         missing = len(mine.keys() ^ other.keys())
-        raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} stand on one side only")
-    pairs = [Tally(mine[case_id].counts + other[case_id].counts) for case_id in mine]
+        raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
+    pairs = [mine[case_id] + other[case_id] for case_id in mine]
     compared = {name: _minus(metric) for name, metric in metrics.items()}
     return estimates(pairs, compared, resamples=resamples, seed=seed)
 
@@ -205,8 +198,8 @@ def summarise(
     """A table row for one editor's outcomes. Raises ValueError for none, or for several editors mixed."""
     editors = {outcome.editor for outcome in outcomes}
     if len(editors) != 1:
-        raise ValueError(f"a summary is of one editor's outcomes, not of {sorted(editors) or 'none'}")
-    by_case = list(tallies(outcomes, unedited).values())
+        raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
+    by_case = list(counts_by_case(outcomes, unedited).values())
     by_name = estimates(by_case, METRICS, resamples=resamples, seed=seed)
     # A case that several seeds tested was edited as often; every edit has one rewrite probe.
     edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(by_case)
@@ -214,13 +207,7 @@ def summarise(
     return Summary(
         editor=editors.pop(),
         cases=len(by_case),
-        s=by_name["S"],
-        esr=by_name["ESR"],
-        pc=by_name["PC"],
-        rr=by_name["RR"],
-        rr_known=by_name["RR known"],
-        esm=by_name["ESM"],
-        gsm=by_name["GSM"],
+        **{_field(name): one for name, one in by_name.items()},
         shots=sum(outcome.shots for outcome in outcomes) / len(outcomes),
         prompt_tokens=sum(tokens) / len(tokens) if tokens else None,
         calls=sum(outcome.calls for outcome in outcomes) / edits,
@@ -228,13 +215,9 @@ def summarise(
     )
 
 
-def _total(by_case: Sequence[Tally]) -> list[float]:
-    return [sum(column) for column in zip(*(tally.counts for tally in by_case), strict=True)]
-
-
-def _resampled(by_case: Sequence[Tally], resamples: int, seed: int) -> Iterable[list[float]]:
+def _resampled(by_case: Sequence[Counts], resamples: int, seed: int) -> Iterable[list[float]]:
     rng, cases = random.Random(seed), range(len(by_case))
-    columns = list(zip(*(tally.counts for tally in by_case), strict=True))
+    columns = list(zip(*by_case, strict=True))
     for _ in range(resamples):
         drawn = rng.choices(cases, k=len(cases))
         yield [sum(map(column.__getitem__, drawn)) for column in columns]  # some 15 times as fast as adding up rows

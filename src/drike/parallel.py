@@ -1,10 +1,8 @@
 """Run several tasks at once, with their results in order.
 
-Tasks run in threads, since they wait: for an endpoint, or for a model in another process. Results and their order do
-not depend on which thread does what.
-
-The tasks form a `TaskGroup`, which their threads can look up (`current_group`), to send no paid request after another
-task has failed, and to stop waiting when nobody wants the answer any more.
+Tasks run in threads, since they wait for a server, or for a model in another process. They form a `TaskGroup`, which
+their threads look up (`current_group`), to send no paid request after another task has failed, and to stop waiting when
+nobody wants the answer any more.
 """
 
 from __future__ import annotations
@@ -20,18 +18,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 GRACE = 2.0  # seconds for work in flight to end after Ctrl-C: its requests are paid for
-ATTENTION = 0.2  # seconds after which whoever waits checks whether it still should
-_WINDOW = 2  # tasks handed out per thread, so that a slow one does not leave the others idle
+ATTENTION = 0.2  # seconds between the checks of a waiting thread whether its group is abandoned
+_WINDOW = 2  # tasks submitted per thread, so that a slow one does not leave the others idle
 
 
 class StoppedError(Exception):
-    """A task was stopped half done: another one has failed, or nobody wants the results any more."""
+    """A task was stopped before its end: another one has failed, or nobody wants the results any more."""
 
 
 class TaskGroup:
     """Tasks that stop together.
 
-    over: nothing more shall be sent; what is in flight is awaited. abandoned: that is no longer awaited either.
+    over: send nothing more; requests in flight are awaited. abandoned: these are no longer awaited either.
     """
 
     def __init__(self) -> None:
@@ -46,11 +44,11 @@ class TaskGroup:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more shall be sent."""
+        """Whether to send nothing more."""
         return self._over.is_set()
 
     def stop(self, error: BaseException | None = None, *, abandon: bool = False) -> None:
-        """Let nothing more be sent, because of `error` if given; with `abandon`, nobody waits for what was sent."""
+        """Send nothing more, because of `error` if given; with `abandon`, do not await requests in flight either."""
         if error is not None:
             self._failures.append(error)
         self.abandoned |= abandon
@@ -61,20 +59,20 @@ _group: ContextVar[TaskGroup | None] = ContextVar("group", default=None)
 
 
 def current_group() -> TaskGroup:
-    """The group the calling thread works for; a new one if it works for none."""
+    """The calling thread's group; a new one if it has none."""
     return _group.get() or TaskGroup()
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int) -> Generator[Result, None, None]:
-    """Yield `work` of every item, in order, computed on `at_once` threads; with one, lazily in the caller's own.
+    """Yield `work(item)` for every item, in order, computed on `at_once` threads; with one, lazily in the caller's.
 
-    An error in `work` is raised where its result would have come, after the results before it. Then nothing more is
-    started, and what has started is awaited. If this is ended from outside (Ctrl-C, `close()`), work in flight gets
-    `GRACE` seconds, and after that must heed its `TaskGroup`. No thread is left running. Work that another's failure
-    stopped raises that error. Raises ValueError for fewer than one thread.
+    An error of `work` is raised in place of its result, after the results before it. Then no more tasks are started,
+    and running ones are awaited; a task that is stopped by another's failure raises that error. If the generator is
+    ended from outside (Ctrl-C, `close()`), running tasks get `GRACE` seconds until their `TaskGroup` is abandoned, and
+    must then end. No thread is left running. Raises ValueError for fewer than one thread.
     """
     if at_once < 1:
-        raise ValueError(f"work is done by at least one thread, not by {at_once}")
+        raise ValueError(f"at least one thread is needed, not {at_once}")
     if at_once == 1:
         yield from map(work, items)
         return
@@ -97,7 +95,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
 
 
 def _begin(group: TaskGroup, work: Callable[[Item], Result], item: Item) -> Result:
-    """Do one task, and stop the others if it fails."""
+    """Run one task, and stop the others if it fails."""
     if group.over:
         raise StoppedError
     try:
@@ -109,8 +107,8 @@ def _begin(group: TaskGroup, work: Callable[[Item], Result], item: Item) -> Resu
 
 
 def _next(waiting: deque[Future[Result]], group: TaskGroup) -> Result:
-    """The next result; or its error, raised once the others that have started are done."""
-    wait([waiting[0]])  # it stays in the queue, so that an interruption here ends it, too
+    """Return the next result, or raise its error when the other running tasks are done."""
+    wait([waiting[0]])  # it stays in the queue, so that an interruption here also ends it
     first = waiting.popleft()
     error = first.exception()
     if error is None:

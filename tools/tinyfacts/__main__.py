@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from drike.cli.console import console, draw, errors, progress
+from drike.cli import main as run
+from drike.cli.console import console, draw, progress
 from drike.cli.options import LARGEST_SEED
-from drike.errors import DrikeError, UsageError
+from drike.errors import UsageError
 from drike.models import EMBEDDED, load
 from drike.report import Table
 from tools.tinyfacts.check import Measure, held_out, measure
@@ -73,11 +73,7 @@ def _verdict(one: Measure) -> str:
 
 def main() -> None:
     """Run the command; an error is one sentence, as with `drike`."""
-    try:
-        app(prog_name="python -m tools.tinyfacts")
-    except DrikeError as problem:
-        errors.print(f"Error: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2 if isinstance(problem, UsageError) else 1)
+    run(command=app, name="python -m tools.tinyfacts")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle, bare
 from drike.retrieval.pool import IKE_ROLES
-from drike.tinyfacts import EDITABLE, facts, rows_path
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
 from tools.tinyfacts.neighbours import load_neighbours
 
 SHOTS = (0, 2, 4, 8, 16)

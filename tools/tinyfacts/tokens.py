@@ -15,8 +15,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
-from drike.tinyfacts import Fact
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES, Fact
 
 VOCABULARY = 6144
 END_OF_TEXT = "<|endoftext|>"

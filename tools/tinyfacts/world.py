@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.files import write_text
-from drike.tinyfacts import EDITABLE, Fact, facts, rows_path
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import EDITABLE, TEMPLATES, Fact, facts, rows_path
 
 SEED = 1234
 EDITS_PER_RELATION = 17

@@ -1,9 +1,8 @@
-"""The `drike` command: the one place that prints, saves and turns errors into sentences.
+"""The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-A file per command: `demo`, `data`, `training`, `evaluating`, `models`, `editing`, `reporting`, `paper`, `doctor`,
-`embedded`, `cache`; what they share: `opening` (data, models, encoders, run folders), `resuming` (stopped runs),
-`serving` (models behind an API), `bounds` (what they would cost), `variants` (of trained editors), `showing` (tables,
-progress).
+There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
+and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run`, `variants`
+(of trained editors) and `console` (tables and progress).
 """
 
 from __future__ import annotations
@@ -77,8 +76,8 @@ app.add_typer(data.app, name="data", rich_help_panel=MORE)
 app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command.
+def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, name: str = "drike") -> None:
+    """Run a command of `drike`, or of another command line with the same manners.
 
     Exit codes: 0 done, 1 a problem reported in one sentence, 2 wrong usage, 3 a limit on calls or money reached, 130
     stopped by Ctrl-C, 143 by SIGTERM, which is handled like Ctrl-C.
@@ -97,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, end)
     try:
-        app(args=given, prog_name="drike")
+        command(args=given, prog_name=name)
     except UsageError as problem:
         _fail(str(problem), code=2)
     except SpendingLimitError as problem:

@@ -1,4 +1,4 @@
-"""What models behind an API cost, on the screen and in a run's folder."""
+"""Show and sum what models behind an API cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def used_in(folder: Path) -> Usage:
 
 
 def sentence(used: Usage) -> str:
-    """Calls, tokens and money in words."""
+    """Describe calls, tokens and money in a sentence."""
     shared = used.tokens_shared
     parts = [
         f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",

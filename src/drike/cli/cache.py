@@ -6,7 +6,7 @@ import typer
 
 from drike.cli.console import say
 from drike.cli.options import Command
-from drike.models.served import store
+from drike.models.served import cache
 
 app = typer.Typer(help="The cache of answers from models behind an API.", no_args_is_help=True)
 
@@ -14,12 +14,12 @@ app = typer.Typer(help="The cache of answers from models behind an API.", no_arg
 @app.command("info", cls=Command)
 def info() -> None:
     """Print where answers are kept, and how many."""
-    held = store.contents()
+    held = cache.contents()
     say(f"{held.answers:,} answers, {held.bytes / 1e6:.1f} MB, in {held.path}")
 
 
 @app.command("clear", cls=Command)
 def clear() -> None:
     """Delete all answers; the same prompts are then paid for again."""
-    store.clear()
-    say(f"Deleted all answers in {store.answers_path()}")
+    cache.clear()
+    say(f"Deleted all answers in {cache.answers_path()}")

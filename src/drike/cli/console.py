@@ -1,18 +1,14 @@
-"""How things look in a terminal: tables, a training run as it goes, an evaluation as it goes."""
+"""Print sentences, tables and the progress of training and evaluation to a terminal."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,7 +22,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column
-from rich.table import Table as Drawn
 from rich.text import Text
 
 from drike.report import Table
@@ -35,7 +30,6 @@ from drike.training.reinforce import Episode
 
 console = Console(highlight=False)
 errors = Console(stderr=True)
-_BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
 
 
 def say(what: str, style: str | None = None) -> None:
@@ -44,7 +38,7 @@ def say(what: str, style: str | None = None) -> None:
 
 
 def complain(what: str, style: str = "red") -> None:
-    """The same on standard error."""
+    """Print a sentence on standard error, as it is."""
     errors.print(what, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -62,33 +56,8 @@ def this_command() -> str:
 
 
 def draw(table: Table) -> None:
-    """Print a table with its notes. Intervals go on a second line of their cell, so that narrow terminals show them.
-
-    If names would be broken even so, the two ends of an interval go on a line each.
-    """
-    narrow = console.width < 100
-    rows = [[cell.replace(" [", "\n[") for cell in row] for row in table.rows]
-    if not table.wide and _width([table.header, *rows], 0 if narrow else 1) > console.width:
-        rows = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in row] for row in rows]
-    drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 0 if narrow else 1, 0, 0))
-    for i, heading in enumerate(table.header):
-        numeric = i > 0 and not table.wide
-        drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    for row in rows:
-        drawn.add_row(*map(Text, row))
-    if table.title:
-        console.print(f"\n{table.title}", style="bold", markup=False)
-    console.print(drawn)
-    for note in table.notes:
-        console.print(note, style="dim", markup=False)
-
-
-def _width(rows: Iterable[Sequence[str]], padding: int) -> int:
-    """How wide a terminal must be to break no word of the table's names and no line of its numbers."""
-    columns = zip_longest(*rows, fillvalue="")
-    parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
-    widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
-    return sum(widths) + (1 + padding) * (len(widths) - 1)
+    """Print a table with its notes."""
+    console.print(table)
 
 
 @contextmanager
@@ -120,8 +89,8 @@ class _Status(ProgressColumn):
 
 def watch_training(
     episodes: Iterable[Episode], total: int, per_epoch: int, live: Callable[[], str] | None = None
-) -> Iterator[Episode]:
-    """Pass episodes on; show the running epoch as a bar and every finished one as a line."""
+) -> None:
+    """Train until the end; show the running epoch as a bar and every finished one as a line."""
     console.print(
         f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
     )
@@ -131,7 +100,6 @@ def watch_training(
         for episode in episodes:
             epoch.append(episode)
             bar.update(task, advance=1, status=f"epoch {episode.epoch}  " + "  ".join(_figures(epoch)))
-            yield episode
             if len(epoch) == per_epoch:
                 esr, k, sigma, tokens, calls = (figure.split()[-1] for figure in _figures(epoch))
                 seconds = sum(e.seconds for e in epoch)

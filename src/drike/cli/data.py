@@ -8,7 +8,8 @@ import typer
 
 from drike.cli.console import progress, say
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
-from drike.cli.setup import open_data, open_encoder
+from drike.cli.setup import open_encoder
+from drike.datasets import load
 from drike.datasets.inspect import inspect as look
 from drike.datasets.inspect import lines
 from drike.encoders import MINILM
@@ -35,7 +36,7 @@ def inspect(
     zsre_target: str = "alt",
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, an example, and how near neighbours are."""
-    dataset = open_data(sources, zsre_target)
+    dataset = load(*sources, target=zsre_target)  # type: ignore[arg-type]
     with progress("encoding") as (bar, task):
         seen = look(
             dataset,

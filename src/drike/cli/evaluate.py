@@ -11,16 +11,8 @@ from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, note, progress, say
 from drike.cli.dry_run import counting_model, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, options_in, resumable, tell_versions
-from drike.cli.setup import (
-    Defaults,
-    describe_model,
-    limit_to,
-    new_run,
-    open_setup,
-    open_trained_run,
-)
-from drike.cli.train import warm
+from drike.cli.resume import alone_at, note_versions, options_in, resumable
+from drike.cli.setup import Defaults, describe_model, limit_to, new_run, open_setup, open_trained_run
 from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
@@ -31,14 +23,15 @@ from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
 from drike.metrics import Outcome, Summary, summarise
 from drike.models import load, template_for
-from drike.models.protocols import LanguageModel, Usage
+from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
 from drike.report.variants import further
 from drike.retrieval.token_limit import TokenLimit
-from drike.runs.folder import add_usage, saved, write_record
+from drike.runs.folder import read_usage, write_record
+from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run
 from drike.runs.setup import Setup
@@ -119,11 +112,11 @@ def evaluate(
         for editor in made:
             for _ in outcomes_of(editor, counted, setup.split.test, write=write, allow_trained=True):
                 pass
-        return show_bound(counted.tally, api)
+        return show_bound(counted, api)
     described, policy = describe_model(name, opened), None if base is None else base.trained_sha256
     with alone_at(folder, "evaluate"):
         if resume:
-            tell_versions(check_same(Run.open(folder), setup, described, policy))
+            note_versions(check_same(Run.open(folder), setup, described, policy))
         else:
             named = settings | {"editors": [one.name for one in made]}
             Run.create(folder, setup, described, named, options=options, trained_sha256=policy)
@@ -177,32 +170,27 @@ def run_evaluation(
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
-    warm(setup, cases, {id(part): part for part in parts}.values())
+    for sentence in setup.prepare(cases, {id(part): part for part in parts}.values()):
+        say(sentence, "dim")
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
     done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
     if any(done.values()):
         say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
-    usages: dict[str, Usage] = {}
-    known: list[str] = []
     for editor in editors:
-        before = model.usage
-        with progress(editor.name, live(model)) as (bar, task):
+        left = cases[done[editor.name] :]
+        with (
+            progress(editor.name, live(model)) as (bar, task),
+            closing(recorded_evaluation(folder, editor, model, left, write=write)) as found,
+        ):
             bar.update(task, total=len(cases), completed=done[editor.name])
-            model.forget()  # seconds are an editor's own, not what another has opened before
-            try:
-                left = cases[done[editor.name] :]
-                # The split keeps training rows out; rows with the same words under another id stay as they are.
-                with closing(outcomes_of(editor, model, left, write=write, allow_trained=True)) as found:
-                    for case in saved(folder, editor.name, found):
-                        outcomes[editor.name].extend(case)
-                        bar.update(task, advance=1)
-            finally:
-                usages[editor.name] = add_usage(folder, editor.name, model.usage - before)
-        if model.info.served and model.usage.cached > before.cached:
-            known.append(editor.name)
+            for case in found:
+                outcomes[editor.name].extend(case)
+                bar.update(task, advance=1)
     show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.info.name}", further)
+    usages = {name: used for name, used in read_usage(folder).items() if name in outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))
+    known = [name for name, used in usages.items() if model.info.served and used.cached]
     if known:
         note(f"some answers of {', '.join(known)} came from the cache, so their seconds are no model's")
     return outcomes

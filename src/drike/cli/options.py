@@ -155,7 +155,7 @@ OPTIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What is edited: None is the run's value, or the default."""
+    """Options of the data; None is the run's value, or the default."""
 
     data: list[str] | None = None
     test: int | None = None
@@ -167,7 +167,7 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The model and the form of its prompts: None is the run's value, or the default."""
+    """Options of the model and its prompts; None is the run's value, or the default."""
 
     model: str | None = None
     device: str | None = None
@@ -177,7 +177,7 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """What is trained, and how."""
+    """Options of training."""
 
     epochs: int = 5
     budget: str = "threshold"

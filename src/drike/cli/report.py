@@ -20,7 +20,6 @@ from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.models import load, template_for
-from drike.report import cases as shown
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
@@ -81,8 +80,8 @@ def case(
     """Show one edit under IKE and DR-IKE: prompts, answers, and what every retain does to them."""
     names = [name.strip().casefold() for name in editors.split(",")]
     [found] = _studies(run, [case], device, names)
-    say(shown.title(found), style="bold")
-    for table in shown.tables(found):
+    say(found.title, style="bold")
+    for table in found.tables():
         draw(table)
     if show_prompt:
         width = max(40, console.width // len(found.sides) - 2) if console.width >= 100 else console.width

@@ -74,7 +74,7 @@ def options_in(given: Mapping[str, Any]) -> dict[str, object]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
 
 
-def tell_versions(packages: Sequence[str]) -> None:
+def note_versions(packages: Sequence[str]) -> None:
     """Note which packages had another version when the run began."""
     if packages:
         note(f"begun with another version of {', '.join(packages)}")

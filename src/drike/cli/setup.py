@@ -1,4 +1,4 @@
-"""What every command opens: data and its split, a model, an encoder, a run's folder."""
+"""Open what every command needs: data and its split, an encoder, a trained run, a new run's folder."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drike import datasets
-from drike.cli import console as showing
+from drike.cli.console import note
+from drike.cli.console import progress as progress_bar
 from drike.cli.dry_run import token_counter
-from drike.datasets import Dataset
 from drike.datasets.splits import SplitIds
-from drike.datasets.subsets import SUBSETS
 from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED
 from drike.models.protocols import LanguageModel
 from drike.retrieval.token_limit import TokenLimit
 from drike.runs import setup as setups
-from drike.runs import trained
 from drike.runs.folder import has_begun
+from drike.runs.run import TrainedRun
 from drike.runs.setup import Setup
-from drike.runs.trained import TrainedRun
 
 TINYFACTS = "tinyfacts"
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What options are if neither the command line nor a run gives them."""
+    """The values of options that neither the command line nor a run gives."""
 
     data: tuple[str, ...] = (TINYFACTS,)
     model: str = EMBEDDED
@@ -39,14 +37,6 @@ class Defaults:
     zsre_target: str | None = "alt"
     prompt_tokens: int | None = None
     tokenizer: str | None = None
-
-
-def open_data(sources: Sequence[str], target: str | None = None) -> Dataset:
-    """The embedded benchmark by its name, or files, addresses and public names; `target` is that of zsRE's edits."""
-    target = target or "alt"
-    if target not in ("alt", "answers"):
-        raise UsageError(f"--zsre-target must be alt or answers, not {target}")
-    return datasets.load(*sources, target=target)  # type: ignore[arg-type]
 
 
 def open_setup(
@@ -65,45 +55,41 @@ def open_setup(
     """Load, split and embed the data; `seed` draws the split and assigns the roles.
 
     Sizes that are None are the paper's, or all available. A given `split` is kept. leave_out: facts that must not be
-    edited, since they were trained on. Raises UsageError for an unknown subset, DataError if the split was drawn from
-    other rows.
+    edited, since they were trained on. Raises DataError.
     """
-    if subset is not None and subset not in SUBSETS:
-        raise UsageError(f"--subset must be {' or '.join(SUBSETS)}, not {subset}")
-    dataset = open_data(sources, target)
-    parts = (
-        dataset.restore(split)
-        if split
-        else dataset.split(seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out)
-    )
+    dataset = datasets.load(*sources, target=target or "alt")  # type: ignore[arg-type]
+    if split is not None:
+        parts = dataset.restore(split)
+    else:
+        parts = dataset.split(seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out)
     return setups.open_setup(dataset, parts, open_encoder(encoder), seed=seed)
 
 
 def open_trained_run(folder: Path) -> TrainedRun:
     """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
-    base = trained.open_trained_run(folder)
+    base = TrainedRun.open(folder)
     if base.unfinished:
-        showing.note(base.unfinished)
+        note(base.unfinished)
     return base
 
 
 def open_encoder(name: str = MINILM) -> TextEncoder:
     """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
-    return _Watched(load_encoder(name), "encoding")
+    return _Watched(load_encoder(name))
 
 
 class _Watched:
     """An encoder that shows a bar while it encodes many texts."""
 
-    def __init__(self, encoder: TextEncoder, what: str) -> None:
-        self._encoder, self._what = encoder, what
+    def __init__(self, encoder: TextEncoder) -> None:
+        self._encoder = encoder
         self.name, self.dim = encoder.name, encoder.dim
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Encode, with a bar unless the caller shows one."""
         if progress is not None or len(texts) < 200:
             return self._encoder.encode(texts, progress)
-        with showing.progress(self._what) as (bar, task):
+        with progress_bar("encoding") as (bar, task):
             return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
 
 
@@ -125,12 +111,12 @@ def limit_to(
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
-    """What a run's folder records of a model: the name it was asked for by, and what it is."""
+    """What a run's folder records of a model: the name it was loaded by, and its identity."""
     return {"asked": name, "name": model.info.name, **model.info.identity}
 
 
 def new_run(out: Path | None, command: str) -> Path:
-    """Where a run will be kept: `out`, or runs/<date>-<command>; made when first written to.
+    """The folder of a new run: `out`, or runs/<date>-<command>; it is created by the first write.
 
     Raises RunError if it already holds a run; one that recorded nothing is begun again.
     """

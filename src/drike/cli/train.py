@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-
-from torch import Tensor
 
 from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, say, this_command, watch_training
 from drike.cli.dry_run import count_training, counting_model, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, options_in, resumable, tell_versions
-from drike.cli.setup import (
-    TINYFACTS,
-    describe_model,
-    limit_to,
-    new_run,
-    open_encoder,
-    open_setup,
-)
-from drike.demonstrations import DemonstrationSet
+from drike.cli.resume import alone_at, note_versions, options_in, resumable
+from drike.cli.setup import TINYFACTS, describe_model, limit_to, new_run, open_encoder, open_setup
 from drike.editors.ike import IKE
-from drike.edits import EditCase
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load, template_for
-from drike.models.protocols import LanguageModel
+from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
-from drike.retrieval.learned_budget import Controller, untrained
+from drike.retrieval.learned_budget import untrained
 from drike.retrieval.retriever import Retriever
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import add_usage, append, episode_record
+from drike.runs.folder import read_usage
+from drike.runs.recording import recorded_training
 from drike.runs.resume import check_same, recovered_episodes
 from drike.runs.run import Run
 from drike.runs.setup import Setup
@@ -84,8 +73,8 @@ def train(
         counted = counting_model(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
         candidates = setup.pool.candidates([case.edit for case in setup.split.train])
-        count_training(counted.tally, candidates, method.max_shots, style, limit)
-        return show_bound(counted.tally, api, method.epochs)
+        count_training(counted, candidates, method.max_shots, style, limit)
+        return show_bound(counted, api, method.epochs)
     left = api.after(used_in(folder)) if resume else api
     opened = load(name, template=template, device=model.device, replicas=replicas, api=left)
     limit = limit_to(model.prompt_tokens, opened, api.tokenizer, template)
@@ -93,7 +82,7 @@ def train(
     with alone_at(folder, "train"):
         past: list[RecordedRollout] = []
         if resume:
-            tell_versions(check_same(Run.open(folder), setup, described))
+            note_versions(check_same(Run.open(folder), setup, described))
             past = recovered_episodes(folder)
         else:
             Run.create(folder, setup, described, settings, options=options)
@@ -115,15 +104,13 @@ def run_training(
     seed: int,
     described: Mapping[str, object],
     past: Sequence[RecordedRollout] = (),
-) -> Checkpoint:
+) -> None:
     """Train the editor's retriever and budget, showing and saving every episode.
 
-    The checkpoint is rewritten after each epoch and on Ctrl-C. past: episodes that this run recorded before it was
-    stopped.
+    past: episodes that this run recorded before it was stopped.
     """
-    retriever, budget, epochs = editor.ranker, editor.budget, method.epochs
+    retriever, epochs, cases = editor.ranker, method.epochs, setup.split.train
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
-    cases = setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     say(
@@ -132,12 +119,12 @@ def run_training(
     )
     if past:
         say(f"Recovered {len(past)} of {epochs * len(cases)} episodes")
-    warm(setup, cases, [retriever, budget])
-    training: dict[str, object] = {
+    for sentence in setup.prepare(cases, [retriever, editor.budget]):
+        say(sentence, "dim")
+    training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    current, done, head, before = budget, 0, _copy(retriever), model.usage
     reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
@@ -146,31 +133,14 @@ def run_training(
         choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, model.info.calls_at_once),
         channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
     )  # fmt: skip
+    recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     try:
-        for episode in watch_training(episodes, epochs * len(cases), len(cases), live(model)):
-            # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
-            current, done, head = episode.budget, done + 1, _copy(retriever)
-            if done <= len(past):
-                continue
-            append(folder / "episodes.jsonl", [episode_record(episode)])
-            if done % len(cases) == 0:
-                checkpoint.save(Checkpoint(retriever, current, editor.style, training | {"episodes": done}), folder)
+        with closing(recorded):
+            watch_training(recorded, epochs * len(cases), len(cases), live(model))
     finally:
-        try:
-            retriever.head.load_state_dict(head)
-            saved = Checkpoint(retriever, current, editor.style, training | {"episodes": done})
-            if done:
-                checkpoint.save(saved, folder)
-        finally:  # also where the disk is full
-            episodes.close()  # it waits for edits that are still being opened about
-            used = add_usage(folder, "training", model.usage - before)
-            if used.tokens:
-                draw(work({"training": used}))
-    return saved
-
-
-def _copy(retriever: Retriever) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in retriever.head.state_dict().items()}
+        used = read_usage(folder).get("training", Usage())
+        if used.tokens:
+            draw(work({"training": used}))
 
 
 def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
@@ -183,25 +153,3 @@ def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, s
         case "half":
             return Fraction(0.5, max_shots)
     return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
-
-
-def warm(setup: Setup, cases: Sequence[EditCase], parts: Iterable[object]) -> None:
-    """Encode all that retrievers and learned budgets will read in one go; say what stands in, and what was passed over.
-
-    Batches are faster than pool by pool, and seconds per edit are then not the first look-up's.
-    """
-    for sentence in setup.pool.fallbacks:
-        say(sentence, "dim")
-    candidates = setup.pool.candidates([case.edit for case in cases])
-    _report_excluded(candidates)
-    for part in parts:
-        if isinstance(part, Retriever | Controller) and part.encoder is not None:
-            part.encoder.encode(sorted({text for one in candidates for text in part.texts(one)}))
-
-
-def _report_excluded(candidates: Sequence[DemonstrationSet]) -> None:
-    """Say how many records were kept from demonstrating, since they would contradict or repeat the edit."""
-    count = sum(one.excluded for one in candidates)
-    edits = sum(one.excluded > 0 for one in candidates)
-    if count:
-        say(f"Excluded {count} records that share subject and relation with the edit, at {edits} edits", "dim")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
-from drike.datasets.rows import Cleaning, Dropped
+from drike.datasets.counts import Cleaning, Dropped
 from drike.datasets.splits import Split, SplitIds
 from drike.datasets.subsets import SUBSETS, Subset
 from drike.edits import EditCase
@@ -69,11 +69,13 @@ class Dataset:
     ) -> Split:
         """Draw a split; a size that is given is met exactly, and the same sizes and seed always give the same split.
 
+        Of rows with the same new fact (query and object) at most one is drawn, so no test edit is a training edit.
+
         Args:
             seed: of the draw.
             train: training edits; default 300, or what is left if that is less.
             test: test edits; default 100, or a quarter of the editable rows if that is less.
-            validation: edits kept aside for choosing between methods.
+            validation: edits held out for choosing between methods.
             editable: rows that may be edited, first by case_id; the others supply demonstrations. Default: `editable`.
             subset: edit only these rows: a name of `SUBSETS`, or a function of a case.
             exclude: facts that must not be edited, as (query, target_new), such as those a checkpoint was trained on.
@@ -96,15 +98,19 @@ class Dataset:
                 f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
                 "all its rows are) and not excluded; make more rows editable, or take another data set"
             )
-        test = min(TEST, len(edited) // 4) if test is None else test
-        train = max(0, min(TRAIN, len(edited) - test - validation)) if train is None else train
-        if train + validation + test > len(edited):
+        shuffled = list(edited)
+        random.Random(seed).shuffle(shuffled)
+        distinct: dict[tuple[str, str], str] = {}
+        for case in shuffled:
+            distinct.setdefault(case.edit.key, case.case_id)
+        drawn = list(distinct.values())
+        test = min(TEST, len(drawn) // 4) if test is None else test
+        train = max(0, min(TRAIN, len(drawn) - test - validation)) if train is None else train
+        if train + validation + test > len(drawn):
             raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than {len(edited)} editable "
+                f"{train} training, {validation} validation and {test} test rows are more than {len(drawn)} editable "
                 f"rows of {self.name}; ask for fewer, or make more of its {len(ordered)} rows editable"
             )
-        drawn = [case.case_id for case in edited]
-        random.Random(seed).shuffle(drawn)
         ids = SplitIds(
             name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
             seed=seed,
@@ -145,11 +151,7 @@ def order_of(case_id: str) -> tuple[int, int, str]:
     return (0, int(case_id), case_id) if number else (1, 0, case_id)
 
 
-def _chosen(subset: str | Subset | None) -> Callable[[EditCase], bool]:
-    if subset is None:
-        return lambda case: True
-    if not isinstance(subset, str):
-        return subset
-    if subset not in SUBSETS:
+def _chosen(subset: str | Subset | None) -> Subset:
+    if isinstance(subset, str) and subset not in SUBSETS:
         raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
-    return SUBSETS[subset]
+    return SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)

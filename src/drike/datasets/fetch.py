@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
 import urllib.error
 import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from drike.errors import DataError
-from drike.files import sha256, write_bytes, write_text
+from drike.files import cache_folder, sha256, write_bytes, write_text
 
 TIMEOUT = 30.0  # seconds without a byte
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
@@ -22,18 +21,13 @@ def is_address(source: str | Path) -> bool:
     return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept: `$XDG_CACHE_HOME/drike/datasets`, by default in `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike" / "datasets"
-
-
-def fetch(address: str, *, expected: str | None = None, folder: Path | None = None, timeout: float = TIMEOUT) -> Path:
+def fetch(address: str, *, expected: str | None = None) -> Path:
     """The local copy of a public file, downloaded unless there is an intact one.
 
-    A file is kept only if its SHA-256 is `expected`, where that is known. Raises DataError if the server is
-    unreachable, answers with an error, stops half way, or sends another file.
+    If `expected` is given, only a file with this SHA-256 is kept. Raises DataError if the server is unreachable,
+    answers with an error, stops half way, or sends another file.
     """
-    folder = folder or cache_folder()
+    folder = cache_folder() / "datasets"
     try:
         name = Path(urlsplit(address).path).name or "data"
     except ValueError as error:
@@ -45,7 +39,7 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
             kept = recorded.read_text(encoding="utf-8").strip()
             if kept == sha256(path) and expected in (None, kept):
                 return path
-        content = _download(address, timeout)
+        content = _download(address)
         found = hashlib.sha256(content).hexdigest()
         if expected not in (None, found):
             raise DataError(
@@ -66,9 +60,9 @@ def fetch(address: str, *, expected: str | None = None, folder: Path | None = No
     return path
 
 
-def _download(address: str, timeout: float) -> bytes:
+def _download(address: str) -> bytes:
     request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only, see is_address
-    with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
         content: bytes = answer.read(LARGEST + 1)
         promised = answer.headers.get("Content-Length")
     if len(content) > LARGEST:

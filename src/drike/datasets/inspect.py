@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from drike.datasets.dataset import Dataset
 from drike.datasets.published import PUBLISHED
-from drike.datasets.rows import Cleaning
 from drike.datasets.subsets import SUBSETS
 from drike.edits import Aspect, EditCase
 from drike.encoders import Progress, TextEncoder, nearest
@@ -79,58 +78,39 @@ def inspect(
     )
 
 
-def lines(inspection: Inspection) -> list[str]:
-    """The text that `drike data inspect` prints."""
-    return [
-        *_contents(inspection),
-        *_dropped(inspection.dataset),
-        *_cuts(inspection.dataset.cleaning),
-        *_distance(inspection.nearness),
-    ]
-
-
-def _contents(inspection: Inspection) -> Iterator[str]:
-    dataset = inspection.dataset
-    yield f"{dataset.name}: {len(dataset.cases):,} cases, {inspection.relations} relations"
+def lines(found: Inspection) -> Iterator[str]:
+    """The lines that `drike data inspect` prints."""
+    dataset, cleaning, near = found.dataset, found.dataset.cleaning, found.nearness
+    yield f"{dataset.name}: {len(dataset.cases):,} cases, {found.relations} relations"
     for source in dataset.sources:
         public = PUBLISHED.get(source.given)
         checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
-    for aspect, count in inspection.probes.items():
-        missing = f"; {inspection.without[aspect]:,} cases have none" if count and inspection.without[aspect] else ""
+    for aspect, count in found.probes.items():
+        missing = f"; {found.without[aspect]:,} cases have none" if count and found.without[aspect] else ""
         yield f"  {aspect.value} probes: {count:,}{missing}" if count else f"  {aspect.value} probes: n/a"
-    for name, count in inspection.subsets.items():
+    for name, count in found.subsets.items():
         yield f"  subset {name}: {count:,} cases"
-    edit = inspection.example.edit
-    old = edit.target_true or "unknown"
-    yield f"example: case {inspection.example.case_id}, {edit.query} [{old} -> {edit.target_new}]"
-    for aspect in (Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD):
-        probe = next((probe for probe in inspection.example.probes if probe.aspect is aspect), None)
-        yield f"  {aspect.value}: {probe.query} [{probe.target}]" if probe else f"  {aspect.value}: n/a"
-
-
-def _dropped(dataset: Dataset) -> Iterator[str]:
+    example = found.example
+    edit = example.edit
+    yield f"example: case {example.case_id}, {edit.query} [{edit.target_true or 'unknown'} -> {edit.target_new}]"
+    for aspect, probes in (Aspect.PARAPHRASE, example.paraphrases), (Aspect.NEIGHBORHOOD, example.neighborhood):
+        yield f"  {aspect.value}: " + (f"{probes[0].query} [{probes[0].target}]" if probes else "n/a")
     yield "dropped:" if dataset.dropped else "dropped: nothing"
     for one in dataset.dropped:
         yield f"  {one.count:,} x {one.what}: {one.reason} (first: {one.example})"
-
-
-def _cuts(cleaning: Cleaning) -> Iterator[str]:
-    if not cleaning.total:
+    if cleaning.cuts:
+        yield (
+            f"paraphrases: {len(cleaning.cuts):,} examined; {cleaning.count('unchanged'):,} unchanged, "
+            f"{cleaning.count('template'):,} cut to a known wording, {cleaning.count('sentence'):,} after a sentence "
+            f"end, {cleaning.count('subject'):,} at the subject; {len(cleaning.suspicious):,} doubtful"
+        )
+    else:
         yield "paraphrases: as published"
-        return
-    yield (
-        f"paraphrases: {cleaning.total:,} examined; {cleaning.unchanged:,} unchanged, {cleaning.template:,} cut to a "
-        f"known wording, {cleaning.sentence:,} after a sentence end, {cleaning.subject:,} at the subject; "
-        f"{len(cleaning.suspicious):,} doubtful"
-    )
     for cut in cleaning.examples:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
     for cut in cleaning.suspicious[:_DOUBTS_SHOWN]:
         yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
-
-
-def _distance(near: Nearness | None) -> Iterator[str]:
     if near:
         yield (
             f"mean cosine similarity of the first {near.editable:,} edits to their {near.k} nearest of "

@@ -10,28 +10,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 
-from drike.datasets.rows import Cut
+from drike.datasets.counts import Cut, How
+from drike.edits import Edit
 
 Template = tuple[str, str]  # the text before the subject, the text behind it
-Templates = Mapping[str, frozenset[Template]]  # by relation
+Templates = Mapping[str, Collection[Template]]  # by relation
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
 _MARKUP = re.compile(r"Category:|References|External links|https?:|[|{}<>=]")
 _WORD = re.compile(r"\w")
 _LONG_HEAD = 8  # words: CounterFact's longest wording has seven ahead of the subject
-
-
-@dataclass(frozen=True)
-class Wording:
-    """How one row words a relation: the subject, its prompt (clean) and its paraphrases (as published)."""
-
-    relation: str
-    subject: str
-    prompt: str
-    texts: tuple[str, ...]
 
 
 def around(text: str, subject: str) -> Template | None:
@@ -50,6 +40,12 @@ def _whole(text: str, start: int, end: int) -> bool:
     return not _WORD.fullmatch(text[start - 1 : start]) and not _WORD.fullmatch(text[end : end + 1])
 
 
+def wording(query: str, subject: str) -> str | None:
+    """The query with {} for its subject: the relation of a data set that names none."""
+    template = around(query, subject)
+    return "{}".join(template) if template else None
+
+
 def sentence_start(text: str) -> int:
     """Where the last, unfinished sentence of `text` begins."""
     return max((match.end() for match in _SENTENCE_END.finditer(text)), default=0)
@@ -62,24 +58,25 @@ def begins(text: str, start: int) -> bool:
     return gap == "" or bool(_MARKUP.search(gap))
 
 
-def learn(wordings: Iterable[Wording]) -> Templates:
-    """The templates of every relation: all prompts, and what recurs around at least two different subjects."""
+def learn(published: Iterable[tuple[Edit, Iterable[str]]]) -> Templates:
+    """The templates of every relation, from all edits with their paraphrases as published.
+
+    They are all prompts, and what recurs around at least two different subjects.
+    """
     subjects: dict[str, dict[Template, set[str]]] = defaultdict(lambda: defaultdict(set))
     known: dict[str, set[Template]] = defaultdict(set)
-    for wording in wordings:
-        prompt = around(wording.prompt, wording.subject)
-        if prompt:
-            known[wording.relation].add(prompt)
-        for text in wording.texts:
-            template = around(text, wording.subject)
-            if template:
-                before, behind = template
-                # Both the text as it stands (clean files) and its last sentence (published CounterFact).
-                subjects[wording.relation][template].add(wording.subject)
-                subjects[wording.relation][before[sentence_start(before) :], behind].add(wording.subject)
+    for edit, texts in published:
+        relation, subject = edit.relation or "", edit.subject or ""
+        if prompt := around(edit.query, subject):
+            known[relation].add(prompt)
+        for template in filter(None, (around(text, subject) for text in texts)):
+            before, behind = template
+            # Both the text as it stands (clean files) and its last sentence (published CounterFact).
+            subjects[relation][template].add(subject)
+            subjects[relation][before[sentence_start(before) :], behind].add(subject)
     for relation, seen in subjects.items():
         known[relation] |= {template for template in seen if _is_wording(template, seen)}
-    return {relation: frozenset(templates) for relation, templates in known.items()}
+    return known
 
 
 def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
@@ -118,7 +115,7 @@ def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
         return Cut(text, text, "unchanged", suspicious=True)
     before, behind = parts
     start = sentence_start(before)
-    how = "sentence" if start else "unchanged"
+    how: How = "sentence" if start else "unchanged"
     if _MARKUP.search(before[start:]):
         start, how = len(before), "subject"
     head = before[start:]

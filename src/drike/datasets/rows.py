@@ -1,4 +1,4 @@
-"""Raw rows of published files with typed access, and the records of what a loader dropped and cut.
+"""Raw rows of published files, with typed access to their fields.
 
 Every problem of a file is a `DataError` with file, row, field and remedy. What the fields mean is in `forms`.
 """
@@ -8,25 +8,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from drike.edits import EditCase
 from drike.errors import DataError
 
-Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
 _LONGEST_SHOWN = 60  # characters
-_HALF = re.compile(r"[\ud800-\udfff]")  # a lone surrogate: JSON can spell it, UTF-8 cannot
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 
 
 @dataclass(frozen=True)
 class Row:
     """One raw row of a file, or an object inside one.
 
-    `file` is as the user named it, `index` counts from 0, `within` is the path of fields down to an inner object.
+    `file` is as the user named it, `index` counts from 0, `within` is the path of fields down to an inner object. Every
+    accessor raises DataError if the field is missing or holds something else.
     """
 
     file: str
@@ -47,49 +46,45 @@ class Row:
         )
 
     def case_id(self) -> str:
-        """The row's case_id as text. Raises DataError unless it is a number or a text that is not blank."""
+        """The row's case_id as text: a number, or a name that is not blank."""
         value = self.values.get("case_id")
         if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
             raise self.wrong("case_id", "must be a number or a name")
-        return self._whole(str(value), "case_id")
+        return self._stripped(str(value), ("case_id",))
 
     def text(self, *path: str) -> str:
-        """The text at `path`, stripped. Raises DataError if there is none."""
-        value = self._at(path)
-        if not isinstance(value, str):
-            raise self.wrong(".".join(path), "must be a text" if value is not None else "is missing")
-        return self._whole(value, ".".join(path))
+        """The text at `path`, stripped."""
+        return self._stripped(self._required(path, "a text", lambda value: isinstance(value, str)), path)
 
-    def texts(self, field: str) -> tuple[str, ...]:
-        """The texts of a list field, stripped. Raises DataError if it is missing or holds anything else."""
-        value = self.values.get(field)
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.wrong(field, "must be a list of texts" if value is not None else "is missing")
-        return tuple(self._whole(one, field) for one in value)
+    def texts(self, *path: str) -> tuple[str, ...]:
+        """The texts of the list at `path`, stripped."""
+        texts = self._required(path, "a list of texts", _is_list_of(str))
+        return tuple(self._stripped(text, path) for text in texts)
 
     def aliases(self, *path: str) -> tuple[str, ...]:
-        """The texts at `path`, be it one, a list, or a list of lists of aliases; stripped, without blanks.
+        """The texts at `path`, be it one, a list, or a list of lists of aliases; stripped, without blanks."""
+        expected = "a text, a list of texts or a list of lists of texts"
+        value = self._required(path, expected, lambda value: _is_list_of(str)(_flat(value)))
+        return tuple(filter(None, (self._stripped(text, path) for text in _flat(value))))
 
-        Raises DataError for anything else, or a missing field.
-        """
-        field, value = ".".join(path), self._at(path)
-        if value is None:
-            raise self.wrong(field, "is missing")
-        outer = value if isinstance(value, list) else [value]
-        flat = [one for entry in outer for one in (entry if isinstance(entry, list) else [entry])]
-        texts = [self._whole(one, field) for one in flat if isinstance(one, str)]
-        if len(texts) < len(flat):
-            raise self.wrong(field, "must be a text, a list of texts or a list of lists of texts")
-        return tuple(filter(None, texts))
+    def answer(self, *path: str) -> str:
+        """The first of the aliases at `path`, or "" if there is none."""
+        return next(iter(self.aliases(*path)), "")
 
     def objects(self, *path: str) -> tuple[Row, ...]:
-        """The objects of the list at `path`, as rows that know their place; () without such a field."""
-        field, value = ".".join(path), self._at(path)
-        if value is None:
+        """The objects of the list at `path`, as rows with a path of their own; () if there is no such field."""
+        if self._at(path) is None:
             return ()
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self.wrong(field, "must be a list of objects")
-        return tuple(Row(self.file, self.index, one, f"{self.within}{field}[{i}].") for i, one in enumerate(value))
+        objects = self._required(path, "a list of objects", _is_list_of(dict))
+        within = self.within + ".".join(path)
+        return tuple(Row(self.file, self.index, one, f"{within}[{i}].") for i, one in enumerate(objects))
+
+    def _required(self, path: Sequence[str], expected: str, fits: Callable[[object], bool]) -> Any:
+        """The value at `path`, which must be there and fit."""
+        value = self._at(path)
+        if value is None or not fits(value):
+            raise self.wrong(".".join(path), "is missing" if value is None else f"must be {expected}")
+        return value
 
     def _at(self, path: Sequence[str]) -> object:
         """The value at `path`; None if it, or something on the way to it, is missing."""
@@ -98,10 +93,20 @@ class Row:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
-    def _whole(self, text: str, field: str) -> str:
-        if _HALF.search(text):
-            raise self.wrong(field, "holds half a character (a lone surrogate)")
+    def _stripped(self, text: str, path: Sequence[str]) -> str:
+        if _SURROGATE.search(text):
+            raise self.wrong(".".join(path), "holds half a character (a lone surrogate)")
         return text.strip()
+
+
+def _is_list_of(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(isinstance(one, kind) for one in value)
+
+
+def _flat(value: object) -> list[Any]:
+    """The members of a list and of the lists in it; a single value by itself."""
+    outer = value if isinstance(value, list) else [value]
+    return [one for entry in outer for one in (entry if isinstance(entry, list) else [entry])]
 
 
 def shown(value: object) -> str:
@@ -109,75 +114,6 @@ def shown(value: object) -> str:
     text = str(value)
     text = text if text.isprintable() else repr(text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A count of rows, paraphrases or neighbours that were dropped for one reason; `example` is the first place."""
-
-    what: str
-    reason: str
-    count: int
-    example: str
-
-
-@dataclass(frozen=True)
-class Cut:
-    """One paraphrase: as published, as kept, how it was cut (a field of `Cleaning`), and whether that may be wrong."""
-
-    before: str
-    after: str
-    how: str
-    suspicious: bool
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """What paraphrase cleaning did: counts by kind of cut, some examples, and all doubtful cuts."""
-
-    unchanged: int = 0
-    template: int = 0
-    sentence: int = 0
-    subject: int = 0
-    examples: tuple[Cut, ...] = ()
-    suspicious: tuple[Cut, ...] = ()
-
-    @property
-    def total(self) -> int:
-        """How many paraphrases were examined."""
-        return self.unchanged + self.template + self.sentence + self.subject
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """What a form's `parse` returns: cases in file order, counts of what it dropped, and each paraphrase's cut."""
-
-    cases: tuple[EditCase, ...]
-    dropped: tuple[Dropped, ...]
-    cuts: tuple[Cut, ...]
-
-
-def tally(events: Iterable[tuple[str, str, str]]) -> tuple[Dropped, ...]:
-    """Group (what, reason, place) events by what and reason, in order of first appearance."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for what, reason, place in events:
-        places.setdefault((what, reason), []).append(place)
-    return tuple(Dropped(what, reason, len(at), at[0]) for (what, reason), at in places.items())
-
-
-def summarise(cuts: Sequence[Cut], examples: int = 3) -> Cleaning:
-    """Count cuts by kind; examples are spread evenly over the cuts that changed something."""
-    kinds = [cut.how for cut in cuts]
-    changed = [cut for cut in cuts if cut.before != cut.after]
-    step = max(1, len(changed) // examples)
-    return Cleaning(
-        unchanged=kinds.count("unchanged"),
-        template=kinds.count("template"),
-        sentence=kinds.count("sentence"),
-        subject=kinds.count("subject"),
-        examples=tuple(changed[::step][:examples]),
-        suspicious=tuple(cut for cut in cuts if cut.suspicious),
-    )
 
 
 def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:

@@ -80,7 +80,7 @@ def make(
 ) -> Editor:
     """An editor by its name: one of NAMES, where "nearest@4" shows the 4 retains nearest to the edit.
 
-    model: for "editcot-full", which asks it while it writes prompts. trained: a checkpoint, for the editors of TRAINED
+    model: for "editcot-full", which calls it to write its prompts. trained: a checkpoint, for the editors of TRAINED
     and for "nearest-same-k", which shows as many retains as DR-IKE would, but the nearest ones; all of these write
     prompts in the style of the training. limit: of prompt tokens, for editors that show demonstrations.
 

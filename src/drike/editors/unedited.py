@@ -1,4 +1,4 @@
-"""The model as it is: the row every editor is compared with."""
+"""The model without an edit: the row that every editor is compared with."""
 
 from __future__ import annotations
 

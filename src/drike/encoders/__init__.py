@@ -1,12 +1,7 @@
-"""The frozen text encoder: texts -> vectors, where its weights come from, and features kept on disk.
-
-`base` says what an encoder is and finds nearest records; `frozen` is a transformer, `hashing` needs no weights;
-`sources` finds files, `features` keeps vectors between runs. Importing this loads no torch.
-"""
+"""Text encoders, their weights, and features kept on disk. Importing this loads no torch."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from drike.encoders import hashing
@@ -16,6 +11,7 @@ from drike.encoders.frozen import FrozenEncoder
 from drike.encoders.hashing import HashingEncoder
 from drike.encoders.sources import MINILM, SMALL_BERT, Source, download, identity, locate
 from drike.errors import EncoderError
+from drike.files import cache_folder
 
 __all__ = [
     "MINILM",
@@ -36,17 +32,17 @@ __all__ = [
 
 
 def features_folder() -> Path:
-    """Where features are kept: `$XDG_CACHE_HOME/drike/features`, by default below `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drike" / "features"
+    """The folder for features, in `files.cache_folder()`."""
+    return cache_folder() / "features"
 
 
 def load_encoder(
     name: str | Path = MINILM, *, device: str | None = None, features: Path | None = None, keep: bool = True
 ) -> TextEncoder:
-    """The encoder called `name`: a folder, a hub name, or "hashing".
+    """Load the encoder called `name`: a folder, a hub name, or "hashing".
 
-    Computed vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False. Raises
-    EncoderError with the remedy if the encoder is nowhere to be had.
+    Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False. Raises EncoderError
+    with the remedy if the encoder cannot be found.
     """
     source = locate(name)
     if source.kind == "builtin":

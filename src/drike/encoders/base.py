@@ -1,7 +1,4 @@
-"""What every encoder is: texts -> vectors, and the nearest records among vectors (cosine similarity).
-
-Left out: training an encoder, encoders behind an API.
-"""
+"""The interface of text encoders, and nearest records by cosine similarity."""
 
 from __future__ import annotations
 
@@ -19,11 +16,11 @@ _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 
 class TextEncoder(Protocol):
-    """Texts -> vectors, the same vector for the same text every time."""
+    """Encodes texts as vectors, the same text always as the same vector."""
 
     @property
     def name(self) -> str:
-        """What `load_encoder` makes the same encoder from."""
+        """The name from which `load_encoder` makes the same encoder."""
 
     @property
     def dim(self) -> int:
@@ -42,15 +39,15 @@ def unit(vectors: NDArray[Number]) -> NDArray[Number]:
 def nearest(queries: FloatArray, records: FloatArray, k: int) -> tuple[NDArray[np.int64], FloatArray]:
     """For each query [m, d] the k records [n, d] of highest cosine similarity: indices and similarities [m, k].
 
-    Best first; the earlier record where two are alike to six decimals, so that an order does not hang on how queries
-    were batched. k is cut to n. A zero vector is similar to nothing (0).
+    Best first; of two that agree to six decimals the earlier record first, so that the order does not depend on how
+    queries are batched. k is cut to n. The similarity to a zero vector is 0.
     """
     k = min(k, len(records))
     indices = np.zeros((len(queries), k), dtype=np.int64)
     similarities = np.zeros((len(queries), k), dtype=np.float32)
     if not k:
         return indices, similarities
-    # Double precision: single rounds differently with the number of queries, and equals would fall apart.
+    # Double precision: single rounds differently with the number of queries, so ties would break.
     unit_queries, unit_records = unit(queries.astype(np.float64)), unit(records.astype(np.float64))
     for start in range(0, len(queries), _ROWS):
         cosines = np.round(unit_queries[start : start + _ROWS] @ unit_records.T, 6)

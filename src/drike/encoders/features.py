@@ -1,7 +1,7 @@
-"""Vectors kept on disk between runs: one file per model, keyed by the text's hash, float32 as they are.
+"""Vectors kept on disk between runs: one file per model, keyed by the text's hash, as float32.
 
-A damaged entry is a miss, a damaged file is set aside and started anew; if the folder cannot be written to, the run
-goes on and computes them again. Several processes may share a folder.
+A damaged entry is computed again, a damaged file is set aside and replaced; if the folder cannot be written to, the run
+goes on without it. Several processes may share a folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drike.keyvalue import KeyValueFile
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """The features of one model: `model` is a hash of everything that decides a vector."""
+    """The features of one model; `model` is a hash of everything that affects a vector."""
 
     folder: Path
     model: str
@@ -35,13 +35,13 @@ class FeatureStore:
         return KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
 
     def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
-        """The vectors of those `texts` that are known."""
+        """Return the vectors of those `texts` that are stored."""
         by_key = {_key(text): text for text in texts}
         found = self._file.get(by_key)
         return {by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32) for key, value in found.items()}
 
     def write(self, vectors: Mapping[str, FloatArray]) -> None:
-        """Keep vectors [d] by text, replacing what is there."""
+        """Store vectors [d] by text, replacing older ones."""
         self._file.put({_key(text): np.ascontiguousarray(row, "<f4").tobytes() for text, row in vectors.items()})
 
 

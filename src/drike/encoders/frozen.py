@@ -1,7 +1,6 @@
-"""A frozen transformer as encoder: a sentence-transformers model as it pools, or a plain BERT's CLS vector.
+"""A frozen transformer as encoder. Remote code is not run, and nothing is trained.
 
-Torch is imported when a text is first computed; texts whose features are stored need neither torch nor the weights.
-Left out: remote code, training.
+Torch is imported when a text is first encoded; texts whose features are stored need neither torch nor the weights.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 
 from drike.encoders.base import FloatArray, Progress
 from drike.encoders.features import FeatureStore
-from drike.encoders.sources import quiet
 from drike.errors import EncoderError
+from drike.hub import quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -26,12 +25,12 @@ _BATCH, _CHUNK = 64, 1024
 
 
 class FrozenEncoder:
-    """A sentence-transformers model as it pools, or a plain BERT's CLS vector; nothing of it ever learns.
+    """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector.
 
-    Safe to share between threads, of which one computes at a time.
+    Threads may share it; one computes at a time.
 
     Args:
-        name: what the encoder is called in checkpoints.
+        name: the encoder's name in checkpoints.
         folder: its files.
         device: as torch names it; None picks an accelerator if there is one.
         features: where vectors are kept between runs; None keeps them for this process only.
@@ -61,15 +60,16 @@ class FrozenEncoder:
             return np.zeros((0, self.dim), dtype=np.float32)
         if not all(text in self._known for text in texts):
             with self._computing:
-                self._learn(texts, progress)
+                self._fill(texts, progress)
         return np.stack([self._known[text] for text in texts])
 
-    def _learn(self, texts: Sequence[str], progress: Progress | None) -> None:
+    def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
+        """Read or compute the vectors that are not known yet."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing and self._features:
             self._known.update(self._features.read(missing))
             missing = [text for text in missing if text not in self._known]
-        # Like lengths together, so that little is padding; chunk by chunk, so that an interrupted run keeps its work.
+        # Texts of similar length together, to pad little; chunk by chunk, so that an interrupted run keeps its work.
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]

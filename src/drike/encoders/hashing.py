@@ -1,7 +1,4 @@
-"""An encoder without weights: feature hashing of words and their letter n-grams. Exact and instant.
-
-For tests and dry runs, chosen by name ("hashing"); it never stands in for another encoder.
-"""
+"""An encoder without weights for tests and dry runs; it is used only if named, never as a fallback."""
 
 from __future__ import annotations
 
@@ -15,12 +12,11 @@ from drike.encoders.base import FloatArray, Progress, unit
 from drike.errors import EncoderError
 
 NAME = "hashing"
-LARGEST = 1 << 16  # numbers of a text
-LARGEST = 1 << 16  # numbers of a text
+LARGEST = 1 << 16  # numbers per text
 
 
 class HashingEncoder:
-    """Words and their letter n-grams hashed to signed places, unit length; exact, instant, without any weights."""
+    """Feature hashing of words and their letter n-grams, to unit length: exact and instant, without weights."""
 
     def __init__(self, dim: int = 256, *, seed: int = 0) -> None:
         self.name = NAME if (dim, seed) == (256, 0) else f"{NAME}:{dim}:{seed}"
@@ -44,7 +40,7 @@ class HashingEncoder:
     def _places(self, word: str) -> list[int]:
         marked = f"<{word}>"
         grams = [marked[i : i + n] for n in (3, 4) for i in range(len(marked) - n + 1)]
-        # Mixed once more, since CRC is linear: its low bits of like words are alike.
+        # Mixed once more: CRC is linear, so similar words have similar low bits.
         return [_mix(zlib.crc32(gram.encode(), self._seed)) for gram in [marked, marked, *grams]]
 
 
@@ -62,5 +58,5 @@ def named(name: str) -> HashingEncoder:
         return HashingEncoder(dim, seed=seed)
     except ValueError:
         raise EncoderError(
-            f'{name!r} is no encoder; say "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
+            f'{name!r} is no encoder; use "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
         ) from None

@@ -1,7 +1,7 @@
-"""Where an encoder's files come from: a folder, the local Hugging Face cache, the hub, the `offline` extra.
+"""Find an encoder's files: in a folder, the local Hugging Face cache, on the hub, or in the `offline` extra.
 
-In this order, first found. The extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its code is
-never imported, its weights are verified by hash. The hub is asked for a few seconds at most.
+They are tried in this order. The extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its code is
+never imported, its weights are verified by hash.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import importlib.metadata
 import re
 import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,8 +19,7 @@ from typing import Literal
 from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
 from drike.files import sha256
-
-Kind = Literal["path", "cache", "hub", "offline", "builtin"]
+from drike.hub import quiet
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"
@@ -35,19 +32,16 @@ _PROBE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where an encoder's files come from; `path` is None where nothing is on this machine yet or needed."""
+    """Where an encoder's files come from. path: their folder; None if there are none on this machine (yet)."""
 
     name: str
-    kind: Kind
+    kind: Literal["path", "cache", "hub", "offline", "builtin"]
     path: Path | None
     detail: str
 
 
 def locate(name: str | Path = MINILM) -> Source:
-    """Where the encoder called `name` comes from, without loading or downloading it.
-
-    Raises EncoderError with the remedy if it is nowhere to be had.
-    """
+    """Find the encoder called `name` without loading or downloading it. Raises EncoderError with the remedy."""
     text = str(name)
     if text.partition(":")[0] == HASHING:
         return Source(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
@@ -93,38 +87,36 @@ def _hub() -> str:
 
 @cache
 def _hub_has(name: str) -> bool:
-    """Whether the hub answers for a model, asked once a process and for a few seconds only."""
+    """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-        return False
-    answered: list[bool] = []
+    found = threading.Event()
 
     def ask() -> None:
         request = urllib.request.Request(f"{_hub()}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
         try:
             with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
-                answered.append(True)
+                found.set()
         except (OSError, ValueError):
-            answered.append(False)
+            pass
 
-    # A thread, because a resolver without network may take half a minute whatever the timeout says.
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(_PROBE_SECONDS + 1)
-    return bool(answered and answered[0])
+    if not constants.HF_HUB_OFFLINE and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        # In a thread, because a resolver without network may take half a minute whatever the timeout.
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(_PROBE_SECONDS + 1)
+    return found.is_set()
 
 
 def download(name: str) -> Path:
-    """Bring a model's files from the hub into the local cache; returns their folder. Raises EncoderError."""
+    """Download a model's files from the hub into the local cache; returns their folder. Raises EncoderError."""
     from huggingface_hub import HfApi, snapshot_download
-
-    # The base of all that the hub's client raises on the wire, whatever client library it uses.
     from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError  # type: ignore[attr-defined]
 
     try:
         with quiet():
-            weights = _pick(HfApi().list_repo_files(name))
+            files = HfApi().list_repo_files(name)
+            weights = next((weights for weights in _WEIGHTS if weights in files), _WEIGHTS[0])
             patterns = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"]
             return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]))
     except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
@@ -132,11 +124,6 @@ def download(name: str) -> Path:
             f"encoder {name!r} could not be downloaded from {_hub()} ({type(problem).__name__}); "
             "try again, or give the path of its folder"
         ) from problem
-
-
-def _pick(files: list[str]) -> str:
-    """The weights to download: safetensors if there are any."""
-    return next((weights for weights in _WEIGHTS if weights in files), _WEIGHTS[0])
 
 
 def _offline_extra() -> Source:
@@ -160,7 +147,7 @@ def _offline_extra() -> Source:
 
 
 def identity(folder: Path) -> str:
-    """A hash of everything that decides a vector: weights, configs, tokenizer."""
+    """A hash of every file that affects a vector: weights, configs, tokenizer."""
     files = sorted(
         file
         for file in folder.rglob("*")
@@ -168,31 +155,3 @@ def identity(folder: Path) -> str:
     )
     lines = [f"{file.relative_to(folder)} {sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No progress bars or notices of the model libraries inside; they stay as they were outside."""
-    from huggingface_hub.utils import (  # type: ignore[attr-defined]
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
-    from transformers.utils import logging
-
-    verbosity, bars, hub_bars = (
-        logging.get_verbosity(),
-        logging.is_progress_bar_enabled(),
-        not are_progress_bars_disabled(),
-    )
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-        if hub_bars:
-            enable_progress_bars()

@@ -1,7 +1,7 @@
-"""Frozen language models behind one small protocol (`protocols.LanguageModel`), and `load`, the one door to them.
+"""Frozen language models (`protocols.LanguageModel`), and `load`, which opens any of them.
 
-`local` runs a checkpoint's weights here, `served` asks a model behind an API, `replicas` and `ray` make several copies
-one model, `scripted` makes models of functions. Importing this loads none of them.
+`local` runs weights here, `served` calls a model behind an API, `replicas` and `ray` run several copies as one model,
+`scripted` makes models of functions. Importing this loads none of them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def load(
             "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1".
         template: "plain" passes prompts on as they are, "chat" as a user's turn; None: chat behind an API, else plain.
         device: "cuda", "cpu", "mps"; None is the best available.
-        replicas: more than one are Ray actors with a copy of the model each.
-        api: how a model behind an API is asked, at what price and within which limits. Its answers are cached on disk.
+        replicas: number of copies; more than one run as Ray actors.
+        api: options of a model behind an API, with its price and limits. Its answers are cached on disk.
         cache: let a local model keep scores and prefixes between calls: faster if edits come again, but the last digits
             of a score then depend on earlier calls.
 
@@ -54,7 +54,7 @@ def load(
         if replicas > 1:
             raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
         return _open_served(name, template, api or ApiOptions())
-    _refuse_slips(name)
+    _refuse_misspelled(name)
     where = name
     if name == EMBEDDED:
         from drike.tinyfacts import model_path
@@ -71,7 +71,7 @@ def load(
 
 
 def template_for(name: str, template: str | None) -> Template:
-    """The template asked for, or the one that fits: served models chat, local ones complete. Raises UsageError."""
+    """The given template, or the default: chat behind an API, else plain. Raises UsageError."""
     if template not in (None, "plain", "chat"):
         raise UsageError(f"--template must be plain or chat, not {template}")
     return template or ("chat" if is_served(name) else "plain")  # type: ignore[return-value]
@@ -79,22 +79,21 @@ def template_for(name: str, template: str | None) -> Template:
 
 def _open_served(name: str, template: Template, options: ApiOptions) -> LanguageModel:
     """Open a served model, behind the answer cache unless that is off."""
-    from drike.models.served.cache import CachedModel
+    from drike.models.served.cache import Answers, CachedModel, answers_path
     from drike.models.served.openai import connect
-    from drike.models.served.store import Answers, answers_path
     from drike.prompts import chat_messages
 
     model = connect(name, options, template=template)
     if options.no_cache:
         return model
-    # What decides an answer besides its prompt; the wording of a chat is part of it.
-    deciding = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
-    identity = json.dumps([*deciding, chat_messages("") if template == "chat" else None])
+    # Everything besides its prompt that affects an answer, the wording of a chat included.
+    settings = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
+    identity = json.dumps([*settings, chat_messages("") if template == "chat" else None])
     return CachedModel(model, identity, Answers(answers_path()), model)
 
 
-def _refuse_slips(name: str) -> None:
-    """Refuse a name that is nearly a built-in model's, or nearly an address, rather than ask the hub for it."""
+def _refuse_misspelled(name: str) -> None:
+    """Raise ModelError for what looks like a misspelled name of a built-in or served model."""
     if name == EMBEDDED or Path(name).exists():
         return
     if ":" in name:

@@ -1,8 +1,6 @@
-"""What a frozen language model is for drike, and the records that go in and out of it.
+"""The interface of a frozen language model: it completes prompts, and most models also score given continuations.
 
-A `LanguageModel` completes prompts; most also score given continuations. Callers pass plain lists and get lists of the
-same length and order; sharing prefixes, batching and caching are the backend's business. What a model can do and is
-stands in `info`, what it has done in `usage`.
+Callers pass plain lists and get lists of the same length and order; backends share prefixes, batch and cache.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ Template = Literal["plain", "chat"]
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a model is and can do.
+    """The properties of a model.
 
     calls_at_once: how many threads may call it at the same time. context_window: most tokens of a prompt with its
-    answer; None if not known. scoring: how it scores continuations, or why it does not. identity: what a run records to
-    recognise the same model, and to ask it the same way again; no secrets.
+    answer; None if not known. scoring: how it scores continuations, or why it does not. identity: recorded by a run
+    to recognise the same model and its settings; contains no secrets.
     """
 
     name: str
@@ -43,10 +41,10 @@ class ModelInfo:
 class Usage:
     """The work a model has done so far; later minus earlier is the work in between.
 
-    calls: of generate and score; of a served model, answers paid for. prompts: texts asked about. cached: prompts
-    answered from memory or disk. requests: sent over the network, retries included. forwards: passes that score.
-    prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
-    tokens_cached: of these, those of cached answers. tokens_computed: of these, those the model really processed.
+    calls: of generate and score; of a served model, answers paid for. prompts: texts completed or scored. cached:
+    prompts answered from memory or disk. requests: sent over the network, retries included. forwards: passes that
+    score. prompt_tokens, completion_tokens: of prompts, and of answers or scored continuations, if read one by one.
+    tokens_cached: those of cached answers. tokens_computed: those that the model processed.
     estimated: calls whose tokens the server did not report. money: None without a price.
     """
 
@@ -88,7 +86,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote after a prompt. Token counts are None if the backend does not report them."""
+    """A text that a model wrote after a prompt. Token counts are None if the backend does not report them."""
 
     text: str
     prompt_tokens: int | None = None
@@ -105,10 +103,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Score:
-    """How a model rates a continuation, token by token.
+    """A model's log-probabilities of a continuation, token by token.
 
     logprobs: natural-log probability of each token of the continuation.
-    greedy: every token is the model's first choice: greedy decoding would write exactly this.
+    greedy: greedy decoding would write exactly this: every token is the model's first choice.
     logit_gap: smallest lead of a token over the best other one; negative if not greedy, near 0 means unstable.
     following: text of the token greedy decoding would write next, "" at the end of the text; None if not known.
     """
@@ -135,7 +133,7 @@ class LanguageModel(Protocol):
 
     @property
     def info(self) -> ModelInfo:
-        """What it is and can do."""
+        """The model's properties."""
 
     @property
     def usage(self) -> Usage:
@@ -152,17 +150,17 @@ class LanguageModel(Protocol):
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Complete each prompt, cut before `stop` (not looked for in leading white space)."""
+        """Complete each prompt, cut before `stop` (ignored in leading white space)."""
         ...
 
     def forget(self) -> None:
-        """Drop what is kept in memory of earlier calls, so that it is computed again."""
+        """Clear caches in memory, so that earlier calls are computed again."""
 
 
 def cut(text: str, stop: str | None) -> str:
-    """Cut `text` before `stop`, which is not looked for in the white space before the first word."""
+    """Cut `text` before `stop`, ignored in the white space before the first word."""
     if stop is None:
         return text
-    begun = len(text) - len(text.lstrip())
-    found = text.find(stop, begun)
+    start = len(text) - len(text.lstrip())
+    found = text.find(stop, start)
     return text if found < 0 else text[:found]

@@ -1,10 +1,8 @@
-"""Replicas of a local model as Ray actors: on this machine's cores and cards, or on a cluster's.
+"""Replicas of a local model as Ray actors, on this machine or on a cluster.
 
-Each actor is a process that loads the model by name or path, on its own GPU if there are any, else on one core. Only
-texts and numbers travel: requests there, scores back. `load` returns them as one model (see `replicas`).
-
-RAY_ADDRESS in the environment says which cluster (docs/scaling.md); without it a private one is started on this machine
-and ends with this process. Usage reports to Ray's makers are off, and no dashboard is opened.
+Each actor is a process that loads the model by name or path, on its own GPU if there are any, else on one core. `load`
+returns them as one model (see `replicas`). RAY_ADDRESS in the environment names the cluster (docs/scaling.md); without
+it a private one is started on this machine and ends with this process. Ray's usage reports and dashboard are off.
 """
 
 from __future__ import annotations
@@ -13,14 +11,15 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
+from drike.models.protocols import Completion, ModelInfo, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -29,21 +28,18 @@ if TYPE_CHECKING:
 _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are small, its default is a third of the memory
 _REACH_SECONDS = 5.0
 _RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
-_PATIENCE = 20.0  # seconds for actors that have just ended to free their resources
+_RELEASE_SECONDS = 20.0  # for actors that have just ended to free their resources
 
 
 @dataclass(frozen=True)
 class _Refusal:
-    """A ModelError's sentence on its way back: raised in an actor, it would arrive wrapped in a traceback."""
+    """The sentence of a ModelError, as a value: raised in an actor, it would arrive wrapped in a traceback."""
 
     sentence: str
 
 
 class _Worker:
-    """What runs in an actor: one model, loaded at the first call.
-
-    So an actor that Ray has restarted, with nothing but these arguments, loads its model again.
-    """
+    """Runs in an actor. The model is loaded at the first call, so an actor that Ray has restarted loads it again."""
 
     def __init__(self, name_or_path: str, options: dict[str, Any]) -> None:
         self._name_or_path = name_or_path
@@ -51,7 +47,7 @@ class _Worker:
         self._model: HuggingFaceModel | None = None
 
     def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
-        """A member of the model, called if it is a method, and the work that took."""
+        """Get a member of the model, called if it is a method, and the work it took."""
         from drike.models.local.huggingface import load as load_here
 
         try:
@@ -66,8 +62,13 @@ class _Worker:
 class RemoteModel:
     """The model in an actor. It computes one call at a time; a second may wait, so that it never idles.
 
-    Every method raises ModelError if the actor is gone for good.
+    The methods are those of `HuggingFaceModel`; each raises ModelError if the actor is gone for good.
     """
+
+    generate: Callable[..., list[Completion]]
+    score: Callable[[Sequence[Request]], list[Score]]
+    count_tokens: Callable[[Sequence[str]], list[int]]
+    forget: Callable[[], None]
 
     def __init__(self, actor: Any, info: ModelInfo, who: str) -> None:
         self.info = replace(info, calls_at_once=2)
@@ -75,24 +76,8 @@ class RemoteModel:
         self._actor = actor
         self._who = who
         self._counting = Lock()
-
-    def forget(self) -> None:
-        """Drop what the model has cached."""
-        self._ask("forget")
-
-    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """As `HuggingFaceModel.count_tokens`."""
-        return self._ask("count_tokens", list(prompts))  # type: ignore[no-any-return]
-
-    def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> list[Completion]:
-        """As `HuggingFaceModel.generate`."""
-        return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]
-
-    def score(self, requests: Sequence[Request]) -> list[Score]:
-        """As `HuggingFaceModel.score`."""
-        return self._ask("score", list(requests))  # type: ignore[no-any-return]
+        for method in ("generate", "score", "count_tokens", "forget"):
+            setattr(self, method, partial(self._ask, method))
 
     def _ask(self, method: str, *arguments: object) -> Any:
         answer, used = _received(self._actor.ask.remote(method, *arguments), self._who)
@@ -104,8 +89,8 @@ class RemoteModel:
 def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **options: Any) -> Replicas:
     """Start `replicas` actors that each hold the model, as one model; `options` are those of `huggingface.load`.
 
-    gpus: per replica; None is one if the cluster has any and `device` is not "cpu", else none. A share such as 0.5 puts
-    several on a card, whose memory they then divide. Raises ModelError if Ray is not installed or cannot be reached, if
+    gpus: per replica; None is one if the cluster has any and `device` is not "cpu", else none. With 0.5, two replicas
+    share a card and its memory. Raises ModelError if Ray is not installed or cannot be reached, if
     there is no room, if the model cannot be opened, or if the nodes hold different weights.
     """
     if replicas < 1:
@@ -137,21 +122,21 @@ def _connect() -> Any:
         address = os.environ.get("RAY_ADDRESS", "local")
         own: dict[str, Any] = {"object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
         try:
-            _knock(address)
+            _check_reachable(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, RuntimeError, ValueError) as error:
             what = (
                 f"the Ray cluster at {address} cannot be reached" if address != "local" else "Ray does not start here"
             )
             raise ModelError(
-                f"{what} ({_first_line(error)}): check `ray status`, RAY_ADDRESS and, where the cluster wants a token, "
+                f"{what} ({_first_line(error)}): check `ray status`, RAY_ADDRESS and, if the cluster needs a token, "
                 "RAY_AUTH_MODE=token; or leave replicas out"
             ) from error
     return ray
 
 
-def _knock(address: str) -> None:
-    """Raise OSError if nothing listens at HOST:PORT; Ray would retry for many minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise OSError if nothing listens at HOST:PORT, where Ray would retry for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():
         socket.create_connection((host, int(port)), _REACH_SECONDS).close()
@@ -159,7 +144,7 @@ def _knock(address: str) -> None:
 
 def _require_room(ray: Any, replicas: int, each: dict[str, float]) -> None:
     """Raise ModelError if actors would wait forever for cores or GPUs that do not exist."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _RELEASE_SECONDS
     while True:
         total, free = ray.cluster_resources(), ray.available_resources()
         for what, share in each.items():
@@ -189,7 +174,7 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
         ) from error
     except exceptions.RayError as error:
         raise ModelError(
-            f"{who} is gone ({type(error).__name__}), for want of memory or with its node: "
+            f"{who} is gone ({type(error).__name__}): it ran out of memory, or its node is down: "
             "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         ) from error
     if isinstance(answer, _Refusal):

@@ -1,18 +1,18 @@
-"""A closed-form reader of TinyFacts prompts: the observer from whose labels the embedded model was trained.
+"""A closed-form reader of TinyFacts prompts: the observer whose labels the embedded model was trained on.
 
-The reader believes that whoever wrote the text takes up new facts at an unknown rate, and estimates the rate from
-the demonstrations. For a query q behind demonstrations i = 1..n,
+The reader assumes that the text adopts new facts at an unknown rate, and estimates that rate from the demonstrations.
+For a query q after demonstrations i = 1..n,
 
     share(q) = (k0 mu + sum of K_i over demonstrations that adopted their new fact) / (k0 + sum of all K_i)
     P(new | q) = sigmoid(sharpness * logit(share))        P(true | q) = 1 - P(new | q)
     mu = sigmoid(credence[kind] - firmness * f(relation of q)),   k0 = anchor[kind]
 
 where kind is copy (q is the new fact's own wording), paraphrase (same subject and relation) or neighbour (anything
-else); f puts the relations at even steps in [-1, 1]; and K_i says how much demonstration i has to do with q: nothing
-but its relation, its answer and whether that answer is its own new object (adopted) or not (kept) count. A kept
-demonstration that shows the query's own true object weighs most. Order and age do not matter.
+else); f maps the relations to even steps in [-1, 1]; and K_i is the relevance of demonstration i for q, which depends
+on its relation, its answer and whether that answer is its own new object (adopted) or not (kept). A kept demonstration
+that shows the query's own true object weighs most. Order does not matter.
 
-Not here: any claim that real models read this way. Texts that are not TinyFacts prompts get an empty answer.
+Real models need not read this way. Texts that are not TinyFacts prompts get an empty answer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
-from drike.tinyfacts import facts
-from drike.tinyfacts.templates import TEMPLATES
+from drike.tinyfacts import TEMPLATES, facts
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
-UNKNOWN = -23.0  # log-probability of a continuation the reader would never give
+UNKNOWN = -23.0  # log-probability of a continuation that the reader never gives
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -51,7 +50,7 @@ class Relevance:
 
 
 class Seen(NamedTuple):
-    """Demonstrations as numbers, each (S,): relation asked about, object answered, whether that is its new object."""
+    """Demonstrations as arrays (S,): relation of the query, object answered, whether that is the new object."""
 
     relation: Ints
     answer: Ints
@@ -94,7 +93,7 @@ class Observer:
 
 
 def firmness_of(relations: Sequence[str]) -> dict[str, float]:
-    """f: relations (sorted by name) at even steps in [-1, 1], dealt in a fixed stride so that kin are apart."""
+    """f: relations (sorted by name) at even steps in [-1, 1], with a fixed stride so that similar relations differ."""
     names = sorted(set(relations))
     n = len(names)
     stride = next(s for s in range(max(2, n // 3), n + 2) if math.gcd(s, n) == 1)
@@ -102,14 +101,14 @@ def firmness_of(relations: Sequence[str]) -> dict[str, float]:
 
 
 class Statement(NamedTuple):
-    """What a query asks about: a known wording's relation and subject."""
+    """Relation and subject of a known query."""
 
     relation: str
     subject: str
 
 
-class Reading(NamedTuple):
-    """A prompt as the reader sees it: its query, the new object (None: nothing was edited) and P(new)."""
+class ParsedPrompt(NamedTuple):
+    """A parsed prompt: its query, true and new object (None without an edit), and P(new)."""
 
     query: Statement
     true: str
@@ -120,8 +119,8 @@ class Reading(NamedTuple):
 class BayesianReader:
     """The observer as a model: exact scores for any TinyFacts prompt, in microseconds.
 
-    facts: (relation, subject, object) triples it knows; templates: wordings of a relation with `{}` for the subject.
-    Objects are single words.
+    facts: known (relation, subject, object) triples; objects are single words. templates: wordings of each relation,
+    with `{}` for the subject.
     """
 
     def __init__(
@@ -142,26 +141,26 @@ class BayesianReader:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """The likelier object, " Paris"; "" where the prompt is not about TinyFacts. A thought ends in an answer."""
+        """Write the likelier object, " Paris"; "" if the prompt is not about TinyFacts. A thought ends in an answer."""
         self.usage += Usage(calls=1, prompts=len(prompts))
         return [Completion(self._written(prompt)) for prompt in prompts]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Exact log-probabilities: one value a continuation, and greedy where it is the likelier object."""
+        """Score exactly: one log-probability per continuation, greedy if it is the likelier object."""
         self.usage += Usage(calls=1, prompts=len(requests))
         return [self._scored(request) for request in requests]
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: this model keeps no cache."""
 
     def probability_new(self, prompt: str) -> float:
-        """P(new) behind a prompt; 0 where nothing was edited. ValueError where the reader does not know the query."""
-        reading = self.read(prompt)
-        if reading is None:
+        """P(new) after a prompt; 0 without an edit. Raises ValueError if the reader does not know the query."""
+        parsed = self.read(prompt)
+        if parsed is None:
             raise ValueError("not a TinyFacts prompt: the reader knows neither query nor wording")
-        return reading.probability
+        return parsed.probability
 
-    def read(self, prompt: str) -> Reading | None:
+    def read(self, prompt: str) -> ParsedPrompt | None:
         """Parse a prompt in any of the layouts; None if its query is unknown."""
         if prompt.startswith("Imagine that "):
             fact, _, query = prompt.removeprefix("Imagine that ").partition(".\n")
@@ -176,24 +175,24 @@ class BayesianReader:
             return self._answer(prompt, None, [], "in-context")
         return self._answer(query, fact.removeprefix("New Fact: "), shown, "in-context")
 
-    def _answer(self, query: str, fact: str | None, shown: Sequence[str], form: str) -> Reading | None:
+    def _answer(self, query: str, fact: str | None, shown: Sequence[str], form: str) -> ParsedPrompt | None:
         asked = self._asked.get(query)
         if asked is None:
             return None
         if fact is None:
-            return Reading(asked, self._true[asked], None, 0.0)
+            return ParsedPrompt(asked, self._true[asked], None, 0.0)
         wording, _, new = fact.rpartition(" ")
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[asked.relation]]), form)
-        met = [m for m in map(self._met, shown) if m is not None]
+        met = [m for m in map(self._parse_block, shown) if m is not None]
         relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
         seen = Seen(relations, answers, adopted.astype(bool))
         k = self.observer.weights(kind, self._number[asked.relation], self._number[self._true[asked]], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
-        return Reading(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
+        return ParsedPrompt(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
 
-    def _met(self, block: str) -> tuple[int, int, bool] | None:
-        """A demonstration block as (relation, answer, adopted); None where its query is unknown."""
+    def _parse_block(self, block: str) -> tuple[int, int, bool] | None:
+        """A demonstration block as (relation, answer, adopted); None if its query is unknown."""
         fact, _, line = block.rpartition("Prompt: ")
         query, _, answer = line.rpartition(" ")
         asked = self._asked.get(query)
@@ -203,20 +202,20 @@ class BayesianReader:
         return self._number[asked.relation], self._number.get(answer, -1), answer == new
 
     def _written(self, prompt: str) -> str:
-        reading = self.read(prompt)
-        if reading is None:
+        parsed = self.read(prompt)
+        if parsed is None:
             return ""
-        answer = reading.new if reading.new is not None and reading.probability > 0.5 else reading.true
+        answer = parsed.new if parsed.new is not None and parsed.probability > 0.5 else parsed.true
         thinks = prompt.startswith("A fact has changed: ") and not prompt.endswith("\nAnswer:")
         return f"\nAnswer: {answer}" if thinks else f" {answer}"
 
     def _scored(self, request: Request) -> Score:
-        reading = self.read(request.prompt)
+        parsed = self.read(request.prompt)
         chances = {}
-        if reading is not None:
-            chances = {reading.true: 1 - reading.probability}
-            if reading.new is not None:
-                chances[reading.new] = chances.get(reading.new, 0.0) + reading.probability
+        if parsed is not None:
+            chances = {parsed.true: 1 - parsed.probability}
+            if parsed.new is not None:
+                chances[parsed.new] = chances.get(parsed.new, 0.0) + parsed.probability
         logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in chances.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])

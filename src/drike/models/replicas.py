@@ -1,12 +1,8 @@
 """Several copies of a model as one, for work that is split by edit.
 
-A call, an edit's prompts, goes whole to one replica, so that its shared prefixes are still read once. Which one:
-
-    home = hash of how the first prompt begins, modulo N
-    home, unless it is busy while another is idle, or is full
-
-so an edit that comes again usually finds the replica that has it cached, and none idles while others queue. The prompts
-of an edit begin alike, whatever its retains are; two edits that begin alike lose nothing by sharing a home.
+A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is a
+hash of the first prompt's beginning, modulo N; it goes elsewhere only if its home is full, or busy while another is
+idle. So an edit usually returns to the replica that has it cached, and none idles while others queue.
 
 The answers are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
 """
@@ -21,7 +17,7 @@ from zlib import crc32
 
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
 
-_HEAD = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
+_BEGINNING = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
 
 
 class Replicas:
@@ -51,7 +47,7 @@ class Replicas:
         return sum((model.usage for model in self.models), Usage())
 
     def forget(self) -> None:
-        """Let every replica forget."""
+        """Clear the caches of all replicas."""
         for model in self.models:
             model.forget()
 
@@ -73,7 +69,7 @@ class Replicas:
     @contextmanager
     def _one_for(self, prompt: str) -> Iterator[LanguageModel]:
         """Choose the replica for a call; it counts as busy until the call is done."""
-        home = crc32(prompt[:_HEAD].encode(errors="surrogatepass")) % len(self.models)
+        home = crc32(prompt[:_BEGINNING].encode(errors="surrogatepass")) % len(self.models)
         with self._changed:
             self._changed.wait_for(lambda: sum(self._busy) < sum(self._room))
             chosen = route(home, self._busy, self._room)

@@ -1,9 +1,4 @@
-"""Models made of functions: your own (`CustomModel`), and one that answers by a rule, for tests and dry runs.
-
-A `ScriptedModel` is instant and deterministic and records the prompts it was given. Its rule maps the prompt's text to
-the text the model would write, without the space before it. Its tokens are words: a word of the answer has probability
-`LIKELY`, any other `UNLIKELY`, and the best alternative to a word of the answer `RUNNER_UP`.
-"""
+"""Models made of functions: your own (`CustomModel`), and one that answers by a rule, for tests and dry runs."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ class CustomModel:
     """A model made of your own functions.
 
     Args:
-        name: what tables call it.
+        name: shown in tables.
         generate: gets a list of prompts, the most tokens to write and where to stop (None: nowhere), and returns a
             text or a `Completion` for each prompt; texts are cut at `stop` here.
         score: gets a list of `Request`s and returns a `Score` for each; None if the model cannot.
@@ -59,20 +54,23 @@ class CustomModel:
         return [Completion(cut(answer, stop)) if isinstance(answer, str) else answer for answer in answers]
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: this model keeps no cache."""
 
-    def _counted(self, function: Callable[..., Answers], asked: Sequence[object], *settings: object) -> Answers:
+    def _counted(self, function: Callable[..., Answers], inputs: Sequence[object], *settings: object) -> Answers:
         began = time.perf_counter()
-        answers = function(asked, *settings)
+        answers = function(inputs, *settings)
         with self._counting:
-            self.usage += Usage(calls=1, prompts=len(asked), seconds=time.perf_counter() - began)
+            self.usage += Usage(calls=1, prompts=len(inputs), seconds=time.perf_counter() - began)
         return answers
 
 
 class ScriptedModel:
-    """A model that answers by `rule`. prompts: all it was asked, in order; calls: in how many calls.
+    """A model that answers by `rule`, instantly, and records its `prompts` and the number of its `calls`.
 
-    scores: whether it also scores, in agreement with what it writes, or only writes, as a chat service does.
+    rule: maps the prompt to the text that the model writes, without the space before it.
+    scores: whether it also scores, consistently with its texts, or only writes, as a chat service does. Tokens are
+        words: a word of the answer has probability `LIKELY`, any other `UNLIKELY`, and the best alternative to a word
+        of the answer `RUNNER_UP`.
     calls_at_once: how many threads may call it, and its rule, at the same time.
     """
 
@@ -98,13 +96,10 @@ class ScriptedModel:
         return [_completion(prompt, self.rule(prompt), max_tokens, stop) for prompt in prompts]
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: this model keeps no cache."""
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
-        """Score in agreement with `generate`: greedy if the rule's answer starts with the continuation.
-
-        Raises ModelError for an empty continuation.
-        """
+        """Score consistently with `generate`: greedy if the rule's answer starts with the continuation."""
         self._record([request.prompt for request in requests])
         return [_score(request, self.rule(request.prompt)) for request in requests]
 

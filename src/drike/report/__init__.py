@@ -7,6 +7,7 @@ Only `figures` loads matplotlib and only `page` jinja2.
 """
 
 from drike.report.paper import PAPER_TABLE1, Published
-from drike.report.tables import Table, as_markdown, costs, differences, published, table1, work
+from drike.report.tables import costs, differences, published, table1, work
+from drike.table import Table, as_markdown
 
 __all__ = ["PAPER_TABLE1", "Published", "Table", "as_markdown", "costs", "differences", "published", "table1", "work"]

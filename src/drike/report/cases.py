@@ -1,4 +1,4 @@
-"""Single cases: every outcome packed for the page's case viewer, and case studies as tables and labelled prompts.
+"""Single cases: every outcome packed for the page's case viewer, and prompts split into labelled blocks.
 
 `viewer.js` reads the packed form: `strings` holds every text once; a case is [group, seed, id, probes, answers]; probes
 is a flat list of (aspect, query, target, distractor), answers a flat list of (editor, correct, logprob margins, texts,
@@ -8,19 +8,15 @@ retains, tokens) with one character or number per probe. Texts are indices into 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
-from drike.casestudy import CaseStudy, Effect, Reply, Retain, Side
 from drike.edits import Aspect
 from drike.metrics import Outcome
 from drike.prompts import Prompt
 from drike.report.groups import Group, ReportedRun
-from drike.report.tables import Table
 
 ASPECTS = tuple(aspect.value for aspect in Aspect)
-RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
-_SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
 
 
 def packed(groups: Sequence[Group]) -> dict[str, object]:
@@ -87,93 +83,8 @@ def _answers(editor: int, outcomes: Sequence[Outcome], texts: list[int]) -> list
     ]
 
 
-def title(study: CaseStudy) -> str:
-    """The edit that a case study is about."""
-    edit = study.case.edit
-    was = "" if edit.target_true is None else f" (was {edit.target_true})"
-    return f"Case {study.case.case_id}: {edit.query} -> {edit.target_new}{was}"
-
-
-def tables(study: CaseStudy) -> Iterator[Table]:
-    """The answers, then the retains of every editor."""
-    yield _answers_table(study)
-    for side in study.sides:
-        yield _retains_table(study, side)
-
-
 def prompt_blocks(prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """Split a prompt into its blocks, each with its role; the edit's own lines at the end have the role "edit"."""
     texts = prompt.text.split("\n\n")
     roles = [demonstration.role.value for demonstration in prompt.demonstrations]
     return tuple((roles[i] if i < len(roles) else "edit", text) for i, text in enumerate(texts))
-
-
-def _answers_table(study: CaseStudy) -> Table:
-    rows = tuple(
-        (
-            probe.query,
-            probe.aspect.value,
-            probe.target,
-            _reply_text(study.before[i]),
-            *(_reply_text(side.replies[i]) for side in study.sides),
-        )
-        for i, probe in enumerate(study.case.probes)
-    )
-    header = ("query", "aspect", "right answer", "before", *(side.editor for side in study.sides))
-    note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
-    return Table(f"Answers of {study.model}", header, rows, (note,), wide=True)
-
-
-def _reply_text(reply: Reply) -> str:
-    sure = "" if reply.logprob is None else f" [{reply.logprob:.2f}]"
-    return f"{RIGHT if reply.correct else WRONG} {reply.text or '(nothing)'}{sure}"
-
-
-def _retains_table(study: CaseStudy, side: Side) -> Table:
-    kept = sum(one.kept for one in side.retains)
-    shown = kept + side.prompt.pruned
-    present = [aspect for aspect in Aspect if any(study.of(aspect))]
-    rows = tuple(
-        (
-            f"{one.demonstration.query} {one.demonstration.answer}",
-            "kept" if one.kept else "pruned" if one.rank <= shown else "cut",
-            str(one.rank),
-            str(one.nearness),
-            f"{one.probability:.4f}",
-            *(_mean(one.effect, study.of(aspect)) for aspect in present),
-            _flips(study, one),
-        )
-        for one in side.retains
-    )
-    rule = ""
-    if side.sigma is not None:
-        above = sum(one.probability > side.sigma for one in side.retains)
-        rule = f", kept where p > sigma = {side.sigma:.4f}"
-        rule += f" (at most {shown})" if above > shown else ""
-        rule += "" if above else " (none exceeds it, so the best one is kept)"
-    header = ("retain", "", "rank", "near", "p", *(_SHORT[aspect] for aspect in present), "flips")
-    notes = (
-        "near: rank by similarity. rewrite, paraphr., neighb.: how much this retain changes the log-probability of the "
-        "right answer (nats, mean over the probes), measured by removing a kept retain or adding a cut one.",
-        "pruned: chosen, but dropped to respect --prompt-tokens. flips: how many rewrite (r), paraphrase (p) and "
-        "neighbourhood (n) probes are right only with this retain (+) or only without it (-).",
-    )
-    return Table(f"{side.editor}: {kept} of {len(side.retains)} retains{rule}", header, rows, notes)
-
-
-def _mean(effect: Effect | None, which: tuple[bool, ...]) -> str:
-    mean = None if effect is None else effect.mean(which)
-    return "n/a" if mean is None else f"{mean:+.2f}"
-
-
-def _flips(study: CaseStudy, retain: Retain) -> str:
-    """Count the probes of each aspect that a retain turns right or wrong."""
-    if retain.effect is None:
-        return "n/a"
-    counts = []
-    for sign, flipped in (("+", retain.effect.gained), ("-", retain.effect.lost)):
-        for aspect in Aspect:
-            count = sum(yes and of for yes, of in zip(flipped, study.of(aspect), strict=True))
-            if count:
-                counts.append(f"{sign}{count}{aspect.value[0]}")
-    return " ".join(counts) or "-"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from drike.report.groups import BASELINE, METHOD, Group
 from drike.report.paper import TABLES, PaperTable, Published
-from drike.report.tables import INTERVALS, Table, cell, published_cells
+from drike.report.tables import INTERVALS, cell, published_cells
+from drike.table import Table
 
 _BY_MODEL = 3  # the table whose rows are models; it gets S, too
 _CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."

@@ -21,8 +21,6 @@ from drike.report.tables import (
     PER_PROMPT,
     SCORES,
     STARRED,
-    Table,
-    as_markdown,
     costs,
     difference_row,
     summary_table,
@@ -30,6 +28,7 @@ from drike.report.tables import (
 )
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
+from drike.table import Table, as_markdown
 
 
 @dataclass(frozen=True)
@@ -126,14 +125,12 @@ def _variants(groups: Sequence[Group]) -> Section:
     tables = []
     for group in groups:
         # a reordered editor is compared with the same editor in its own order, on the same edits
-        asked = {
+        measured = {
             name: of_editor for name, of_editor in group.outcomes.items()
             if not (base := reordered_of(name)) or group.comparable(name, base)
         }  # fmt: skip
-        tables += [
-            replace(table, title=f"{table.title}, {group.label}")
-            for table in variations(asked, [group.summaries[name] for name in asked])
-        ]
+        found = variations(measured, [group.summaries[name] for name in measured])
+        tables += [_labelled(table, group.label) for table in found]
     return Section("variants", "Order and sigma", tables=tuple(tables))
 
 
@@ -141,12 +138,13 @@ def _cost(groups: Sequence[Group]) -> Section:
     drawn = tuple(figures.pareto(group) for group in groups if len(_with_tokens(group)) > 1)
     tables = []
     for group in groups:
-        table = costs(list(group.summaries.values()))
-        tables.append(Table(f"{table.title}, {group.label}", table.header, table.rows, table.notes))
-        for run in (run for run in group.runs if run.usage):
-            done = work(run.usage)
-            tables.append(Table(f"{done.title}, {group.label}, seed {run.seed}", done.header, done.rows, done.notes))
+        tables.append(_labelled(costs(list(group.summaries.values())), group.label))
+        tables += [_labelled(work(run.usage), f"{group.label}, seed {run.seed}") for run in group.runs if run.usage]
     return Section("cost", "Quality and cost", (), drawn, tuple(tables))
+
+
+def _labelled(table: Table, label: str) -> Table:
+    return replace(table, title=f"{table.title}, {label}")
 
 
 def _with_tokens(group: Group) -> list[str]:

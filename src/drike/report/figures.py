@@ -16,10 +16,11 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from drike.metrics import Estimate, Summary
 from drike.report.groups import UNEDITED, Group
 from drike.report.paper import RETAIN_BUDGETS
 from drike.report.tables import SCORES
@@ -30,6 +31,7 @@ _INK, _MUTED, _LINE = "#0a0b01", "#0a0b02", "#0a0b03"
 _SERIES = tuple(f"#0a0b1{i}" for i in range(8))
 _VARIABLES = {_INK: "ink", _MUTED: "muted", _LINE: "line"} | {colour: f"c{i}" for i, colour in enumerate(_SERIES)}
 _MARKERS = "osD^vPX*"
+_DPI = 72  # of SVG
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "font.size": 10, "axes.edgecolor": _LINE, "axes.labelcolor": _INK, "text.color": _INK,
     "xtick.color": _MUTED, "ytick.color": _MUTED, "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
@@ -55,22 +57,19 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
         (i, editor, one)
         for i, group in enumerate(groups)
         for editor, summary in group.summaries.items()
-        if (one := _estimate(summary, metric)).value is not None
+        if (one := summary.metric(metric)).value is not None
     ]
     if not points:
         return None
     editors = list(dict.fromkeys(editor for group in groups for editor in group.summaries))
 
     def draw(axes: Axes) -> None:
-        labelled: set[int] = set()
         for i, editor, one in points:
             y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
             axes.plot(
                 [one.low or 0.0, one.high or 0.0], [y, y], color=_SERIES[i % 8], linewidth=2.2, solid_capstyle="round"
             )
-            label = None if i in labelled else _plain(groups[i].label)
-            labelled.add(i)
-            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=6, label=label)
+            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=6)
         axes.set_yticks(range(len(editors)), [_plain(editor) for editor in editors])
         axes.set_ylim(len(editors) - 0.5, -0.5)
         axes.set_xlim(-0.03, 1.03)
@@ -131,10 +130,10 @@ def _family(editor: str) -> str:
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
     "ESR": ("share of training edits right under the prompt the budget gives", lambda epoch: epoch.esr),
-    "reward": ("mean over all prefixes tried", lambda epoch: epoch.reward),
+    "reward": ("mean over all evaluated prefixes", lambda epoch: epoch.reward),
     "k": ("mean retains kept per edit", lambda epoch: epoch.mean_k),
-    "sigma": ("threshold at the end of the epoch; the mean where every edit has its own", lambda epoch: epoch.sigma),
-    "calls": ("prompts the model was asked", lambda epoch: epoch.calls),
+    "sigma": ("threshold at the end of the epoch; the mean if every edit has its own", lambda epoch: epoch.sigma),
+    "calls": ("prompts sent to the model", lambda epoch: epoch.calls),
     "prompt tokens": ("as if every prompt were read by itself", lambda epoch: epoch.prompt_tokens),
     "seconds": ("wall time", lambda epoch: epoch.seconds),
 }
@@ -153,12 +152,8 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
         return None
 
     def draw(axes: Axes) -> None:
-        seen: set[int] = set()
         for i, _, points in lines:
-            label = None if i in seen else _plain(groups[i].label)
-            seen.add(i)
-            axes.plot(*zip(*points, strict=True), f"{_MARKERS[i % 8]}-", color=_SERIES[i % 8], markersize=4,
-                      label=label)  # fmt: skip
+            axes.plot(*zip(*points, strict=True), f"{_MARKERS[i % 8]}-", color=_SERIES[i % 8], markersize=4)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         ys = [y for *_, points in lines for _, y in points]
         low, high = min(0.0, *ys) * 1.05, max(*ys, 0.0) * 1.05 or 1.0
@@ -197,18 +192,17 @@ def budget(group: Group, editor: str) -> Figure:
                   f"Retains kept by {editor}, {group.label}; dotted: published means", alt)  # fmt: skip
 
 
-def _estimate(summary: Summary, metric: str) -> Estimate:
-    found: Estimate = getattr(summary, metric.casefold())
-    return found
-
-
 def _prefix(group: Group, groups: Sequence[Group]) -> str:
     return f"{group.label}, " if len(groups) > 1 else ""
 
 
 def _legend(axes: Axes, groups: Sequence[Group]) -> None:
     if len(groups) > 1:
-        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, 0.0))
+        entries = [
+            Line2D([], [], color=_SERIES[i % 8], marker=_MARKERS[i % 8], label=_plain(group.label))
+            for i, group in enumerate(groups)
+        ]
+        axes.figure.legend(handles=entries, loc="upper left", bbox_to_anchor=(0.05, 0.0))
 
 
 def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) -> str:
@@ -217,13 +211,19 @@ def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) ->
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # the browser draws the text, not matplotlib
         mpl.rcdefaults()  # a user's own style would change the bytes
         mpl.rcParams.update({**_STYLE, "svg.hashsalt": _plain(title)})
-        canvas = Canvas(figsize=size, facecolor="none")
+        canvas = Canvas(figsize=size, facecolor="none", dpi=_DPI)
         axes = canvas.add_subplot(facecolor="none")
         draw(axes)
         axes.set_title(_plain(title))
         stream = StringIO()
-        canvas.savefig(stream, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
-    return _themed(stream.getvalue())
+        FigureCanvasSVG(canvas).print_svg(  # type: ignore[no-untyped-call]
+            stream, metadata={"Date": None}
+        )  # `savefig` would draw everything twice
+        shown = canvas.get_tightbbox().padded(0.04)  # in inches from below
+        x, y, width, height = (_DPI * n for n in (shown.x0, size[1] - shown.y1, shown.width, shown.height))
+    # a little larger than drawn, because screens are not print
+    root = f'<svg viewBox="{x:.2f} {y:.2f} {width:.2f} {height:.2f}" width="{width * 1.25:.0f}">'
+    return _themed(root, stream.getvalue())
 
 
 def _plain(text: str) -> str:
@@ -231,19 +231,14 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _themed(svg: str) -> str:
+def _themed(root: str, svg: str) -> str:
     """Reduce to the bare element, with unique ids, CSS variables as colours, and the page's fonts."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     prefix = f"f{hashlib.sha256(svg.encode()).hexdigest()[:8]}-"
     svg = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\1{prefix}", svg)
-    svg = re.sub(r'<svg\b[^>]*?(viewBox="[\d.]+ [\d.]+ ([\d.]+) [^"]*")[^>]*>', _sized, svg, count=1)
+    svg = root + svg[svg.index(">") + 1 :]
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
     for colour, name in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{name})")
     return svg.replace("xlink:href", "href").strip()
-
-
-def _sized(root: re.Match[str]) -> str:
-    """The root element, a little larger than drawn, because screens are not print."""
-    return f'<svg {root[1]} width="{float(root[2]) * 1.25:.0f}">'

@@ -27,7 +27,7 @@ def gaps(group: Group) -> Iterator[str]:
 
 
 def _measured(group: Group, metric: str) -> bool:
-    return any(getattr(one, metric.casefold()).value is not None for one in group.summaries.values())
+    return any(one.metric(metric).value is not None for one in group.summaries.values())
 
 
 def findings(group: Group) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from drike.casestudy import CaseStudy
-from drike.report.cases import as_script, packed, prompt_blocks, tables, title
+from drike.report.cases import as_script, packed, prompt_blocks
 from drike.report.document import Document
 
 _HERE = Path(__file__).parent
@@ -29,7 +29,7 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
     page = environment.get_template("page.html").render(
         document=document,
         studies=[
-            {"title": title(one), "tables": list(tables(one)),
+            {"title": one.title, "tables": list(one.tables()),
              "prompts": [(side.editor, prompt_blocks(side.prompt)) for side in one.sides]}
             for one in studies
         ],

@@ -126,25 +126,18 @@ def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds
 
 
 def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
-    """Count the trained parameters of each editor; editors whose checkpoint is missing are left out."""
-    head = None if trained is None else _numbers(trained / FILE, "head.")
-    budget = None if trained is None else _numbers(trained / FILE, "budget.weights")
-    known: dict[str, int | None] = {}
-    for editor in editors:
-        ranked = editor.startswith(("Rank-", METHOD))
-        own = editor.startswith(METHOD) and " (sigma " not in editor
-        known[editor] = 0 if not ranked else None if head is None or budget is None else head + own * budget
-    return {editor: count for editor, count in known.items() if count is not None}
-
-
-def _numbers(path: Path, prefix: str) -> int | None:
-    """Count the numbers in the tensors of a file whose names begin so; None if it cannot be read."""
+    """Count the trained parameters of each editor; ranked editors are left out if the checkpoint cannot be read."""
+    ranked = [editor for editor in editors if editor.startswith(("Rank-", METHOD))]
+    known = {editor: 0 for editor in editors if editor not in ranked}
     try:
-        with safe_open(path, "np") as tensors:
-            named = [name for name in tensors.keys() if name.startswith(prefix)]  # noqa: SIM118 - no mapping
-            return sum(int(prod(tensors.get_slice(name).get_shape())) for name in named)
+        with safe_open((trained or Path()) / FILE, "np") as tensors:
+            sizes = {name: int(prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
     except (OSError, SafetensorError):
-        return None
+        return known
+    head = sum(size for name, size in sizes.items() if name.startswith("head."))
+    budget = sizes.get("budget.weights", 0)
+    own = {editor for editor in ranked if editor.startswith(METHOD) and " (sigma " not in editor}
+    return known | {editor: head + (editor in own) * budget for editor in ranked}
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:

@@ -1,38 +1,13 @@
-"""Tables: outcomes in the layout of the paper's tables with intervals, published figures, paired differences, costs.
-
-A table is rows of strings. The command line draws it; `as_markdown` and `latex` write it into files. A row of one cell
-is a heading for the rows below it.
-"""
+"""Tables: outcomes in the layout of the paper's tables with intervals, published figures, paired differences, costs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 
 from drike.metrics import METRICS, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
-
-
-@dataclass(frozen=True)
-class Table:
-    """A titled table; the first column is text, the others are numbers, or text too if it is `wide`."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    wide: bool = False
-
-    def _repr_html_(self) -> str:
-        """For notebooks."""
-        rows = ["".join(f"<th>{escape(name)}</th>" for name in self.header)]
-        rows += ["".join(f"<td>{escape(text)}</td>" for text in row) for row in self.rows]
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<b>{escape(self.title)}</b><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{notes}"
-
+from drike.table import Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -59,7 +34,7 @@ def cell(summary: Summary, column: str) -> str:
     """A metric of a summary with its interval, or one of its costs."""
     if column in _COSTS:
         return _COSTS[column](summary)
-    return shown(getattr(summary, column.casefold().replace(" ", "_")))
+    return shown(summary.metric(column))
 
 
 def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
@@ -145,26 +120,6 @@ def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]
     """A named row of paired differences, ours minus theirs."""
     by_name = paired_differences(ours, theirs, {column: METRICS[column] for column in COLUMNS})
     return (name, *(starred(by_name[column]) for column in COLUMNS))
-
-
-def as_markdown(table: Table) -> str:
-    """Write a table with its title and notes as Markdown; text in it is escaped."""
-    width = len(table.header)
-    aligned = ["---", *["---" if table.wide else "---:"] * (width - 1)]
-    body = (
-        tuple(map(_escaped, row)) if len(row) == width else (f"**{_escaped(row[0])}**", *[""] * (width - 1))
-        for row in table.rows
-    )
-    lines = [tuple(map(_escaped, table.header)), tuple(aligned), *body]
-    drawn = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    notes = "\n".join(map(_escaped, table.notes))
-    return f"**{_escaped(table.title)}**\n\n{drawn}\n" + (f"\n{notes}\n" if notes else "")
-
-
-def _escaped(text: str) -> str:
-    """Escape text so that Markdown shows it as it is, in one line."""
-    marked = re.sub(r"([\\|`*_]|\](?=[(\[]))", r"\\\1", " ".join(text.split()))
-    return marked.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def shown(estimate: Estimate, *, signed: bool = False) -> str:

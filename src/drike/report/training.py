@@ -1,7 +1,7 @@
 """Training runs, epoch by epoch: the one summary that the terminal, tables and figures use.
 
-A run's episodes are summarised from their records (the lines of episodes.jsonl), so a run that is going on and one
-read from its folder give the same figures.
+A run's episodes are summarised from their records (the lines of episodes.jsonl), so a run in progress and one read
+from its folder give the same figures.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from drike.report.tables import Table
 from drike.retrieval.budget import Threshold
 from drike.runs.folder import episode_record
+from drike.table import Table
 from drike.training.reinforce import Episode
 
 
@@ -22,13 +22,13 @@ from drike.training.reinforce import Episode
 class Step:
     """What the curves need of one episode.
 
-    tried: prefixes the model was asked about. kept: how many of these the budget keeps. correct: whether the answer
-    was right under the prompt that the budget gives. reward: mean over the tried prefixes. sigma, share: of the budget
-    after the episode; None where it has none. prompt_tokens: as if nothing were shared; None if not counted.
+    evaluated: number of prefixes. kept: how many of these the budget keeps. correct: whether the answer was right with
+    the retains it keeps. reward: mean over the prefixes. sigma, share: of the budget after the episode; None where it
+    has none. prompt_tokens: as if nothing were shared; None if not counted.
     """
 
     epoch: int
-    tried: int
+    evaluated: int
     kept: int
     correct: bool
     reward: float
@@ -42,10 +42,9 @@ class Step:
 class Epoch:
     """One epoch of training, or as much of it as was done.
 
-    esr: share of episodes answered right under the prompt the budget gives. reward: mean over episodes of their mean
-    reward. mean_k: retains the budget keeps. sigma: at the end of the epoch, or the mean where every edit has its own.
-    share: of a fixed fraction. calls: prompts the model was asked. prompt_tokens: as if nothing were shared. seconds:
-    wall time of the episodes.
+    esr, reward, mean_k: means of `correct`, `reward` and `kept` over the episodes. sigma: at the end of the epoch, or
+    the mean if every edit has its own. calls: prompts sent to the model. prompt_tokens: as if nothing were shared.
+    seconds: wall time of the episodes.
     """
 
     epoch: int
@@ -61,7 +60,7 @@ class Epoch:
 
     @property
     def cut(self) -> str:
-        """Where the budget cuts the ranking: its sigma, its fixed share, or n/a."""
+        """What the budget cuts by: its sigma, its fixed share, or n/a."""
         if self.share is not None:
             return f"share {self.share:.0%}"
         return "n/a" if self.sigma is None else f"{self.sigma:.4f}"
@@ -74,7 +73,7 @@ def step_of(record: Mapping[str, Any]) -> Step:
     numbers = {name: record.get(name) for name in ("sigma", "share", "prompt_tokens")}
     return Step(
         epoch=int(record["epoch"]),
-        tried=len(rewards),
+        evaluated=len(rewards),
         kept=kept,
         correct=bool(record["correct"][kept - 1]),
         reward=fmean(rewards),
@@ -107,7 +106,7 @@ def _epoch(steps: Sequence[Step], own_sigma: bool) -> Epoch:
         mean_k=fmean(step.kept for step in steps),
         sigma=fmean(sigmas) if sigmas else None,
         share=steps[-1].share,
-        calls=sum(step.tried for step in steps),
+        calls=sum(step.evaluated for step in steps),
         prompt_tokens=sum(tokens) if len(tokens) == len(steps) else None,
         seconds=sum(step.seconds for step in steps),
     )
@@ -127,8 +126,8 @@ def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
         ]  # fmt: skip
     header = ("epoch", "ESR", "mean reward", "mean k", "sigma", "calls", "prompt tokens", "seconds")
     notes = (
-        "ESR: training edits answered right under the prompt the budget gives. reward: over all prefixes tried. k: "
-        "retains kept. sigma: at the end of the epoch, or the mean where every edit has its own. prompt tokens: as if "
+        "ESR: training edits answered right under the prompt the budget gives. reward: over all evaluated prefixes. k: "
+        "retains kept. sigma: at the end of the epoch, or the mean if every edit has its own. prompt tokens: as if "
         "every prompt were read by itself.",
     )
     return Table("Training by epoch", header, tuple(rows), notes)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from drike.edits import Aspect
-from drike.metrics import Estimate, Outcome, Summary, Tally, estimate
+from drike.metrics import Estimate, Outcome, Summary, estimate
 from drike.prompts import ORDERS
-from drike.report.tables import STARRED, Table, differences, shown
+from drike.report.tables import STARRED, differences, shown
+from drike.table import Table
 
 _BAR = 30
 _SIGMA = " (sigma "
@@ -54,7 +55,7 @@ def distribution_table(outcomes: Sequence[Outcome]) -> Table:
 def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
     """Share of probes that two editors both answer right or both answer wrong, with its interval over cases.
 
-    Raises ValueError if the two were not asked the same probes in the same order.
+    Raises ValueError if the two do not have the same probes in the same order.
     """
     if [(o.case_id, o.query) for o in ours] != [(o.case_id, o.query) for o in theirs]:
         raise ValueError("agreement needs the same probes, in the same order, on both sides")
@@ -63,7 +64,7 @@ def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
         row = counts.setdefault(mine.case_id, [0, 0])
         row[0] += mine.correct == other.correct
         row[1] += 1
-    return estimate([Tally(tuple(row)) for row in counts.values()], lambda total: total[0] / total[1])
+    return estimate(list(map(tuple, counts.values())), lambda total: total[0] / total[1])
 
 
 def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[tuple[str, str]]) -> Table:

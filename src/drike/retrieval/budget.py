@@ -2,8 +2,8 @@
 
 Two rules that need no network of their own: a fixed `Fraction` (IKE keeps all, the ablation half) and `Threshold`, the
 paper's: keep p_i > sigma, and raise sigma whenever one more retain turns a right answer into a wrong one. The learned
-ones of the paper's appendix are in `controllers`. All keep at least one. State goes in and comes out: `after` returns
-the next budget and changes nothing.
+ones of the paper's appendix are in `learned_budget`. All keep at least one. Budgets are values: `after` returns the
+next one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Budget(Protocol):
         ...
 
     def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """How many prefixes an episode of training asks the model about, at least `keep` (k of Algorithm 1, line 8)."""
+        """How many prefixes an episode of training evaluates, at least `keep` (k of Algorithm 1, line 8)."""
         ...
 
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float | None:
@@ -69,7 +69,7 @@ class Fraction:
         return self.keep(probs)
 
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> None:
-        """None: a share asks for no probability."""
+        """None: a share does not depend on probabilities."""
         return
 
     def after(

@@ -1,35 +1,25 @@
 """Learned budget controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
 
-The paper names four and says nothing of their training. Here they are one `Controller` that differs in what it reads:
+The paper names four and does not say how they are trained. Here they are one `Controller` with other features:
 
     scores          MLP on softmax scores                  the policy's probabilities, best first
-    scores-query    MLP on softmax + query features        these, and plain traits of the query and its pool
+    scores-query    MLP on softmax + query features        these, and simple traits of the query and its pool
     query           BERT + MLP (predict sigma)             the frozen encoder's vector of the query
-    query-context   BERT (query + context) + MLP           that, and the mean vector of all demonstrations dealt
+    query-context   BERT (query + context) + MLP           that, and the mean vector of all demonstrations
 
-Output: sigma = exp(o(x)) / n, so that o = 0 stands for the probability of a blind guess. The network has one hidden
-layer of 16 tanh units and starts at o = log(1/2) for every x: the pools of an untrained policy are kept nearly whole.
+Output: sigma = exp(o(x)) / n, where o is a network with one hidden layer of 16 tanh units, at first log(1/2) for all x.
 
-Target: what the paper's rule says of this episode alone. `Threshold` started at 0 would move to some `low` (the
-probability of the retain that broke the answer; 0 if none did); `high` is the least probable retain among those tried
-before it. Any sigma in [low, high) keeps all that did no harm and cuts what did. An edit that was right under no
-prefix tells of no harm, so it asks for more retains, as the paper wants of hard edits.
+Target: the interval [low, high) of sigmas that cut what broke an answer and keep what did not (`bracket`).
+To notice that sigma has become too high, training always evaluates one retain more than is kept.
 
 Loss: the pinball loss of quantile regression (Koenker and Bassett) to that interval, in log sigma:
 
     q (log low - log sigma)         where sigma < low      a retain was kept that broke the answer
-    (1 - q) (log sigma - log high)  where sigma >= high    a retain was cut that did no harm
+    (1 - q) (log sigma - log high)  where sigma >= high    a harmless retain was cut
     0                               in between
 
-so that sigma becomes the q-quantile, given x, of the thresholds that edits ask for: with q = .95 one edit in twenty may
-keep a retain too many. `Threshold` keeps their running maximum, the same for all edits: q = 1 without any x. Every
-episode whose sigma lies outside makes a step of Adam at the rate .01 / sqrt(1 + t / 25), t steps being made: fast at
-first, then calm, since a sigma that trembles keeps too few; and never too slow to go any way (the rates' sum diverges).
-
-Recovery: a cut that is never looked behind could not be found too strict. So training always tries one retain more than
-is kept; whether it breaks the answer says on which side of sigma the target lies, which is all this loss needs to know.
-Nothing is drawn at random but the first weights. What is read are probabilities, similarities and texts of the prompt,
-never a true object or a metric.
+Each episode whose sigma lies outside makes one step of Adam, at the rate .01 / sqrt(1 + t / 25) after t steps.
+`docs/method.md` gives the reasons for these decisions.
 """
 
 from __future__ import annotations
@@ -37,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -49,6 +38,7 @@ from drike.prompts import demonstration_block, query_block
 from drike.retrieval.budget import Flip, Threshold, require_candidates, require_shots
 
 HIDDEN = 16
+RANKS = 16  # of the probabilities that a controller sees
 SETTLE = 25  # steps after which the rate begins to fall
 START = 0.5  # sigma of an untrained controller, in units of 1/n
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -61,117 +51,78 @@ _LEAST = 1e-12  # of a probability, before its logarithm is taken
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8  # Adam's
 
 
-class Reading(Protocol):
-    """One part of what a controller reads, scaled to a length of about 1."""
-
-    @property
-    def name(self) -> str:
-        """What checkpoints call it."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """How many numbers it reads."""
-        ...
-
-    def texts(self, candidates: DemonstrationSet) -> list[str]:
-        """What an encoder has to read for an edit; for encoding many edits at once."""
-        ...
-
-    def read(self, probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-        """Numbers [size], float32, of `probs` [n] in any order and the pool they are of."""
-        ...
-
-
 @dataclass(frozen=True)
-class Scores:
-    """log(n p) of the `size` most probable retains, best first, in [-8, 8]; ranks that the pool lacks read as -8."""
+class Feature:
+    """One input of a controller, scaled to a length of about 1.
 
-    size: int = 16
-    name: str = "scores"
+    `vector` gives its numbers [size], float32, from `probs` [n] in any order and the pool they belong to. `texts` gives
+    what `encoder` reads for it, so that many edits can be encoded at once; neither is set for one without an encoder.
+    """
 
-    def texts(self, candidates: DemonstrationSet) -> list[str]:
-        """None."""
-        return []
-
-    def read(self, probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-        """The distribution's shape: all 0 where the policy knows nothing."""
-        ordered = sorted(probs, reverse=True)[: self.size]
-        logs = [min(8.0, max(-8.0, math.log(len(probs) * max(p, _LEAST)))) for p in ordered]
-        return torch.tensor(logs + [-8.0] * (self.size - len(logs))) / math.sqrt(self.size)
+    name: str
+    size: int
+    vector: Callable[[Sequence[float], DemonstrationSet], Tensor]
+    encoder: TextEncoder | None = None
+    texts: Callable[[DemonstrationSet], list[str]] = lambda _: []
 
 
-@dataclass(frozen=True)
-class Traits:
-    """Query features without an encoder: how long query and new object are, and how near and how alike the pool is.
+def feature(name: str, encoder: TextEncoder) -> Feature:
+    """A feature by its name. Raises ValueError for an unknown one."""
+    match name:
+        case "scores":
+            return Feature(name, RANKS, _scores)
+        case "traits":
+            return Feature(name, 6, _traits)
+        case "query":
+            return _encoded(name, encoder, lambda candidates: [query_block(candidates.edit, candidates.edit.query)])
+        case "context":
+            # Encoded one by one, blocks are shared between edits and none is cut off at the encoder's length.
+            return _encoded(name, encoder, lambda candidates: [
+                demonstration_block(shown).strip() for shown in candidates.demonstrations
+            ])  # fmt: skip
+    raise ValueError(f"a controller has no feature {name!r}")
+
+
+def _scores(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
+    """log(n p) of the most probable retains, best first, in [-8, 8]; ranks that the pool lacks count as -8."""
+    ordered = sorted(probs, reverse=True)[:RANKS]
+    logs = [min(8.0, max(-8.0, math.log(len(probs) * max(p, _LEAST)))) for p in ordered]
+    return torch.tensor(logs + [-8.0] * (RANKS - len(logs))) / math.sqrt(RANKS)
+
+
+def _traits(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
+    """Query features without an encoder: length of the query and the new object, similarity of the pool.
 
     log(1 + words) of both; mean, greatest and least cosine of the retains' records; share of retains that answer with
     the new object.
     """
-
-    size: int = 6
-    name: str = "traits"
-
-    def texts(self, candidates: DemonstrationSet) -> list[str]:
-        """None."""
-        return []
-
-    def read(self, probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-        """Six numbers of order 1."""
-        edit, near = candidates.edit, candidates.retain_similarities
-        same = sum(retain.answer == edit.target_new for retain in candidates.retains)
-        words = [math.log1p(len(text.split())) for text in (edit.query, edit.target_new)]
-        pool = [sum(near) / len(near), max(near), min(near), same / len(near)] if near else [0.0] * 4
-        return torch.tensor(words + pool) / math.sqrt(self.size)
+    edit, near = candidates.edit, candidates.retain_similarities
+    same = sum(retain.answer == edit.target_new for retain in candidates.retains)
+    words = [math.log1p(len(text.split())) for text in (edit.query, edit.target_new)]
+    pool = [sum(near) / len(near), max(near), min(near), same / len(near)] if near else [0.0] * 4
+    return torch.tensor(words + pool) / math.sqrt(6)
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """The frozen encoder's mean vector of the texts that `of` gives, as a unit vector."""
+def _encoded(name: str, encoder: TextEncoder, texts: Callable[[DemonstrationSet], list[str]]) -> Feature:
+    """The frozen encoder's mean vector of some texts, as a unit vector."""
 
-    name: str
-    encoder: TextEncoder
-    of: Callable[[DemonstrationSet], list[str]]
-
-    @property
-    def size(self) -> int:
-        """The encoder's."""
-        return self.encoder.dim
-
-    def texts(self, candidates: DemonstrationSet) -> list[str]:
-        """Those it means over."""
-        return self.of(candidates)
-
-    def read(self, probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-        """A unit vector [d]."""
-        mean = torch.from_numpy(np.asarray(self.encoder.encode(self.of(candidates)), dtype=np.float32)).mean(dim=0)
+    def vector(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
+        mean = torch.from_numpy(np.asarray(encoder.encode(texts(candidates)), dtype=np.float32)).mean(dim=0)
         unit: Tensor = mean / mean.norm().clamp_min(_LEAST)
         return unit
 
-
-def query_text(candidates: DemonstrationSet) -> list[str]:
-    """X, as the policy reads it: the edit's New Fact line and its query."""
-    return [query_block(candidates.edit, candidates.edit.query)]
-
-
-def context_texts(candidates: DemonstrationSet) -> list[str]:
-    """The in-context examples: the block of every demonstration dealt.
-
-    Encoded apart, blocks are shared between edits and none is cut off at the encoder's length. All retains of the pool
-    count, kept or not, since sigma is what is to be found.
-    """
-    return [demonstration_block(shown).strip() for shown in candidates.demonstrations]
+    return Feature(name, encoder.dim, vector, encoder, texts)
 
 
 @dataclass(frozen=True, eq=False)
 class Controller:
-    """A budget whose sigma a small network predicts from what it `reads`; the module's docstring has the training.
+    """A budget whose sigma a small network predicts from `features`; the module's docstring describes its training.
 
     weights: of the network, flat [P]. moments: Adam's means of gradient and squared gradient, [2, P]. steps: of Adam.
-    max_shots: K. quantile: q. learning_rate: the first step's. flip: which retain a fall blames, as in `Threshold`.
+    max_shots: K. quantile: q. learning_rate: of the first step. flip: how a fall raises low, as in `Threshold`.
     """
 
-    reads: tuple[Reading, ...]
+    features: tuple[Feature, ...]
     weights: Tensor
     moments: Tensor
     steps: int = 0
@@ -190,39 +141,39 @@ class Controller:
         if type(self.steps) is not int or self.steps < 0:
             raise ValueError(f"a controller's steps must be a whole number of at least 0, not {self.steps!r}")
         Threshold(flip=self.flip)
-        size = _size(self.reads)
+        size = _size(self.features)
         if self.weights.shape != (size,) or self.moments.shape != (2, size):
-            raise ValueError(f"a controller that reads {', '.join(r.name for r in self.reads)} has {size} weights")
+            raise ValueError(f"a controller of {', '.join(f.name for f in self.features)} has {size} weights")
         for tensor in (self.weights, self.moments):
             if tensor.dtype != torch.float32 or not torch.isfinite(tensor).all():
                 raise ValueError("a controller's weights and moments must be finite numbers in float32")
 
     @property
     def encoder(self) -> TextEncoder | None:
-        """The encoder it reads with, if any."""
-        return next((part.encoder for part in self.reads if isinstance(part, Encoded)), None)
+        """The encoder of its features, if any."""
+        return next((part.encoder for part in self.features if part.encoder is not None), None)
 
     def texts(self, candidates: DemonstrationSet) -> list[str]:
-        """What the encoder has to read for an edit."""
-        return [text for part in self.reads for text in part.texts(candidates)]
+        """What the encoder reads for an edit."""
+        return [text for part in self.features for text in part.texts(candidates)]
 
     def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """min(K, #{p_i > sigma}), at least 1, with the sigma predicted for this edit."""
         return Threshold(self.sigma_for(probs, candidates), self.max_shots).keep(probs)
 
     def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """One more than is kept, where there is one: to learn whether the cut could have come later."""
+        """One more than is kept, if there is one, to learn whether the cut could have come later."""
         return min(self.max_shots, len(probs), self.keep(probs, candidates) + 1)
 
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float:
         """The predicted sigma, in (0, 1]."""
         require_candidates(probs)
         with torch.no_grad():
-            log_sigma = _log_sigma(self.weights, self._read(probs, candidates), len(probs))
+            log_sigma = _log_sigma(self.weights, self._input(probs, candidates), len(probs))
         return math.exp(min(0.0, log_sigma.item()))
 
     def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Controller:
-        """The controller after an episode: itself where sigma already lies in [low, high), else a step of Adam on."""
+        """The controller after an episode: the same if sigma lies in [low, high), else one step of Adam later."""
         low, high = bracket(probs, rewards, self.flip)
         sigma = self.sigma_for(probs, candidates)
         if low <= sigma < high:
@@ -230,7 +181,7 @@ class Controller:
         slope = -self.quantile if sigma < low else 1.0 - self.quantile  # of the loss in log sigma
         weights = self.weights.clone().requires_grad_()
         with torch.enable_grad():
-            log_sigma = _log_sigma(weights, self._read(probs, candidates), len(probs))
+            log_sigma = _log_sigma(weights, self._input(probs, candidates), len(probs))
             [gradient] = torch.autograd.grad(slope * log_sigma, weights)
         steps = self.steps + 1
         mean = _BETA1 * self.moments[0] + (1 - _BETA1) * gradient
@@ -240,14 +191,15 @@ class Controller:
         moved = self.weights - rate * step
         return replace(self, weights=moved, moments=torch.stack([mean, square]), steps=steps)
 
-    def _read(self, probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-        return torch.cat([part.read(probs, candidates) for part in self.reads])
+    def _input(self, probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
+        return torch.cat([part.vector(probs, candidates) for part in self.features])
 
 
 def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offender") -> tuple[float, float]:
-    """[low, high): the sigmas that cut the retains an episode blames and keep the others it tried.
+    """[low, high): the sigmas that cut the retains that broke the answer in an episode and keep the rest.
 
-    low is 0 where nothing fell; high is 1 where nothing may be kept above low.
+    low is where `Threshold` would move from 0: the probability of the retain that broke the answer, 0 if none did. high
+    is the least probability above it, 1 if there is none. An edit that no prefix gets right thus gets more.
     """
     low = Threshold(flip=flip).after(probs, rewards).sigma
     return low, min((p for p in probs[: len(rewards)] if p > low), default=1.0)
@@ -265,33 +217,19 @@ def untrained(
 ) -> Controller:
     """A controller of one of the paper's four kinds with the first weights of `seed`. Raises ValueError for others."""
     if kind not in KINDS:
-        raise ValueError(f"there is no controller {kind!r}: choose of {', '.join(KINDS)}")
-    reads = tuple(reading(name, encoder) for name in KINDS[kind])
-    width = sum(part.size for part in reads)
-    weights = torch.zeros(_size(reads))
-    # What is read has length 1 or so: weights of variance 1 put the hidden units where tanh bends.
+        raise ValueError(f"there is no controller {kind!r}: choose from {', '.join(KINDS)}")
+    features = tuple(feature(name, encoder) for name in KINDS[kind])
+    width = sum(part.size for part in features)
+    weights = torch.zeros(_size(features))
+    # The input has length 1 or so: weights of variance 1 put the hidden units where tanh bends.
     weights[: HIDDEN * width] = torch.randn(HIDDEN * width, generator=torch.Generator().manual_seed(seed))
     moments = torch.zeros(2, len(weights))
-    return Controller(reads, weights, moments, 0, max_shots, quantile, learning_rate, flip)
+    return Controller(features, weights, moments, 0, max_shots, quantile, learning_rate, flip)
 
 
-def reading(name: str, encoder: TextEncoder) -> Reading:
-    """A part by its name. Raises ValueError for a name that is none."""
-    match name:
-        case "scores":
-            return Scores()
-        case "traits":
-            return Traits()
-        case "query":
-            return Encoded(name, encoder, query_text)
-        case "context":
-            return Encoded(name, encoder, context_texts)
-    raise ValueError(f"a controller reads no {name!r}")
-
-
-def _size(reads: Sequence[Reading]) -> int:
+def _size(features: Sequence[Feature]) -> int:
     """Weights of the network: hidden layer, its bias, output layer, its bias."""
-    return HIDDEN * (sum(part.size for part in reads) + 2) + 1
+    return HIDDEN * (sum(part.size for part in features) + 2) + 1
 
 
 def _log_sigma(weights: Tensor, x: Tensor, n: int) -> Tensor:

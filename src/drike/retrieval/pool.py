@@ -1,13 +1,13 @@
-"""From an edit to its demonstrations: nearest records, each dealt a role (paper, sections 3.1 and 3.2).
+"""From an edit to its demonstrations: the nearest records, each in a role (paper, sections 3.1 and 3.2).
 
 The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
-the edit says which record plays which role. The retains are the pool the retriever ranks and the budget cuts; copies
-and updates stay. A record with the edit's own subject and relation, or its very query, never demonstrates: in the
-published index 47 of 2,000 edits are shown a contradiction of themselves.
+the edit assigns the roles. The retriever ranks the retains and the budget cuts them; copies and updates are always
+shown. Records that share the edit's subject and relation, or its query, are excluded: in the published index 47 of
+2,000 edits are shown a contradiction of themselves.
 
-Where a data set has no paraphrases at all, copies stand in for updates. Where it has no neighbours at all, a retain
-shows what another record said before its edit, under the New Fact of the first (`lend`): the temporal edits need both.
-Measures do not see this: what a data set does not ask stays n/a.
+If no record of a data set has a paraphrase, copies replace updates. If none has a neighbour, retains show synthetic
+neighbours: facts of other records as they were before their edits. The temporal edits need both. The metrics ignore
+this: what a data set has no probes for stays n/a.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from drike.errors import PoolError
 from drike.prompts import query_block
 
 IKE_ROLES: tuple[tuple[Role, int], ...] = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
-LENT = 8  # old facts a record without neighbours is lent, so that some are free whatever else is shown
+SYNTHETIC = 8  # synthetic neighbours of a record, enough that some are usable beside any other demonstrations
 
 
 class Pool:
@@ -37,10 +37,10 @@ class Pool:
         records: cases that are never edited themselves.
         encoder: the sentence encoder of the preselection (all-MiniLM-L6-v2 in the paper).
         roles: how many demonstrations of each role an edit gets; IKE's 4, 12, 16.
-        seed: of the deal; the same edit, records and seed always give the same candidates.
+        seed: assigns the roles; the same edit, records and seed always give the same demonstrations.
 
-    `fallbacks` says in a sentence each what is shown in place of probes that no record has. Raises PoolError if there
-    are fewer records than demonstrations.
+    `fallbacks` describes, in one sentence each, what replaces probes that no record has. Raises PoolError if there are
+    fewer records than demonstrations.
     """
 
     def __init__(
@@ -58,37 +58,34 @@ class Pool:
         if len(self.records) < len(self.roles):
             raise PoolError(
                 f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: "
-                "leave more rows out of the editable ones, or ask for fewer demonstrations"
+                "make fewer rows editable, or ask for fewer demonstrations"
             )
         self.fallbacks: tuple[str, ...] = ()
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
             self.roles = tuple(Role.COPY if role is Role.UPDATE else role for role in self.roles)
-            self.fallbacks += ("No record has a paraphrase: copies stand in for updates",)
-        self._lent = Role.RETAIN in self.roles and not any(record.neighborhood for record in self.records)
-        if self._lent:
-            self.records = lend(self.records, seed)
+            self.fallbacks += ("No record has a paraphrase: copies replace updates",)
+        self._synthetic = Role.RETAIN in self.roles and not any(record.neighborhood for record in self.records)
+        if self._synthetic:
+            self.records = with_synthetic_neighbours(self.records, seed)
             self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
         self._vectors = encoder.encode([_search_text(record.edit) for record in self.records])
-        self._dealt: dict[Edit, DemonstrationSet] = {}  # training and every editor ask for the same
+        self._known: dict[Edit, DemonstrationSet] = {}  # training and all editors need the same ones
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
-        """Deal demonstrations to each edit.
-
-        Raises PoolError if an edit's own subject and relation leave too few records.
-        """
-        new = [edit for edit in dict.fromkeys(edits) if edit not in self._dealt]
+        """The demonstrations of each edit. Raises PoolError if too few records can demonstrate an edit."""
+        new = [edit for edit in dict.fromkeys(edits) if edit not in self._known]
         if new:
             vectors = self.encoder.encode([_search_text(edit) for edit in new])
-            # One at a time: a product over several rounds otherwise, and near ties would hang on the company.
-            self._dealt |= {edit: self._nearest_dealt(edit, v) for edit, v in zip(new, vectors, strict=True)}
-        return [self._dealt[edit] for edit in edits]
+            # One at a time: the product of several at once rounds differently, and near ties might change.
+            self._known |= {edit: self._search(edit, v) for edit, v in zip(new, vectors, strict=True)}
+        return [self._known[edit] for edit in edits]
 
-    def _nearest_dealt(self, edit: Edit, vector: FloatArray) -> DemonstrationSet:
-        """Deal from a few more records than needed, and from all of them where those cannot fill every role."""
+    def _search(self, edit: Edit, vector: FloatArray) -> DemonstrationSet:
+        """Demonstrations from a few more records than needed, or from all if these cannot fill every role."""
         few = 4 * len(self.roles)
         for wanted in sorted({min(few, len(self.records)), len(self.records)}):
             found, similarities = nearest(vector[None], self._vectors, wanted)
-            candidates, missing = self._deal(edit, found[0], similarities[0])
+            candidates, missing = self._assign(edit, found[0], similarities[0])
             if not missing:
                 return candidates
         raise PoolError(
@@ -96,14 +93,14 @@ class Pool:
             "probes, or ask for fewer demonstrations of that role"
         )
 
-    def _deal(
+    def _assign(
         self, edit: Edit, found: NDArray[np.int64], similarities: FloatArray
     ) -> tuple[DemonstrationSet, list[str]]:
-        """DemonstrationSet from records in order of nearness, and the roles that stayed open."""
+        """Assign the roles to records in order of nearness; also returns the roles that stayed open."""
         rng = random.Random(f"{self.seed}|{edit.fact}")
         open_roles = list(self.roles)
         rng.shuffle(open_roles)
-        dealt: list[tuple[EditCase, Role, float]] = []
+        chosen: list[tuple[EditCase, Role, float]] = []
         excluded = 0
         for index, similarity in zip(found.tolist(), similarities.tolist(), strict=True):
             if not open_roles:
@@ -115,45 +112,45 @@ class Pool:
             role = next((role for role in open_roles if probes_for(record, role, edit)), None)
             if role is not None:
                 open_roles.remove(role)
-                dealt.append((record, role, similarity))
-        # A lent fact must not be one that a demonstration beside it has just rewritten.
-        rewritten = {record.edit.query for record, _, _ in dealt} if self._lent else frozenset[str]()
-        shown = tuple(self._demonstrate(record, role, edit, rewritten) for record, role, _ in dealt)
-        candidates = DemonstrationSet(edit, shown, tuple(similarity for _, _, similarity in dealt), excluded)
+                chosen.append((record, role, similarity))
+        # A synthetic neighbour must not be a fact that another demonstration of the edit rewrites.
+        rewritten = {record.edit.query for record, _, _ in chosen} if self._synthetic else frozenset[str]()
+        shown = tuple(self._demonstrate(record, role, edit, rewritten) for record, role, _ in chosen)
+        candidates = DemonstrationSet(edit, shown, tuple(similarity for _, _, similarity in chosen), excluded)
         return candidates, sorted({role.value for role in open_roles})
 
     def _demonstrate(self, record: EditCase, role: Role, edit: Edit, rewritten: Collection[str]) -> Demonstration:
-        """A record in a role; its probe is drawn once for all edits, so that features are computed once."""
+        """A record in a role, with the same probe for every edit, so that features are computed once."""
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         probes = probes_for(record, role, edit)
         free = [probe for probe in probes if probe.query not in rewritten]
         return demonstrate(record, rng.choice(free or probes), role)
 
 
-def lend(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """Records with up to LENT old facts of others as neighbours, of their own relation where any are to be had.
+def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
+    """Records with up to SYNTHETIC old facts of others as neighbours, of their own relation if possible.
 
-    A lent fact is about another subject, and its answer is not the borrower's new object.
+    Such a fact is about another subject, and its answer is not the record's new object.
     """
     everyone = [record.edit for record in records if record.edit.target_true is not None]
     by_relation: dict[str | None, list[Edit]] = defaultdict(list)
     for edit in everyone:
         by_relation[edit.relation].append(edit)
-    lent = []
+    completed = []
     for record in records:
-        rng = random.Random(f"{seed}|{record.case_id}|lend")
+        rng = random.Random(f"{seed}|{record.case_id}|lend")  # this word seeds the draw: another one changes the pools
         drawn: list[Edit] = []
-        for lenders in (by_relation[record.edit.relation], everyone):
-            some = rng.sample(lenders, min(2 * LENT, len(lenders)))
-            drawn = drawn or [edit for edit in some if _lends(edit, record.edit)][:LENT]
+        for others in (by_relation[record.edit.relation], everyone):
+            some = rng.sample(others, min(2 * SYNTHETIC, len(others)))
+            drawn = drawn or [edit for edit in some if _can_be_neighbour(edit, record.edit)][:SYNTHETIC]
         probes = (Probe(Aspect.NEIGHBORHOOD, e.query, e.target_true or "", record.edit.target_new) for e in drawn)
-        lent.append(replace(record, probes=(*record.probes, *probes)))
-    return tuple(lent)
+        completed.append(replace(record, probes=(*record.probes, *probes)))
+    return tuple(completed)
 
 
-def _lends(lender: Edit, borrower: Edit) -> bool:
-    about_another = lender.subject is None or lender.subject != borrower.subject
-    return about_another and lender.query != borrower.query and lender.target_true != borrower.target_new
+def _can_be_neighbour(other: Edit, edit: Edit) -> bool:
+    about_another = other.subject is None or other.subject != edit.subject
+    return about_another and other.query != edit.query and other.target_true != edit.target_new
 
 
 def _search_text(edit: Edit) -> str:
@@ -163,7 +160,7 @@ def _search_text(edit: Edit) -> str:
 def _collides(other: Edit, edit: Edit) -> bool:
     """Whether showing `other` would contradict or repeat the edit.
 
-    An edit that was written by hand may lack subject or relation: then any record of the subject it names collides.
+    An edit written by hand may lack subject or relation: then any record about a subject that it names collides.
     """
     if other.query == edit.query:
         return True
@@ -171,6 +168,6 @@ def _collides(other: Edit, edit: Edit) -> bool:
         return other.subject is not None and mentions(edit.query, other.subject)
     if other.subject != edit.subject:
         return False
-    # In the flat form a relation is its wording; a shared old object tells the same fact in another one.
+    # In the flat form a relation is its wording; a shared old object means the same fact in other words.
     same_object = edit.target_true is not None and other.target_true == edit.target_true
     return edit.relation is None or other.relation in (None, edit.relation) or same_object

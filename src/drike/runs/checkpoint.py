@@ -1,4 +1,4 @@
-"""A trained policy in one file: head, budget, prompt style, and what they were trained on.
+"""Save and load a trained policy in one file: head, budget, prompt style, and the facts they were trained on.
 
 `checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
 file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right. The file is
@@ -25,7 +25,7 @@ from drike.errors import CheckpointError
 from drike.files import sha256, write_bytes
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.learned_budget import Controller, reading
+from drike.retrieval.learned_budget import Controller, feature
 from drike.retrieval.retriever import Retriever
 
 FILE = "checkpoint.safetensors"
@@ -189,7 +189,7 @@ def _describe(budget: Budget) -> dict[str, object]:
             encoder = budget.encoder
             return {
                 "kind": "controller",
-                "reads": [part.name for part in budget.reads],
+                "reads": [part.name for part in budget.features],
                 "encoder": None if encoder is None else {"name": encoder.name, "dim": encoder.dim},
                 **{name: getattr(budget, name) for name in ("steps", "max_shots", "quantile", "learning_rate", "flip")},
             }
@@ -210,5 +210,5 @@ def _budget(described: Mapping[str, Any], tensors: Mapping[str, Tensor], encoder
         encoder = load_encoder(own["name"])
     if own is not None and own["dim"] != encoder.dim:
         raise ValueError(f"a budget that reads {own['dim']} numbers of {own['name']}, which has {encoder.dim}")
-    parts = tuple(reading(part, encoder) for part in reads)
+    parts = tuple(feature(part, encoder) for part in reads)
     return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **values)

@@ -1,4 +1,4 @@
-"""A run's folder: what was asked, on what, with which versions; episodes and outcomes as they come.
+"""The files of a run's folder: its settings, data and versions, and its episodes and outcomes as they come.
 
     run.json             command, options, settings, seed, versions, data (source, sha256), model
     split.json           the case ids of every part
@@ -9,7 +9,7 @@
     usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
                          of processes that were killed
 
-Lines are appended and flushed case by case: what is done is there whatever happens next.
+Lines are appended and synced case by case, so that finished work is never lost.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def has_begun(folder: Path) -> bool:
 
 
 def answered(path: Path) -> list[RecordedRollout]:
-    """What the model answered in the episodes of a file of `episode_record`s, but for a last line that a crash cut off.
+    """Read the recorded rollouts of a file of `episode_record`s, without a last line that a crash cut off.
 
     Raises RunError for a line that is not an episode.
     """
@@ -149,7 +149,7 @@ def answered(path: Path) -> list[RecordedRollout]:
 
 
 def whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The JSON lines of a file, numbered; a last one that a crash cut off is none. Raises RunError for other lines."""
+    """The JSON lines of a file, numbered, without a last one that a crash cut off. Raises RunError for other lines."""
     if not path.exists():
         return []
     found: list[tuple[int, dict[str, Any]]] = []

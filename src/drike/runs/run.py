@@ -13,6 +13,8 @@ from typing import Any
 from drike.datasets.splits import SplitIds
 from drike.errors import RunError
 from drike.files import checksum_ok, with_checksum
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import versions, write_record
 from drike.runs.setup import Setup
 
@@ -117,6 +119,31 @@ class Run:
             started=str(record.get("started", "")),
             versions={name: str(value) for name, value in found.items()} if isinstance(found, dict) else {},
         )
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A training run that is used again, with its split and its checkpoint."""
+
+    run: Run
+    split: SplitIds
+    trained: Checkpoint
+    trained_sha256: str
+
+    @classmethod
+    def open(cls, folder: Path) -> TrainedRun:
+        """Read a training run's folder. Raises RunError, CheckpointError or DataError with the remedy."""
+        run = Run.open(folder)
+        return cls(run, run.split(), checkpoint.load(folder), checkpoint.fingerprint(folder))
+
+    @property
+    def unfinished(self) -> str:
+        """A sentence about a training that was stopped; empty if it was finished."""
+        done, epochs = self.trained.training.get("episodes"), self.run.epochs
+        if not isinstance(done, int) or epochs is None or done >= (whole := epochs * len(self.split.train)):
+            return ""
+        folder = self.run.folder
+        return f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it"
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """TinyFacts: a small benchmark of our own and the embedded language model that knows it; the offline default.
 
-Only where they are, and the list of facts; standard library only. `tools/tinyfacts` builds and checks them. The first
-`EDITABLE` rows are the edits of the benchmark: their facts occur in no in-context document that the model was trained
-on. The other rows supply demonstrations.
+Its files, facts and wordings; standard library only. `tools/tinyfacts` builds and checks them. The first `EDITABLE`
+rows are the edits of the benchmark: their facts occur in no in-context document that the model was trained on. The
+other rows supply demonstrations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 
 
 class Fact(NamedTuple):
-    """A true triple: relation id (a key of `templates.TEMPLATES`), subject, object."""
+    """A true triple: relation id (a key of `TEMPLATES`), subject, object."""
 
     relation: str
     subject: str
@@ -44,5 +44,14 @@ def model_path() -> Path:
 @cache
 def facts() -> tuple[Fact, ...]:
     """All true triples, sorted by relation, subject, object; a subject has one object per relation."""
-    lines = (_HERE / "facts.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    return tuple(Fact(*line.split("\t")) for line in lines)
+    return tuple(Fact(*row) for row in _rows("facts.tsv"))
+
+
+def _rows(name: str) -> list[list[str]]:
+    lines = (_HERE / name).read_text(encoding="utf-8").splitlines()[1:]
+    return [line.split("\t") for line in lines]
+
+
+# Six wordings of each relation, each ending right before the object. T0 to T3 word edits and neighbourhood prompts, T4
+# and T5 the two paraphrases. The sentences are our own; the relation ids are Wikidata's, as in CounterFact.
+TEMPLATES = {relation: tuple(wordings) for relation, _, *wordings in _rows("templates.tsv")}

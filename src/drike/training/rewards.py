@@ -84,7 +84,7 @@ def edit_takes(
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
     The prompts of all prefixes are sent at once, since none depends on another's answer. limit: prefixes whose prompt
-    is longer are not evaluated. stop_on_flip: ask one by one, and end where an added retain breaks the answer.
+    is longer are not evaluated. stop_on_flip: evaluate one by one, and end where an added retain breaks the answer.
     """
 
     def reward(attempt: Attempt) -> Earned:
@@ -112,7 +112,7 @@ def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
     """The recorded results of the first episodes, then `reward`: how a stopped training run is resumed.
 
     Everything else about the recorded episodes is computed again, so that head, optimiser, sigma and every draw become
-    what they were, bit for bit; the model is not asked. Raises ReplayError for records of another training.
+    what they were, bit for bit, without calling the model. Raises ReplayError for records of another training.
     """
 
     def replay(attempt: Attempt) -> Earned:

@@ -1,62 +1,21 @@
 """CounterFact in its published form (Meng et al. 2022): rows with `requested_rewrite`, paraphrases, neighbours.
 
 The form: `{case_id, requested_rewrite: {prompt: "... {} ...", relation_id, target_new: {str}, target_true: {str},
-subject}, paraphrase_prompts: [..], neighborhood_prompts: [..]}`. Neighbours are bare prompts, their answer is the row's
-own `target_true`. Left out: attribute and generation prompts, which no measure here uses.
+subject}, paraphrase_prompts: [..], neighborhood_prompts: [..]}`. Neighbours are bare prompts, and the answer to each is
+the row's own `target_true`. Attribute and generation prompts are left out, because no measure here uses them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from drike.datasets.paraphrases import Wording, clean, learn
-from drike.datasets.rows import Cut, Parsed, Row, Target, tally
-from drike.datasets.screening import Events, neighbours, paraphrases, usable
-from drike.edits import Edit, EditCase, rewrite_probe
-
-NAME = "CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)"
+from drike.datasets.form import Entry, Form, Target
+from drike.datasets.paraphrases import Templates, clean, learn
+from drike.datasets.rows import Row
+from drike.edits import Edit
 
 
-def recognises(row: Row) -> bool:
-    """Whether a row has this form."""
-    return isinstance(row.values.get("requested_rewrite"), dict)
-
-
-def case_id(row: Row) -> str | None:
-    """The row's case_id; DataError if it has none."""
-    return row.case_id()
-
-
-def parse(rows: Sequence[Row], *, cleaning: bool = True, target: Target = "alt") -> Parsed:
-    """Rows -> cases, rewrite probe first, then paraphrases, then neighbours; `cleaning=False` keeps paraphrases raw.
-
-    Raises DataError for a row that lacks a field or whose prompt does not hold `{}` exactly once.
-    """
-    edits = [_edit(row) for row in rows]
-    known = learn(
-        Wording(edit.relation or "", edit.subject or "", edit.query, row.texts("paraphrase_prompts"))
-        for row, edit in zip(rows, edits, strict=True)
-    )
-    cases: list[EditCase] = []
-    cuts: list[Cut] = []
-    dropped: Events = []
-    for row, edit in usable(rows, edits, dropped):
-        texts = row.texts("paraphrase_prompts")
-        if cleaning:
-            own = [clean(text, edit.subject or "", known.get(edit.relation or "", ())) for text in texts]
-            cuts += own
-            texts = tuple(cut.after for cut in own)
-        asked = [(text, edit.target_true or "") for text in row.texts("neighborhood_prompts")]
-        probes = (
-            rewrite_probe(edit),
-            *paraphrases(texts, edit, row, dropped),
-            *neighbours(asked, edit, row, dropped),
-        )
-        cases.append(EditCase(row.case_id(), edit, probes))
-    return Parsed(tuple(cases), tally(dropped), tuple(cuts))
-
-
-def _edit(row: Row) -> Edit:
+def _edit(row: Row, target: Target) -> Edit:
     prompt, subject = row.text("requested_rewrite", "prompt"), row.text("requested_rewrite", "subject")
     if prompt.count("{}") != 1:
         raise row.wrong("requested_rewrite.prompt", f"must hold {{}} exactly once for the subject, it is {prompt!r}")
@@ -67,3 +26,31 @@ def _edit(row: Row) -> Edit:
         subject=subject,
         relation=row.text("requested_rewrite", "relation_id"),
     )
+
+
+def _learn(entries: Sequence[Entry]) -> Templates:
+    return learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries)
+
+
+def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
+    edit = entry.edit
+    for text in entry.row.texts("paraphrase_prompts"):
+        if known is None:
+            yield text
+        else:
+            yield entry.cut(clean(text, edit.subject or "", known.get(edit.relation or "", ())))
+
+
+def _neighbours(entry: Entry) -> list[tuple[str, str]]:
+    return [(text, entry.edit.target_true or "") for text in entry.row.texts("neighborhood_prompts")]
+
+
+FORM = Form(
+    name="CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)",
+    recognises=lambda row: isinstance(row.values.get("requested_rewrite"), dict),
+    edit=_edit,
+    case_id=Row.case_id,
+    learn=_learn,
+    paraphrases=_paraphrases,
+    neighbours=_neighbours,
+)

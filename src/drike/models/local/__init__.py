@@ -1,1 +1,1 @@
-"""Local weights: transformers models, and the scoring engine that reads shared prefixes once."""
+"""Local weights: transformers models, and a scoring engine that reads shared prefixes once."""

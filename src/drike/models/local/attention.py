@@ -1,13 +1,13 @@
-"""How a model can be scored, and the attention masks of a packed tree for it.
+"""Choose a scoring strategy by a model's config, and make the attention masks of a packed tree.
 
-A packed tree is exact where attention is decided by the mask and position by `position_ids`. It is silently wrong where
-either comes from the place in the row (ALiBi, fixed local windows), where a state is carried along (recurrent layers),
-or where the encoding of positions depends on how long the text is (dynamic rope). `plan` knows these by the config; it
-will age, so whoever scores also checks the first results against plain forwards.
+A packed tree is exact if attention follows the given mask and positions follow `position_ids`. It is silently wrong if
+either depends on the index in the row (ALiBi, fixed local windows), if layers carry a state (recurrent layers), or if
+the encoding of positions depends on the text's length (dynamic rope). `plan` recognises these by the config; since it
+cannot know future models, `strategy` also checks the first results against plain forwards.
 
-transformers hands a 4-D mask on as it is: windows, chunks and causality are then ours to put in, per layer type. On
-the trunk, the tree's first and longest path, attention is plainly causal: models that let us choose their attention
-function get one that runs the fast causal kernel there and takes a mask for the remaining rows only.
+transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type. On the
+trunk, the tree's first and longest path, attention is plainly causal: models that accept an attention function get one
+that runs the fast causal kernel there and takes a mask for the remaining rows only.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Strategy = Literal["tree", "fork", "batch", "naive"]
 STRATEGIES: tuple[Strategy, ...] = ("tree", "fork", "batch", "naive")  # fastest first; each is exact for more models
 
 _SPLIT = "drike_split"  # the name of our attention function among those of transformers
-# Given a state and several tokens, these start anew (measured: errors of 1 to 20 nats), or hand no state out.
+# Given a state and several tokens, these ignore the state (measured: errors of 1 to 20 nats), or return none.
 _NO_CONTINUATION = ("mamba", "falcon_mamba", "jamba", "recurrent_gemma")
 _ATTENTION_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The strategy by which requests are scored, and why.
+    """A scoring strategy, and the reason for it.
 
-    tree: shared prefixes read once, in one forward over a packed tree. fork: shared prefixes read once, a forward a
-    stretch without forks, the model's own cache copied where they part. batch: whole prompts side by side, padded.
-    naive: one forward a request, as any model allows.
+    tree: shared prefixes are read once, in one forward over a packed tree. fork: shared prefixes are read once, with a
+    forward per branch of the tree and a copy of the model's own cache at every fork. batch: whole prompts in one padded
+    forward. naive: one forward per request, possible with any model.
     """
 
     strategy: Strategy
@@ -57,7 +57,7 @@ def plan(model: PreTrainedModel) -> Plan:
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "use_bidirectional_attention", False):
         return Plan("naive", "attention is not causal throughout")
     if config.model_type in _NO_CONTINUATION:
-        return Plan("batch", "layers carry a state that cannot be gone on from")
+        return Plan("batch", "layers carry a state that cannot be continued")
     obstacle = _obstacle(model, config)
     if obstacle is not None:
         return Plan("fork", obstacle)
@@ -66,25 +66,24 @@ def plan(model: PreTrainedModel) -> Plan:
 
 
 def _obstacle(model: PreTrainedModel, config: PreTrainedConfig) -> str | None:
-    """Why a packed tree would be wrong for a causal model; None where nothing is known against it."""
+    """Why a packed tree would be wrong for a causal model; None if no reason is known."""
     if _carries_state(model):
         return "layers carry a state along the text"
     if _uses_alibi(config):
-        return "ALiBi measures distance on the place in the row, not on position_ids"
+        return "ALiBi measures distance by index in the row, not by position_ids"
     if not takes_positions(model):
         return "the model takes no position_ids"
     if "local" in (getattr(config, "attention_layers", None) or ()):
-        return "local attention is measured on the place in the row, not on position_ids"
+        return "local attention is measured by index in the row, not by position_ids"
     if any(buffer.ndim == 4 and buffer.shape[-1] == buffer.shape[-2] > 1 for buffer in model.buffers()):
         return "the model keeps a causal mask of its own"
     return None
 
 
 def encoding_of(config: PreTrainedConfig, length: int) -> int:
-    """Which encoding of positions a text of `length` tokens gets; only texts with the same one can be read together.
+    """Number of the position encoding of a text of `length` tokens; texts read together must have the same one.
 
-    0 is the usual one. With longrope there is another beyond the length of the original training, and with dynamic
-    rope every length beyond it has its own.
+    0 is the usual one. Longrope has another one beyond the original training length, dynamic rope one per length.
     """
     config = config.get_text_config()
     kinds = _rope_kinds(config)
@@ -100,7 +99,7 @@ def encoding_of(config: PreTrainedConfig, length: int) -> int:
 
 
 def context_window(config: PreTrainedConfig) -> int | None:
-    """Most tokens a text may have for this model; None where its config knows no such limit."""
+    """Most tokens of a text for this model; None if its config states no limit."""
     config = config.get_text_config()
     if "dynamic" in _rope_kinds(config):
         return None
@@ -112,36 +111,36 @@ def context_window(config: PreTrainedConfig) -> int | None:
 
 
 def tolerates_padding(model: PreTrainedModel) -> bool:
-    """Whether left padding leaves what a model writes unchanged; else only prompts of one length go together."""
+    """Whether a model's answers do not depend on left padding; if they do, only prompts of one length go together."""
     if _carries_state(model) or not one_encoding(model.config):
         return False
     return _uses_alibi(model.config.get_text_config()) or takes_positions(model)
 
 
 def keeps_length(config: PreTrainedConfig) -> bool:
-    """Whether reading depends on the longest text read before (dynamic rope)."""
+    """Whether the model is affected by the longest text read before (dynamic rope)."""
     return "dynamic" in _rope_kinds(config)
 
 
 def one_encoding(config: PreTrainedConfig) -> bool:
-    """Whether a token's position is encoded the same however long the text gets."""
+    """Whether the encoding of a position is the same for texts of any length."""
     return not _rope_kinds(config) & {"dynamic", "longrope"}
 
 
 def takes_positions(model: PreTrainedModel) -> bool:
-    """Whether a model takes the position of each token."""
+    """Whether a model accepts `position_ids`."""
     return all("position_ids" in inspect.signature(part.forward).parameters for part in (model, model.base_model))
 
 
 def forget_length(model: PreTrainedModel) -> None:
-    """Undo what reading long texts has left in a model with dynamic rope: a text of one token does it."""
+    """Reset the state that long texts leave in a model with dynamic rope, by reading a text of one token."""
     if keeps_length(model.config):
         with torch.inference_mode():
             model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
 
 
 def use_given_masks(model: PreTrainedModel) -> None:
-    """Give a model the fastest attention it supports that takes masks of ours (flash kernels take none)."""
+    """Switch to the fastest attention that a model supports and that takes custom masks (flash kernels take none)."""
     config = model.config.get_text_config()
     if config._attn_implementation not in ("sdpa", "eager", _SPLIT):
         try:
@@ -163,7 +162,7 @@ def _split_attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """sdpa; a mask with fewer rows than there are queries belongs to the last ones, and those before are causal.
+    """Call sdpa; a mask with fewer rows than queries applies to the last queries, and those before are causal.
 
     query, key, value: [batch, heads, tokens, size of a head]; returns [batch, tokens, heads, size].
     """
@@ -177,9 +176,9 @@ def _split_attention(
 
 
 def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict[str, Any]:
-    """What a model is called with to read a packed tree, [1, N - first] each beside the masks.
+    """A model's inputs to read a packed tree, [1, N - first] each except for the masks.
 
-    first: how many tokens of the trunk are in the model's cache already.
+    first: number of the trunk's tokens that are in the model's cache already.
     """
     ids = torch.from_numpy(tree.ids[first:])[None].to(model.device)
     if tree.trunk == len(tree) and not first:
@@ -189,21 +188,20 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
 
 
 def tree_masks(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> torch.Tensor | dict[str, torch.Tensor]:
-    """The mask of a packed tree in the form the model's attention takes, one per layer type where there are several.
+    """The mask of a packed tree for the model's attention, or one per layer type if there are several.
 
-    [1, 1, rows, N] each, for the rows from `first` on or, with split attention, those behind the trunk where no window
-    cuts it. Booleans for sdpa; 0 or the smallest number in the model's dtype (to be added) for eager, which would
-    silently add a boolean to its scores.
+    [1, 1, rows, N] each, for the rows from `first` on or, with split attention, those after a trunk that no window
+    cuts. Boolean for sdpa; for eager, which adds the mask, 0 or the smallest number of the model's dtype.
     """
     config = model.config.get_text_config()
     types = sorted(set(getattr(config, "layer_types", None) or ()))
     masks = {kind: _given(model, _seen(config, kind, tree, first)) for kind in types or [""]}
-    # A dict is understood only by models with layer types; a single mask by all, if all layers need the same.
+    # Only models with several layer types accept a dict; all accept a single mask.
     return masks if len(types) > 1 else next(iter(masks.values()))
 
 
 def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int) -> NDArray[np.bool_]:
-    """Who sees whom in a layer of this type; "" stands for all layers of a model that names no types."""
+    """The tree's mask in layers of this type; "" stands for all layers of a model without named types."""
     window, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
     if layer_type == "full_attention":
         window = chunk = None
@@ -240,7 +238,7 @@ def _rope_kinds(config: PreTrainedConfig) -> set[str]:
 
 
 def _ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
-    """Rope settings of a config, one dict per layer type where there are several."""
+    """Rope settings of a config, one dict per layer type."""
     settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     nested = [value for value in settings.values() if isinstance(value, dict)]
     return nested or [settings]

@@ -1,8 +1,8 @@
-"""Greedy decoding of many prompts with a transformers model, stopping each one where its answer is over.
+"""Greedy decoding of many prompts with a transformers model.
 
 A batch is padded on the left and ends as soon as all its answers have ended. Prompts that share prefixes are first read
-as one packed tree, from which each gets its own copy of the keys and values along its path; the others go together by
-length. Sampling settings, penalties and the like that a checkpoint may bring are for the caller to take away.
+as one packed tree, from which each gets its own copy of the keys and values along its path; the others are batched by
+length. The caller must remove sampling settings and penalties from the model's generation config.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from drike.models.protocols import Completion, cut
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_CACHED = 4  # keys and values may be held of this many times the tokens of a forward
-_PAD = 0  # any token does: padding is masked before a prompt and cut off behind an answer
+_CACHED = 4  # the copies' keys and values may be for this many times the tokens of a forward
+_PAD = 0  # any token will do: padding is masked before a prompt and cut off after an answer
 
 
 def write(
@@ -37,20 +37,22 @@ def write(
     *,
     prefixes: PrefixCache | None = None,
 ) -> tuple[list[Completion], int]:
-    """Completions of a batch of tokenised prompts, in order, and how many tokens were put through the model.
+    """Complete a batch of tokenised prompts; return completions in order and the number of tokens processed.
 
-    prefixes: read the prompts' common prefixes once, and what is kept of them not at all.
+    prefixes: if given, the prompts' common prefixes are read once, and not at all if this cache has them.
     """
     longest = max(map(len, prompts))
     ends = _ends_of_text(model)
     ids = torch.tensor([[_PAD] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
     real = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    lengths: dict[int, int] = {}  # of the answers that are over: their tokens, the one that ended it included
+    lengths: dict[int, int] = {}  # tokens of each finished answer, with the one that ended it
 
     def over(tokens: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
         for row, written in enumerate(tokens[:, longest:].tolist()):
-            if row not in lengths and (written[-1] in ends or _is_over(decode(tokenizer, written), stop)):
-                lengths[row] = len(written)
+            if row not in lengths:
+                text = decode(tokenizer, written)
+                if written[-1] in ends or cut(text, stop) != text:
+                    lengths[row] = len(written)
         return torch.tensor([row in lengths for row in range(len(prompts))], device=tokens.device)
 
     forget_length(model)
@@ -73,9 +75,9 @@ def write(
 
 
 def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> list[list[int]]:
-    """Indices of `prompts`, longest first, in batches of at most `budget` tokens with padding (one at the least).
+    """Indices of `prompts`, longest first, in batches of at most `budget` tokens with padding, or of one prompt.
 
-    padding: whether prompts of different lengths may stand in one batch.
+    padding: whether prompts of different lengths may share a batch.
     """
     result: list[list[int]] = []
     for i in sorted(range(len(prompts)), key=lambda i: -len(prompts[i])):
@@ -89,12 +91,12 @@ def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> l
 
 
 def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]:
-    """Indices of prompts that gain by being read as one tree of at most `budget` tokens; not every prompt is in one."""
+    """Groups of prompts, by index, that are read faster as one tree of at most `budget` tokens. Others are left out."""
     result = []
     for group in packs(prompts, budget, unrelated=0):
         whole = [prompts[i] for i in group]
         longest = max(map(len, whole))
-        # Two prompts of one token have nothing to share, and the last token is read with the answer.
+        # Prompts of one token have nothing to share: the last token is read with the answer.
         if min(map(len, whole)) > 1 and 2 * len(build_tree(whole)) <= sum(map(len, whole)):
             rows = max(2, _CACHED * budget // longest)
             result += [group[i : i + rows] for i in range(0, len(group), rows)]
@@ -104,7 +106,7 @@ def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]
 def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], prefixes: PrefixCache) -> tuple[DynamicCache, int]:
     """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
 
-    Also how many tokens were read for them, the last ones included.
+    Also the number of tokens read, the last ones included.
     """
     tree = build_tree([prompt[:-1] for prompt in prompts])
     trunk = tree.ids[: tree.trunk]
@@ -122,10 +124,6 @@ def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], prefixes: Pref
         keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
         result.update(keys, values, i)
     return result, len(tree) - first + len(prompts)
-
-
-def _is_over(text: str, stop: str | None) -> bool:
-    return stop is not None and cut(text, stop) != text
 
 
 def _ends_of_text(model: Any) -> list[int]:

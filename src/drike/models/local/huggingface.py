@@ -1,11 +1,7 @@
 """Local weights: any causal language model of Hugging Face transformers, from a folder, the cache or the hub.
 
-`load` turns a name or path into a `HuggingFaceModel`, or refuses in one sentence with the remedy. Only safetensors are
-read and no code from a checkpoint is ever run. `score` shares prefixes between the requests of a call (see `scoring`
-and `attention`) and caches its answers; `generate` decodes greedily (see `decoding`).
-
 Weights are float32 on the CPU, where that is also the deterministic choice, and as stored elsewhere; the logits are
-always computed in float32, since half-precision logits tie and would make the first choice a matter of batching.
+always computed in float32, since half-precision logits tie and would make the first choice depend on batching.
 """
 
 from __future__ import annotations
@@ -38,23 +34,15 @@ def load(
     *,
     device: str | None = None,
     dtype: torch.dtype | None = None,
-    template: Template = "plain",
-    remember: bool = True,
     name: str | None = None,
-    strategy: Strategy | None = None,
-    keep: int | None = None,
+    **options: Any,
 ) -> HuggingFaceModel:
-    """Load a model from a folder or a hub name.
+    """Load a model from a folder or a hub name; `options` are those of `HuggingFaceModel`.
 
     Args:
         device: "cuda", "cpu", "mps"...; None is the best available.
         dtype: of the weights; None is float32 on the CPU and as stored elsewhere.
-        template: "plain" passes prompts on as they are, "chat" as a user's turn.
-        remember: keep scores in memory, so that a repeated request costs nothing.
-        name: what tables call it; None is `name_or_path`.
-        strategy: of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model.
-        keep: bytes of keys and values kept between calls; None is a share of the memory. With remember=False and
-            keep=0 a score depends on its own call only, to the last digit.
+        name: shown in tables; None is `name_or_path`.
 
     Raises ModelError.
     """
@@ -69,16 +57,21 @@ def load(
         model.to(place)
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model") from error
-    return HuggingFaceModel(
-        model, tokenizer, name=name or name_or_path, template=template, remember=remember, strategy=strategy, keep=keep
-    )
+    return HuggingFaceModel(model, tokenizer, name=name or name_or_path, **options)
 
 
 class HuggingFaceModel:
     """A loaded transformers model with its tokenizer. Not safe to share between threads.
 
-    The model is frozen, put in evaluation mode and, with half-precision weights, given a float32 head. budget: most
-    tokens in one forward; the other arguments are those of `load`.
+    The model is frozen, put in evaluation mode and, with half-precision weights, given a float32 head.
+
+    Args:
+        template: "plain" passes prompts on as they are, "chat" as a user's turn.
+        remember: keep scores in memory, so that a repeated request costs nothing.
+        budget: most tokens in one forward; None is as many as the memory holds.
+        strategy: of scoring (tree, fork, batch, naive); None is the fastest that is exact for the model.
+        keep: bytes of keys and values kept between calls; None is a share of the memory. With remember=False and
+            keep=0 a score depends on its own call only, to the last digit.
     """
 
     def __init__(
@@ -115,7 +108,7 @@ class HuggingFaceModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What the model is; identity has hashes of its config and of a sample of every tensor."""
+        """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
         window = context_window(self._model.config)
         return ModelInfo(self._name, 1, window, f"{self.plan.strategy}: {self.plan.reason}", self._identity)
 
@@ -145,13 +138,13 @@ class HuggingFaceModel:
         self._scorer.prefixes.clear()
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
-        """Tokens of each prompt as the model would read it."""
+        """Count the tokens of each prompt as the model reads it."""
         return list(map(len, encode_prompts(self._tokenizer, prompts, self.template)))
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Greedy completions, each cut before `stop`. Raises ModelError for a prompt beyond the context window."""
+        """Complete each prompt greedily, cut before `stop`. Raises ModelError for one beyond the context window."""
         began = time.perf_counter()
         encoded = encode_prompts(self._tokenizer, prompts, self.template)
         for ids in encoded:
@@ -181,10 +174,10 @@ class HuggingFaceModel:
         return [completions[i] for i in range(len(prompts))]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
-        """Scores of the continuations, in order; prefixes that requests share are read once.
+        """Score the continuations, in order; prefixes that requests share are read once.
 
-        Raises ModelError for an empty continuation, one that merges into the end of its prompt, and for a text beyond
-        the context window.
+        Raises ModelError for an empty continuation, one that merges with the end of its prompt, and a text beyond the
+        context window.
         """
         began = time.perf_counter()
         keys = [_key(request) for request in requests]
@@ -225,12 +218,8 @@ class HuggingFaceModel:
 
 
 def _key(request: Request) -> bytes:
-    """Cache key of a score, which depends on the two texts only: model, tokenizer and template are fixed."""
-    prompt = request.prompt.encode(errors="surrogatepass")
-    sizes = len(prompt).to_bytes(8, "little")
-    return hashlib.blake2b(
-        sizes + prompt + request.continuation.encode(errors="surrogatepass"), digest_size=16
-    ).digest()
+    """Cache key of a score: a hash of the two texts, since model, tokenizer and template are fixed."""
+    return hashlib.blake2b(repr((request.prompt, request.continuation)).encode(), digest_size=16).digest()
 
 
 def _best_device() -> str:
@@ -240,7 +229,7 @@ def _best_device() -> str:
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Keep of a checkpoint's generation settings only where a text ends; penalties and sampling would not be greedy."""
+    """Drop a checkpoint's generation settings, such as penalties and sampling, except its end-of-text tokens."""
     import transformers
 
     settings: Any = transformers.GenerationConfig
@@ -249,7 +238,7 @@ def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def _head_in_float32(model: Any) -> None:
-    """Compute the logits of half-precision weights in float32; caps and scales behind the head stay the model's own."""
+    """Compute the logits of half-precision weights in float32; the model still applies its own caps and scales."""
     head = model.get_output_embeddings()
     if type(head) is not torch.nn.Linear or head.weight.dtype == torch.float32:
         return  # a quantised head has its own arithmetic

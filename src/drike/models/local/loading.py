@@ -1,19 +1,18 @@
-"""Opening a checkpoint with transformers, and refusing in one sentence what cannot be used.
+"""Open a checkpoint with transformers, or say in one sentence why it cannot be used.
 
-Quietly: no progress bars and no reports. Safetensors only, and never code that comes with a checkpoint. A hub name is
-looked for in the local cache first, so that what is there works, and works the same, without a network.
+Only safetensors are read, and code that comes with a checkpoint is never run. A hub name is looked up in the local
+cache first, so that a downloaded model works, and works the same, without a network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from drike.errors import ModelError
+from drike.hub import quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -22,8 +21,8 @@ _REACH_SECONDS = 10.0
 
 
 def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A causal language model and its tokenizer; dtype None keeps the weights as stored. Raises ModelError."""
-    with _quietly():
+    """Open a causal language model and its tokenizer; dtype None keeps the stored one. Raises ModelError."""
+    with quiet():
         try:
             model, tokenizer, missing = _read(name_or_path, dtype, local=True)
         except OSError as error:
@@ -46,10 +45,7 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
 def _read(
     name_or_path: str, dtype: torch.dtype | None, *, local: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, list[str]]:
-    """Model, tokenizer, and the names of weights the checkpoint does not hold.
-
-    local: look in folders and the cache only, and let OSError out where nothing is found.
-    """
+    """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -70,7 +66,7 @@ def _read(
 
 
 def _ask_hub(name: str) -> None:
-    """Raise ModelError unless the hub has this model. Asked once and briefly: loaders would try for half a minute."""
+    """Raise ModelError unless the hub has this model. One short request: loaders would retry for half a minute."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError: of whichever HTTP library it uses
         GatedRepoError,
@@ -85,9 +81,11 @@ def _ask_hub(name: str) -> None:
     except HFValidationError as error:
         raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
     except GatedRepoError as error:
-        raise ModelError(f"the hub asks for a licence before it gives {name}: log in with `hf auth login`") from error
+        raise ModelError(
+            f"{name} can be downloaded only after accepting its licence: log in with `hf auth login`"
+        ) from error
     except RepositoryNotFoundError as error:
-        raise ModelError(f"{name} is neither a folder nor a model on the hub: mend the name, or {local}") from error
+        raise ModelError(f"{name} is neither a folder nor a model on the hub: correct the name, or {local}") from error
     except (HTTPError, OSError) as error:
         raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
 
@@ -118,11 +116,11 @@ def _refusal(name_or_path: str, error: Exception) -> ModelError:
 
 
 def _lacks(folder: Path) -> str | None:
-    """The first thing a folder lacks to be a model; None if it has all, or is no folder."""
+    """The first file that a model's folder lacks; None if it has all, or is no folder."""
     kinds = {
         "config.json": ("config.json",),
         "tokenizer.json": ("tokenizer*", "vocab.*", "*.model"),
-        "model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth"),  # pickled ones have a refusal of their own
+        "model.safetensors": ("*.safetensors", "*.bin", "*.pt", "*.pth"),  # pickled ones get a message of their own
     }
     missing = (wanted for wanted, names in kinds.items() if not any(any(folder.glob(name)) for name in names))
     return next(missing, None) if folder.is_dir() else None
@@ -133,28 +131,3 @@ def _is_causal(model: PreTrainedModel) -> bool:
     with torch.inference_mode():
         one, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
     return bool(torch.allclose(one, other, rtol=1e-2, atol=1e-2))
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Silence transformers and the hub client, and leave their settings as they were."""
-    import huggingface_hub.utils
-    import transformers.utils
-
-    hub: Any = huggingface_hub.utils
-    own: Any = transformers.utils
-    level, hub_level = own.logging.get_verbosity(), hub.logging.get_verbosity()
-    shown, hub_shown = own.logging.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
-    own.logging.set_verbosity_error()
-    hub.logging.set_verbosity_error()
-    own.logging.disable_progress_bar()  # this also switches the hub's bars
-    hub.disable_progress_bars()
-    try:
-        yield
-    finally:
-        own.logging.set_verbosity(level)
-        hub.logging.set_verbosity(hub_level)
-        if shown:
-            own.logging.enable_progress_bar()
-        if hub_shown:
-            hub.enable_progress_bars()

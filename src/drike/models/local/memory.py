@@ -1,4 +1,4 @@
-"""How much of a prompt the memory of a device holds: a first guess, which running out of memory corrects later."""
+"""Estimate how many tokens fit into a device's memory; running out of memory corrects the estimate later."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_UNKNOWN = 2 << 30  # bytes taken to be free where a machine does not say
-_FEWEST = 256  # tokens: less than any prompt with demonstrations has
-_MOST_KEPT = 2 << 30  # bytes: others use this memory, too
-_PREDICTING = 0.25  # share of a tree's tokens whose logits are wanted; an episode's are 3 to 10 %
+_UNKNOWN = 2 << 30  # bytes assumed to be free if a machine does not report them
+_FEWEST = 256  # tokens, fewer than in any prompt with demonstrations
+_MOST_KEPT = 2 << 30  # bytes: other programs use this memory, too
+_PREDICTING = 0.25  # share of a tree's tokens whose logits are computed; 3 to 10 % in an episode
 _ALIVE = 16  # hidden vectors a token has in one layer at a time: residuals, query, key, value, their copies
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory a device has left, in bytes."""
+    """Free memory of a device, in bytes."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
@@ -33,10 +33,10 @@ def free_bytes(device: torch.device) -> int:
 
 
 def tokens_that_fit(model: PreTrainedModel, most: int, free: int | None = None) -> int:
-    """Tokens of a packed tree that half of the free memory holds, at most `most`; free: bytes, None asks the device.
+    """Number of tokens of a packed tree, at most `most`, that fit into half of the `free` bytes (None: measured).
 
-    Counted are the states of one layer, the keys and values of all, the float32 logits of the rows that predict, and
-    where attention is eager its scores, which grow with the square.
+    Counts the states of one layer, the keys and values of all layers, the float32 logits of the rows that predict, and
+    the scores of eager attention, which grow with the square of the tokens.
     """
     half = (free_bytes(model.device) if free is None else free) / 2
     config = model.config.get_text_config()
@@ -44,15 +44,14 @@ def tokens_that_fit(model: PreTrainedModel, most: int, free: int | None = None) 
     states = (_ALIVE * config.hidden_size + 3 * wide) * model.dtype.itemsize
     logits = _PREDICTING * config.vocab_size * 3 * torch.float32.itemsize
     linear = states + logits + kept_bytes(model)
-    # What every pair of tokens takes: the mask, and with eager attention its scores twice over (before, after softmax).
-    scores = 8 * getattr(config, "num_attention_heads", 1) if config._attn_implementation == "eager" else 0
-    pair = 2.0 + scores
+    # Bytes per pair of tokens: the mask, and in eager attention the scores before and after the softmax.
+    pair = 2.0 + (8 * getattr(config, "num_attention_heads", 1) if config._attn_implementation == "eager" else 0)
     fitting = (math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair)
     return max(_FEWEST, min(most, int(fitting)))
 
 
 def kept_bytes(model: PreTrainedModel) -> int:
-    """Bytes of a token's keys and values in all layers; a model with a state instead takes far less."""
+    """Bytes of a token's keys and values in all layers; a model with a state needs far less."""
     config = model.config.get_text_config()
     all_heads = getattr(config, "num_attention_heads", None) or 1
     heads = getattr(config, "num_key_value_heads", None) or all_heads
@@ -61,6 +60,6 @@ def kept_bytes(model: PreTrainedModel) -> int:
 
 
 def bytes_to_keep(model: PreTrainedModel) -> int:
-    """Bytes that may be spent on keeping keys and values: a third of a card's free memory, less of shared memory."""
+    """Default limit for kept keys and values, in bytes: a third of a card's free memory, less of shared memory."""
     free = free_bytes(model.device)
     return free // 3 if model.device.type == "cuda" else min(_MOST_KEPT, free // 4)

@@ -1,12 +1,10 @@
-"""Keys and values of prefixes that were read before, kept so that a later forward goes on from them.
+"""Cache keys and values of prefixes, so that later forwards continue from them.
 
-A trunk is the first and longest path of a packed tree (see `tree`). An edit is asked about again and again: in
-every epoch, by every editor, by everyone who talks to an edited model; its prompts then begin with the same
-demonstrations, and what follows those is all that has to be read. Causal models only, whose keys and values of a token
-depend on nothing behind it.
+Every epoch, every editor and every user of an edited model sends prompts that begin with the same demonstrations. What
+is kept is a tree's trunk, its first and longest path (see `tree`). For causal models only, where a token's keys and
+values do not depend on later tokens.
 
-What does not fit the limit pushes something else out: drawn at random, not the oldest, since epochs go through the
-edits in a circle and would find that each one had just been dropped.
+If the cache is full, a random entry is dropped: the oldest would be the very one that the next epoch needs first.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from transformers import DynamicCache
 
 from drike.models.local.tree import shared_prefix
 
-WORTH_KEEPING = 32  # tokens; below, reading again costs no more than looking
+WORTH_KEEPING = 32  # tokens; shorter prefixes are read again as fast as they are found
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +32,12 @@ class Trunk:
 
     @property
     def bytes(self) -> int:
-        """Memory the keys and values take."""
+        """Memory of the keys and values."""
         return sum(states.nbytes for layer in self.layers for states in layer)
 
 
 class PrefixCache:
-    """Keys and values of prefixes read by one model, at most `limit` bytes of them; 0 keeps nothing."""
+    """Keys and values of prefixes read by one model, at most `limit` bytes; 0 keeps none."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -51,9 +49,9 @@ class PrefixCache:
         return len(self._kept)
 
     def recall(self, ids: NDArray[np.int64]) -> tuple[int, DynamicCache]:
-        """How many of the first of `ids` were read before, and a cache that holds just these; it may be added to."""
+        """Find the longest cached beginning of `ids`; return its length and a cache with it, to be extended."""
         cache = DynamicCache()
-        best, count = self._most_alike(ids)
+        best, count = self._longest_match(ids)
         if count < WORTH_KEEPING:
             return 0, cache
         for i, (keys, values) in enumerate(self._kept[best].layers):
@@ -63,17 +61,17 @@ class PrefixCache:
     def keep(self, ids: NDArray[np.int64], cache: DynamicCache) -> None:
         """Keep the keys and values of `ids`, the first in `cache`, unless most of them are kept already.
 
-        A trunk that shares half of itself with `ids` makes room for them: it is the same edit's.
+        They replace a trunk that shares at least half its tokens with `ids`, as it belongs to the same edit.
         """
         if not self.limit or len(ids) < WORTH_KEEPING:
             return
-        best, alike = self._most_alike(ids)
-        if 4 * alike >= 3 * len(ids):
+        best, common = self._longest_match(ids)
+        if 4 * common >= 3 * len(ids):
             return
         layers: Any = cache.layers
         copied = tuple((one.keys[:, :, : len(ids)].clone(), one.values[:, :, : len(ids)].clone()) for one in layers)
         trunk = Trunk(ids.copy(), copied)
-        if alike and 2 * alike >= len(self._kept[best].ids):
+        if common and 2 * common >= len(self._kept[best].ids):
             self._drop(best)
         while self._kept and self._bytes + trunk.bytes > self.limit:
             self._drop(self._rng.randrange(len(self._kept)))
@@ -82,18 +80,18 @@ class PrefixCache:
             self._bytes += trunk.bytes
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all entries."""
         self._kept.clear()
         self._bytes = 0
 
     def stop(self) -> None:
-        """Drop all, and keep nothing from here on."""
+        """Drop all entries, and keep none from now on."""
         self.limit = 0
         self.clear()
 
-    def _most_alike(self, ids: NDArray[np.int64]) -> tuple[int, int]:
-        """Which trunk has the longest beginning in common with `ids`, and how long that is; (0, 0) if none has one."""
-        # Most prefixes differ from `ids` within a few tokens, so one comparison of a few tokens passes over them.
+    def _longest_match(self, ids: NDArray[np.int64]) -> tuple[int, int]:
+        """Index of the trunk with the longest common prefix with `ids`, and that length; (0, 0) if there is none."""
+        # Most trunks differ from `ids` within a few tokens, so a comparison of these rules them out.
         few = ids[:WORTH_KEEPING]
         near = [
             (i, shared_prefix(trunk.ids, ids))

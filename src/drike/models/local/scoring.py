@@ -1,12 +1,7 @@
-"""Log-probabilities of continuations under a transformers model, by four strategies that must agree.
+"""Log-probabilities of continuations under a transformers model, by four strategies that must agree (see `Plan`).
 
-`score_naively` reads one whole request after the other: what any model allows, and the reference for the others.
-`score_batch` pads requests to one block. `score_fork` and `score_tree` read every distinct token once: the one run by
-run, going on from the model's own cache; the other in a single forward over a packed token tree. Logits are taken only
-at the rows that predict a token of a continuation. Each continuation is read to its last token, so that one more row
-tells what greedy decoding would write behind it.
-
-Ids in, numbers out: no text here.
+`score_naively` is the reference for the others. Logits are computed only at the rows that predict a token of a
+continuation, and at its last token, which predicts what greedy decoding would write after it.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from drike.models.protocols import Usage
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_CACHES = ("past_key_values", "cache_params", "state")  # what models call what they go on from
+_CACHES = ("past_key_values", "cache_params", "state")  # models' names for the state they continue from
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class TokenScores:
     """The scores of one continuation's tokens.
 
     logprobs: natural log, one a token. greedy: all tokens are first choices. logit_gap: smallest lead over the best
-    other token. following: the token greedy decoding writes next.
+    other token. following: the token that greedy decoding writes next.
     """
 
     logprobs: tuple[float, ...]
@@ -50,7 +45,7 @@ class TokenScores:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores in order, and the work they took. spanned: the tokens processed, and the cached ones before them."""
+    """Scores in order, and the work they took. spanned: number of tokens processed or taken from the prefix cache."""
 
     scores: list[TokenScores]
     usage: Usage
@@ -58,7 +53,7 @@ class Scored:
 
 
 def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
-    """One plain forward a request."""
+    """Score with one plain forward per request."""
     scores = []
     for request in requests:
         forget_length(model)
@@ -70,14 +65,14 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
 
 
 def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
-    """One forward over all requests side by side, padded on the right, where causal models never look."""
+    """Score with one forward over all requests, padded on the right, where causal models never look."""
     longest = max(len(request.ids) for request in requests)
     ids = torch.zeros((len(requests), longest), dtype=torch.long)
     real = torch.zeros_like(ids)
     for row, request in enumerate(requests):
         ids[row, : len(request.ids)] = torch.tensor(request.ids)
         real[row, : len(request.ids)] = 1
-    # The same columns are kept for every row of the block: those that any request needs.
+    # The same columns are kept for every row: those that any request needs.
     needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
     columns = np.unique(np.concatenate(needed))
     logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
@@ -88,34 +83,34 @@ def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
 
 
 def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
-    """A forward for every stretch of the tree without a fork, each going on from its own copy of the model's cache.
+    """Score with one forward per run (branch without forks) of the tree, continuing from copies of the model's cache.
 
-    What the cache holds is the model's secret, so this serves models with a state instead of keys and values, too.
+    The cache's content does not matter, so this also works for models with a state instead of keys and values.
     """
     tree, rows, needed = _tree(requests)
     name = next(name for name in _CACHES if name in inspect.signature(model.forward).parameters)
-    caches: dict[int, Any] = {}  # of the runs that others go on from
-    followers = Counter(before for _, _, before in tree.runs)
+    caches: dict[int, Any] = {}  # of the runs that others continue
+    children = Counter(parent for _, _, parent in tree.runs)
     found = []
     with torch.inference_mode():  # also copying: these tensors cannot be copied outside
-        for run, (begin, end, before) in enumerate(tree.runs):
-            followers[before] -= 1
-            last = not followers[before]
-            cache = None if before < 0 else caches.pop(before) if last else copy.deepcopy(caches[before])
+        for run, (begin, end, parent) in enumerate(tree.runs):
+            children[parent] -= 1
+            last = not children[parent]
+            cache = None if parent < 0 else caches.pop(parent) if last else copy.deepcopy(caches[parent])
             inputs: dict[str, Any] = {"input_ids": torch.from_numpy(tree.ids[None, begin:end]).to(model.device)}
             if takes_positions(model):
                 inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
             here = rows[(begin <= rows) & (rows < end)] - begin
             output = _logits(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
             found.append(output.logits[0, : len(here)])
-            if followers[run]:
+            if children[run]:
                 caches[run] = output[name]
     scores = _token_scores(torch.cat(found), requests, [np.searchsorted(rows, own) for own in needed])
     return Scored(scores, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
 
 
 def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: PrefixCache | None = None) -> Scored:
-    """One forward over the packed tree of all requests; what `prefixes` has kept of its trunk is not read again."""
+    """Score with one forward over the packed tree of all requests, without the part of its trunk in `prefixes`."""
     tree, rows, needed = _tree(requests)
     first = 0
     if prefixes is None:
@@ -131,7 +126,7 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: Pr
 
 
 def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, NDArray[np.int64], list[NDArray[np.int64]]]:
-    """The packed tree of all requests, the packed rows whose logits are needed, and those each request needs."""
+    """The packed tree of all requests, the rows whose logits are needed, and the rows that each request needs."""
     tree = build_tree([request.ids for request in requests])
     needed = [path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)]
     return tree, np.unique(np.concatenate(needed)), needed
@@ -145,7 +140,7 @@ def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
 
 @torch.inference_mode()
 def _logits(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool = False, **inputs: Any) -> Any:
-    """A forward's output, its logits [batch, len(rows), V] float32 and at the given rows alone."""
+    """Output of a forward, with float32 logits [batch, len(rows), V] of the given rows only."""
     chosen = torch.from_numpy(rows).to(model.device)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         output: Any = model(**inputs, use_cache=use_cache, logits_to_keep=chosen)
@@ -159,7 +154,7 @@ def _logits(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool 
 def _token_scores(
     logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[NDArray[np.int64]]
 ) -> list[TokenScores]:
-    """Readings from logits [R, V]; rows[i] are those of request i: one a token, and one more for what follows."""
+    """Scores from logits [R, V]; rows[i] are those of request i: one per token, and one for the following token."""
     targets = [token for request in requests for token in request.ids[request.start :]]
     at = torch.from_numpy(np.concatenate([own[:-1] for own in rows])).to(logits.device)
     target = torch.tensor(targets, device=logits.device)

@@ -1,8 +1,8 @@
-"""Choose how requests are scored, and check that the choice is right.
+"""Score by the fastest strategy, and check that it is right for the model.
 
 The plan derived from a model's config (see `attention`) is checked on the first requests that share a forward, and
-again whenever a forward is twice as long as any checked before: the shallowest and the deepest request are also
-scored by themselves. If the two disagree, one warning is given and the next slower strategy is used from then on.
+again whenever a forward is twice as long as any checked before: the shortest and the longest request are also scored
+by themselves. If the results disagree, one warning is given and the next slower strategy is used from then on.
 """
 
 from __future__ import annotations
@@ -35,22 +35,20 @@ from drike.models.protocols import Usage
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Below this many tokens attention costs little beside the rest, so strangers may share a forward.
+# Below this many tokens attention costs little, so unrelated requests may share a forward.
 UNRELATED_TOKENS = 512
-# More in one forward gain nothing: it is full long before, and attention grows with their square.
+# More tokens in one forward gain nothing: it is full long before, and attention grows with their square.
 _MOST_TOKENS = {"cpu": 4096, "cuda": 8192}
-# What a forward of somebody else's code may raise where it does not bear what it is given.
-_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
+# Errors that a model's forward may raise if it does not support our inputs.
+_UNSUPPORTED = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
 
 Result = TypeVar("Result")
 
 
 class Scorer:
-    """Scores requests with one model by the fastest strategy that has proved right.
+    """Scores requests with one model by the fastest strategy that passes its check.
 
-    budget: most tokens in one forward; None is what the device's free memory holds. strategy: the one to begin with;
-    None is the fastest that the config allows. keep: bytes of keys and values kept for later forwards (see
-    `prefix_cache`); None is a share of the device's memory.
+    The arguments are those of `HuggingFaceModel`; `strategy` is the first one to try.
     """
 
     def __init__(
@@ -65,18 +63,18 @@ class Scorer:
         self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))
         keeps = self.plan.strategy == "tree" and one_encoding(model.config)
         self.prefixes = PrefixCache((bytes_to_keep(model) if keep is None else keep) if keeps else 0)
-        # The longest forward checked, of those that went on from a kept trunk (True) and of those that did not.
+        # The longest forward checked, of those that continued from a cached prefix (True) and of the others.
         self._checked = {True: 0, False: 0}
 
     def read(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
-        """Scores in order, and the work they took."""
+        """Score requests; return scores in order, and the work they took."""
         return self.within_memory(lambda: self._read(requests), [len(request.ids) for request in requests])
 
     def within_memory(self, work: Callable[[], Result], lengths: Sequence[int]) -> Result:
-        """Run `work`, which reads texts of these lengths by the budget.
+        """Run `work`, which reads texts of these lengths within the budget.
 
-        If memory runs out, drop cached prefixes, then halve the budget, with a warning, and run it again; ModelError
-        when that no longer helps.
+        If memory runs out, drop cached prefixes, then halve the budget, with a warning, and run it again. Raises
+        ModelError if one text does not fit.
         """
         while True:
             try:
@@ -97,7 +95,9 @@ class Scorer:
         scores: dict[int, TokenScores] = {}
         used = Usage()
         for alike in kinds.values():
-            for group in self._groups([requests[i].ids for i in alike]):
+            ids = [requests[i].ids for i in alike]
+            shares = self.plan.strategy in ("tree", "fork")
+            for group in packs(ids, self.budget, UNRELATED_TOKENS) if shares else batches(ids, self.budget, True):
                 which = [alike[i] for i in group]
                 together, spent = self._read_together([requests[i] for i in which])
                 scores.update(zip(which, together, strict=True))
@@ -105,7 +105,7 @@ class Scorer:
         return [scores[i] for i in range(len(requests))], used
 
     def families(self, prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        """Indices of prompts to be read as one tree before they are answered; none if this model allows no tree."""
+        """Groups of prompts, by index, to read as one tree before they are completed; none if the plan is no tree."""
         if self.plan.strategy != "tree":
             return []
         # A single prompt may begin with a cached prefix.
@@ -116,13 +116,8 @@ class Scorer:
                 self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in group])
         return found if self.plan.strategy == "tree" else []
 
-    def _groups(self, ids: Sequence[tuple[int, ...]]) -> list[list[int]]:
-        if self.plan.strategy in ("tree", "fork"):
-            return packs(ids, self.budget, UNRELATED_TOKENS)
-        return batches(ids, self.budget, padding=True)
-
     def _read_together(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
-        """Scoreds by the planned way, once it has stood its check; else by the next slower one that does."""
+        """Score by the planned strategy if it passes its check, else by the next slower one that does."""
         longest = max(len(request.ids) for request in requests)
         beyond = keeps_length(self._model.config) and encoding_of(self._model.config, longest) > 0
         if beyond or (len(requests) == 1 and not self.prefixes.limit):
@@ -149,14 +144,14 @@ class Scorer:
         return answer.scores, answer.usage
 
     def _checked_answer(self, requests: Sequence[Encoded]) -> tuple[Scored, str | None]:
-        """Score by the planned strategy, and say what is wrong with the result, if anything."""
+        """Score by the planned strategy; also return what is wrong with the result, if anything."""
         if self.plan.strategy == "naive":
             return score_naively(self._model, requests), None
         try:
             answer = self._by_plan(requests)
         except torch.OutOfMemoryError:
             raise
-        except _REFUSALS as error:
+        except _UNSUPPORTED as error:
             return Scored([], Usage(), 0), f"it raised {type(error).__name__}"
         continued = answer.spanned > answer.usage.tokens_computed
         plain = len(requests) == 1 and not continued

@@ -1,13 +1,13 @@
-"""From prompts and continuations to token ids: the whole string at once, and where the continuation begins in it.
+"""Tokenise prompts and continuations, and find where each continuation begins.
 
-Tokens of pieces are never concatenated and lengths of pieces never subtracted: both go wrong with merges across the
-joint, with a tokenizer that adds a beginning-of-text token, and with one that marks word starts. The tokens of a
-continuation are those whose characters end behind the prompt, read off the offsets of the whole string; a tokenizer
-without offsets falls back to the longest common beginning of the prompt's tokens and the whole string's.
+Prompt and continuation are tokenised as one string. Tokenising them apart would be wrong for merges across the
+boundary, and for tokenizers that add a beginning-of-text token or mark word starts. The continuation's tokens are those
+that end after the prompt, by the offsets of the whole string; with a tokenizer without offsets, those after the
+prompt's own tokens.
 
-Plain prompts get the special tokens the tokenizer adds by itself. In a chat template (`template="chat"`) the prompt is
-one user turn, rendered to text first and tokenised without adding special tokens again; a continuation then loses its
-leading space where the rendered text already ends in white space, as a reply starts there.
+Plain prompts get the tokenizer's special tokens. With `template="chat"` the prompt is one user turn, rendered to text
+and tokenised without adding special tokens again; if that text ends in white space, the continuation loses its leading
+space.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens of prompt and continuation together; the continuation's are ids[start:], and start is at least 1."""
+    """Tokens of prompt and continuation; the continuation's are ids[start:], and start is at least 1."""
 
     ids: tuple[int, ...]
     start: int
 
 
 def render(tokenizer: PreTrainedTokenizerBase, prompt: str, template: Template) -> str:
-    """The text a model really reads for a prompt, special tokens of a chat template included."""
+    """Apply the chat template, if any, to a prompt."""
     if template == "plain":
         return prompt
-    # Templates of reasoning models know `enable_thinking`; the others ignore it. An answer is wanted, not thoughts.
+    # Templates of reasoning models know `enable_thinking`; others ignore it.
     rendered = tokenizer.apply_chat_template(
         chat_messages(prompt), tokenize=False, add_generation_prompt=True, enable_thinking=False
     )
@@ -46,29 +46,29 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str, template: Template) 
 def encode_prompts(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], template: Template
 ) -> list[tuple[int, ...]]:
-    """Token ids of each prompt, ready to be continued. Raises ModelError for a prompt without tokens."""
+    """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
     if not prompts:
         return []
     texts = [render(tokenizer, prompt, template) for prompt in prompts]
     batch = tokenizer(texts, add_special_tokens=template == "plain", return_attention_mask=False, verbose=False)
     encoded = [_without_closing(tokenizer, ids, template) for ids in batch["input_ids"]]
     if not all(encoded):
-        raise ModelError("an empty prompt gives this model nothing to go on from: ask it something")
+        raise ModelError("this model cannot continue an empty prompt: give it some text")
     return encoded
 
 
 def encode_requests(
     tokenizer: PreTrainedTokenizerBase, requests: Sequence[Request], template: Template
 ) -> list[Encoded]:
-    """Token ids of prompt and continuation as one string, with the place where the continuation begins.
+    """Tokenise each prompt and continuation as one string.
 
-    Raises ModelError for an empty continuation, one with nothing before it, and one that merges into the prompt's end.
+    Raises ModelError for an empty continuation, one with nothing before it, and one that merges with the prompt's end.
     """
     if not requests:
         return []
     pieces = [_pieces(tokenizer, request, template) for request in requests]
     if not tokenizer.is_fast:
-        return [_by_common_beginning(tokenizer, *piece, template) for piece in pieces]
+        return [_by_common_prefix(tokenizer, *piece, template) for piece in pieces]
     batch = tokenizer(
         [prompt + continuation for prompt, continuation in pieces],
         add_special_tokens=template == "plain",
@@ -83,14 +83,14 @@ def encode_requests(
 
 
 def text_after(tokenizer: PreTrainedTokenizerBase, written: Sequence[int], token: int) -> str:
-    """What `token` adds to the text of the tokens before it; "" for a special token, as those end the text."""
+    """The text that `token` adds to the tokens before it; "" for a special token, as those end the text."""
     before = decode(tokenizer, written)
     # Decoded together: alone, a token of a tokenizer that marks word starts would lose its space.
     return decode(tokenizer, [*written, token])[len(before) :]
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
-    """The text of tokens, special ones left out, nothing tidied."""
+    """Decode tokens to text, without special tokens and without clean-up."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
@@ -113,13 +113,13 @@ def _by_offsets(
     while start and offsets[start - 1][1] > len(prompt):
         start -= 1
     target = decode(tokenizer, ids[start:])
-    # Byte-level tokenizers leave white space out of a token's offsets, so a swallowed space shows only in its text.
+    # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only in its text.
     if (start < len(ids) and offsets[start][0] < len(prompt)) or _indent(target) > _indent(continuation):
         raise _merged(prompt, continuation)
     return _checked(prompt, continuation, ids, start)
 
 
-def _by_common_beginning(
+def _by_common_prefix(
     tokenizer: PreTrainedTokenizerBase, prompt: str, continuation: str, template: Template
 ) -> Encoded:
     plain = template == "plain"
@@ -136,14 +136,12 @@ def _checked(prompt: str, continuation: str, ids: tuple[int, ...], start: int) -
     if start == len(ids):
         raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
     if start == 0:
-        raise ModelError(
-            f"the continuation {continuation!r} stands behind an empty prompt {prompt!r}: nothing predicts it"
-        )
+        raise ModelError(f"the continuation {continuation!r} follows an empty prompt {prompt!r}: nothing predicts it")
     return Encoded(ids, start)
 
 
 def _without_closing(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], template: Template) -> tuple[int, ...]:
-    """Ids without the special tokens some tokenizers put behind a text: it is to be continued."""
+    """Remove the special tokens that some tokenizers add at the end of a text."""
     if template == "plain":
         end = len(ids)
         while end and ids[end - 1] in tokenizer.all_special_ids and ids[end - 1] != tokenizer.bos_token_id:

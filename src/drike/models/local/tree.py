@@ -1,15 +1,13 @@
 """Prefix trees over token ids, packed so that one forward reads every distinct token once.
 
-Sequences that share a beginning become paths of one tree. Its tokens are laid out depth first, the branch that reaches
-deepest before its siblings, so that one integer a token says who may see whom: the subtree of token k is the run
-k .. end[k] - 1, and
+Sequences that share a prefix become paths of one tree. Its tokens are laid out depth first, the branch that reaches
+deepest before its siblings, so that one integer per token defines the attention mask: the subtree of token k is the
+range k .. end[k] - 1, and
 
     token q attends to token k   iff   k <= q < end[k].
 
-A token's depth is its position in every sequence it belongs to; windows and chunks of attention are measured on depth,
-never on the packed index. Several trees in one packing (a forest) need nothing more.
-
-Pure numpy: no model, no tokenizer, no text. Which sequences are worth one packing is decided by `packs`.
+A token's depth is its position in every sequence that it belongs to; windows and chunks of attention are measured in
+depth, never in packed indices. The same holds for several trees in one packing (a forest).
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class TokenTree:
-    """Token sequences, packed.
+    """Packed token sequences.
 
     ids, depth, end: [N] int64; token id, position in its sequences, one past the last token of its subtree.
     paths: for each sequence, in the order given, the packed indices of its tokens.
-    trunk: how many tokens from the start lie on one path (depth == index); attention there is plainly causal.
+    trunk: number of tokens from the start that lie on one path (depth == index); attention there is plainly causal.
     """
 
     ids: Ids
@@ -44,14 +42,14 @@ class TokenTree:
 
     @property
     def runs(self) -> list[tuple[int, int, int]]:
-        """The tree's stretches without a fork, depth first: packed indices begin and end, and the run it goes on from.
+        """The runs (branches without forks), depth first: packed indices begin and end, and the run it continues.
 
         The last is an index into this list, or -1 for a run that begins a sequence.
         """
         if not len(self):
             return []
-        goes_on = np.append(self.end[1:] == self.end[:-1], False)
-        ends = (np.flatnonzero(~goes_on) + 1).tolist()
+        continues = np.append(self.end[1:] == self.end[:-1], False)
+        ends = (np.flatnonzero(~continues) + 1).tolist()
         runs: list[tuple[int, int, int]] = []
         open_runs: list[int] = []
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -62,9 +60,9 @@ class TokenTree:
         return runs
 
     def mask(self, *, window: int | None = None, chunk: int | None = None, first: int = 0) -> NDArray[np.bool_]:
-        """Who attends to whom: [N - first, N], True where row q may see column k, for q from `first` on.
+        """The attention mask [N - first, N], for rows from `first` on; True where row q attends to column k.
 
-        window: a token sees this many tokens back, itself included. chunk: it sees only its own chunk of this length.
+        window: most tokens that a token attends to, itself included. chunk: it attends within chunks of this length.
         """
         index = np.arange(len(self))
         rows, depth = index[first:, None], self.depth[first:, None]
@@ -77,10 +75,10 @@ class TokenTree:
 
 
 def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
-    """The packed tree of `sequences`; repeated ones share all their tokens. Raises ValueError for an empty sequence."""
+    """Pack `sequences`; equal ones share all their tokens. Raises ValueError for an empty sequence."""
     tokens = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     if not all(map(len, tokens)):
-        raise ValueError("an empty sequence has no place in a tree")
+        raise ValueError("a tree cannot contain an empty sequence")
     runs: list[Ids] = []
     paths: dict[int, Ids] = {}
     end = np.zeros(sum(map(len, tokens)), dtype=np.int64)
@@ -89,10 +87,10 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
     for i in _depth_first(tokens):
         sequence = tokens[i]
         common = shared_prefix(previous, sequence)
-        if common == len(sequence):  # a beginning of its predecessor: nothing new, and nothing ends here
+        if common == len(sequence):  # a prefix of its predecessor: no new tokens, and no subtree ends here
             paths[i] = path[:common]
             continue
-        end[path[common:]] = size  # what the last path had beyond the fork is complete
+        end[path[common:]] = size  # these subtrees of the last path are complete
         runs.append(sequence[common:])
         path = np.concatenate([path[:common], np.arange(size, size + len(sequence) - common)])
         size, previous, paths[i] = size + len(sequence) - common, sequence, path
@@ -111,11 +109,11 @@ def build_tree(sequences: Sequence[Sequence[int]]) -> TokenTree:
 
 
 def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> list[list[int]]:
-    """Indices of `sequences` in groups that are worth one packing each; every index once, groups sharing most together.
+    """Group `sequences`, by index, so that each group is one packing and shares as much as possible.
 
-    budget: most tokens in a packing; a family that needs more is cut between its leaves and its trunk read again (one
-    sequence above the budget is a group of its own). unrelated: most tokens in a packing of sequences that share
-    little, as attention is quadratic in the packing and what they gain is only fewer, fuller forwards.
+    budget: most tokens in a packing; a family that needs more is split between its leaves, and its trunk is read again
+    (a longer sequence is a group of its own). unrelated: most tokens in a packing of sequences that share little, which
+    only gain fewer forwards, while attention is quadratic in the packing.
     """
     tokens = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     groups: list[list[int]] = []
@@ -137,19 +135,19 @@ def packs(sequences: Sequence[Sequence[int]], budget: int, unrelated: int) -> li
 
 
 def shared_prefix(a: Ids, b: Ids) -> int:
-    """How many tokens two sequences have in common from the start."""
+    """Length of the common prefix of two sequences."""
     short = min(len(a), len(b))
     differ = np.flatnonzero(a[:short] != b[:short])
     return int(differ[0]) if len(differ) else short
 
 
 def _sorted(tokens: Sequence[Ids]) -> list[int]:
-    """Indices in lexicographic order: whatever shares a prefix stands together, a beginning before what goes on."""
+    """Indices in lexicographic order: sequences with a common prefix are neighbours, the shortest first."""
     return sorted(range(len(tokens)), key=lambda i: tokens[i].astype(">i8").tobytes())
 
 
 def _depth_first(tokens: Sequence[Ids]) -> list[int]:
-    """Sequence indices in the order of a depth-first walk that takes the deepest branch first at every fork."""
+    """Indices in the order of a depth-first walk that takes the deepest branch first at every fork."""
     ordered = _sorted(tokens)
     lengths = [len(tokens[i]) for i in ordered]
     shared = [0] + [shared_prefix(tokens[a], tokens[b]) for a, b in pairwise(ordered)]

@@ -1,7 +1,7 @@
-"""Names of models behind an API, SERVICE:MODEL or SERVICE:MODEL@ADDRESS, and whose key goes where.
+"""Names of models behind an API: SERVICE:MODEL or SERVICE:MODEL@ADDRESS, and which key is sent where.
 
-A key is read from the environment: the service's own variable where its own address is asked, DRIKE_API_KEY anywhere
-else, so that no server is ever sent another one's key.
+A key is read from the environment: from the service's own variable if the request goes to the service's own address,
+from DRIKE_API_KEY otherwise, so that no server is ever sent another one's key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from drike.errors import ModelError
 
-# Service -> where its API begins, and the variable that holds its key ("" for servers one runs oneself).
+# Service -> where its API begins, and the variable that holds its key ("" for servers that users run themselves).
 SERVICES = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
     "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
@@ -24,19 +24,12 @@ SERVICES = {
     "ollama": ("http://localhost:11434/v1", ""),
 }
 KEY = "DRIKE_API_KEY"
-_BEGINNINGS = {
-    "gpt-": "openai",
-    "chatgpt-": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "gemini-": "gemini",
-}
+_FIRST_LETTERS = {"openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"), "gemini": ("gemini-",)}
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a model is: its service, its name there, where the API begins (a slash behind), and whose key to use."""
+    """A model's service, its name there, the API's URL (with a slash at the end), and the variable with the key."""
 
     service: str
     model: str
@@ -45,16 +38,16 @@ class Address:
 
 
 def is_served(name: str) -> bool:
-    """Whether a model's name is that of one behind an API."""
+    """Whether a name is that of a model behind an API."""
     service, colon, _ = name.partition(":")
     return bool(colon) and service.casefold() in SERVICES
 
 
 def service_for(name: str) -> str | None:
-    """The service whose models are called like `name`, given without its service."""
+    """The service that has models with names like `name`; None if no such service is known."""
     if "/" in name:
         return None
-    return next((service for start, service in _BEGINNINGS.items() if name.casefold().startswith(start)), None)
+    return next((service for service, starts in _FIRST_LETTERS.items() if name.casefold().startswith(starts)), None)
 
 
 def is_loopback(host: str | None) -> bool:
@@ -66,19 +59,19 @@ def is_loopback(host: str | None) -> bool:
 
 
 def parse_address(name: str, *, allow_http: bool = False) -> Address:
-    """Read SERVICE:MODEL[@ADDRESS]. Raises ModelError.
+    """Parse SERVICE:MODEL[@ADDRESS]. Raises ModelError.
 
-    allow_http: let prompts and key go over the network unencrypted. On this machine they may anyway.
+    allow_http: send prompts and key unencrypted to other machines, too, not only within this one.
     """
     service, _, rest = name.partition(":")
     service = service.casefold()
     if service not in SERVICES:
-        raise ModelError(f"{service!r} is no service: choose of {', '.join(SERVICES)}")
+        raise ModelError(f"{service!r} is no service: choose one of {', '.join(SERVICES)}")
     home, variable = SERVICES[service]
     model, at, where = rest.rpartition("@http")
     model, where = (model, f"http{where}") if at else (rest, home)
     if "://" in model:
-        raise ModelError(f"{name!r} has no address of a server: write {service}:MODEL@https://host/v1")
+        raise ModelError(f"{name!r} contains no address of a server: write {service}:MODEL@https://host/v1")
     try:
         url = urlsplit(where)
         own = _origin(url) == _origin(urlsplit(home))
@@ -87,7 +80,7 @@ def parse_address(name: str, *, allow_http: bool = False) -> Address:
     if not model or not url.hostname or url.scheme not in ("http", "https"):
         raise ModelError(f"{name!r} names no model: write {service}:MODEL, or {service}:MODEL@https://host/v1")
     if url.username or url.password or url.query or url.fragment:
-        raise ModelError(f"the address of {service}:{model} holds more than a path: put the key into ${KEY}")
+        raise ModelError(f"the address of {service}:{model} contains more than a path: put the key into ${KEY}")
     if url.scheme == "http" and not is_loopback(url.hostname) and not allow_http:
         raise ModelError(f"http://{url.hostname} is not encrypted: use https, or --allow-http if the network is yours")
     return Address(service, model, where.rstrip("/") + "/", (own and variable) or KEY)

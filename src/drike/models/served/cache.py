@@ -1,44 +1,57 @@
-"""A model whose answers are kept on disk, so that no prompt is ever paid for twice: not in a call, a run, or the next.
+"""A cache of answers on disk, so that no prompt is ever paid for twice, in one run or the next.
 
-Answers are keyed by the SHA-256 of model, settings and prompt (and continuation): prompts themselves are not in the
-file (see `store`). Several threads may ask at once: where one is asking for an answer, the others wait for it, and ask
-themselves if it fails. A row that cannot be read is a miss.
+Answers are keyed by the SHA-256 of model, settings and prompt (and continuation); prompts themselves are not in the
+file. Each is written as it arrives, by a thread of its own and in short transactions, so that a failure or Ctrl-C loses
+none, and a killed process at most those that arrived while the last ones were being written. If the file cannot be
+written (a full disk, no rights), the run goes on with a warning, and with its answers in memory. Where one thread is
+waiting for an answer, others wait for the same one, and ask for it themselves if it fails.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from drike.errors import ModelError
+from drike.files import cache_folder
+from drike.keyvalue import KeyValueFile
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
-from drike.models.served.store import Answers
+from drike.parallel import ATTENTION, StoppedError, current_group
 
-T = TypeVar("T", Completion, Score)
+Asked = TypeVar("Asked", str, Request)
+Answer = TypeVar("Answer", Completion, Score)
+
+_RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
+_IDLE_SECONDS = 0.05  # for which the writing thread stays when there is nothing to write
 
 
 class Stream(Protocol):
-    """What gives answers as they arrive, each with the index of its prompt or request, in any order."""
+    """A model that yields each answer when it arrives, with the index of its prompt or request, in any order."""
 
     def completions(
         self, prompts: Sequence[str], max_tokens: int, stop: str | None
     ) -> Iterator[tuple[int, Completion]]:
-        """Completions as they arrive."""
+        """Yield completions."""
         ...
 
     def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
-        """Scores as they arrive."""
+        """Yield scores."""
         ...
 
 
 class CachedModel:
-    """A model whose completions and scores are kept in `store`; `inner` is asked for what is not there.
+    """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
 
-    identity: tells models and settings apart that must not share answers (address, template, room to think).
-    stream: gives the inner model's answers as they arrive, so that each is kept at once.
+    identity: separates models and settings that must not share answers (address, template, thinking tokens).
+    stream: yields the inner model's answers as they arrive, so that each is kept at once.
     """
 
     def __init__(self, inner: LanguageModel, identity: str, store: Answers, stream: Stream | None = None) -> None:
@@ -67,61 +80,59 @@ class CachedModel:
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Complete each prompt; the inner model is asked only for what was never answered, once for each prompt."""
-        keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
+        """Complete each prompt; the inner model completes new prompts only, and each of them once."""
 
-        def ask(missing: Sequence[int]) -> Iterator[tuple[int, Completion]]:
-            wanted = [prompts[i] for i in missing]
+        def ask(new: Sequence[str]) -> Iterable[tuple[int, Completion]]:
             if self._stream is not None:
-                return self._stream.completions(wanted, max_tokens, stop)
-            return iter(enumerate(self.inner.generate(wanted, max_tokens, stop)))
+                return self._stream.completions(new, max_tokens, stop)
+            return enumerate(self.inner.generate(new, max_tokens, stop))
 
-        return self._recall(keys, ask, _read_completion)
+        keys = [_key(self._identity, "generate", max_tokens, stop, prompt) for prompt in prompts]
+        return self._recall(prompts, keys, ask, _read_completion)
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
-        keys = [_key(self._identity, "score", request.prompt, request.continuation) for request in requests]
-
-        def ask(missing: Sequence[int]) -> Iterator[tuple[int, Score]]:
-            wanted = [requests[i] for i in missing]
+        def ask(new: Sequence[Request]) -> Iterable[tuple[int, Score]]:
             if self._stream is not None:
-                return self._stream.scores(wanted)
-            return iter(enumerate(self.inner.score(wanted)))  # type: ignore[misc]  # only called if it scores
+                return self._stream.scores(new)
+            return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
 
-        return self._recall(keys, ask, _read_score)
+        keys = [_key(self._identity, "score", request.prompt, request.continuation) for request in requests]
+        return self._recall(requests, keys, ask, _read_score)
 
     def _recall(
         self,
+        asked: Sequence[Asked],
         keys: Sequence[str],
-        ask: Callable[[Sequence[int]], Iterator[tuple[int, T]]],
-        read: Callable[[Mapping[str, Any]], T],
-    ) -> list[T]:
-        """The answer for every key; what has to be asked is kept as it arrives.
+        ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
+        read: Callable[[Mapping[str, Any]], Answer],
+    ) -> list[Answer]:
+        """Return the answer for every key, and keep new ones as they arrive.
 
-        Answers that another thread is asking for are awaited after our own, so that no two threads wait for each other.
+        Answers that other threads are waiting for come after our own, so that no two threads wait for each other.
         """
-        known: dict[str, T] = {}
-        spared = len(keys)
+        known: dict[str, Answer] = {}
+        cached = len(keys)
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
             with self.store.asking(unknown) as ours:
                 rows = self.store.get(ours)
                 known |= {key: answer for key in rows if (answer := _parsed(rows[key], read)) is not None}
                 missing = [keys.index(key) for key in ours if key not in known]
-                spared -= len(missing)
+                cached -= len(missing)
                 try:
-                    for j, answer in ask(missing) if missing else ():
-                        key = keys[missing[j]]
+                    for i, answer in ask([asked[i] for i in missing]) if missing else ():
+                        key = keys[missing[i]]
                         known[key] = answer
                         self.store.put(key, json.dumps(asdict(answer)).encode())
                 finally:
                     self.store.settle(ours)
             self.store.wait_for([key for key in unknown if key not in known])
         with self._counting:
-            self._cached += spared
+            self._cached += cached
         return [known[key] for key in keys]
 
 
-def _parsed(row: bytes, read: Callable[[Mapping[str, Any]], T]) -> T | None:
-    """Read a row; None if it is of another version."""
+def _parsed(row: bytes, read: Callable[[Mapping[str, Any]], Answer]) -> Answer | None:
+    """Read a row; None if another version of drike wrote it."""
     try:
         return read(json.loads(row))
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -151,3 +162,140 @@ def _count(value: object) -> int | None:
 def _key(*parts: object) -> str:
     """SHA-256 of the parts, delimited by JSON's quotes."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class Answers:
+    """Answers by key, on disk and in memory, and the keys that threads are asking for; threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = _file(path)
+        self._memory: dict[str, bytes] = {}
+        self._unsaved: dict[str, bytes] = {}
+        self._asking: set[str] = set()
+        self._writer: threading.Thread | None = None  # while there is something to write
+        self._failed = 0.0
+        self._changed = threading.Condition()  # guards all of these, and signals when they change
+
+    def get(self, keys: Collection[str]) -> dict[str, bytes]:
+        """Return the answers there are."""
+        found = {key: self._memory[key] for key in keys if key in self._memory}
+        return found | self._file.get([key for key in keys if key not in found])
+
+    def put(self, key: str, answer: bytes) -> None:
+        """Keep an answer; it is written soon (see `settle`), with those that could not be written before."""
+        with self._changed:
+            self._memory[key] = self._unsaved[key] = answer
+            self._asking.discard(key)
+            if self._writer is None and not (self._failed and time.monotonic() - self._failed < _RETRY_SECONDS):
+                self._start()
+            self._changed.notify_all()
+
+    def settle(self, keys: Collection[str]) -> None:
+        """Wait until the answers to `keys` are written, or cannot be. Raises as `wait_for`."""
+        self._wait_until(lambda: self._writer is None or self._unsaved.keys().isdisjoint(keys))
+
+    @contextmanager
+    def asking(self, keys: Collection[str]) -> Iterator[list[str]]:
+        """Claim those of `keys` that no other thread has; others wait for them until they are put or this ends."""
+        ours: list[str] = []
+        try:
+            with self._changed:
+                ours += [key for key in keys if key not in self._asking]
+                self._asking.update(ours)
+            yield ours
+        finally:
+            with self._changed:
+                self._asking.difference_update(ours)
+                self._changed.notify_all()
+
+    def wait_for(self, keys: Collection[str]) -> None:
+        """Wait until nobody asks for any of `keys`. Raises StoppedError if the caller's group is abandoned before."""
+        self._wait_until(lambda: self._asking.isdisjoint(keys))
+
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        group = current_group()
+        with self._changed:
+            while not self._changed.wait_for(done, ATTENTION):
+                if group.abandoned:
+                    raise StoppedError
+
+    def close(self) -> None:
+        """Try once more to write what could not be written, and close the file."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._writer is None)
+            if self._unsaved:
+                self._start()
+            self._changed.wait_for(lambda: self._writer is None)
+        self._file.close()
+
+    def _start(self) -> None:
+        # Not a daemon: Python waits for it before it ends.
+        self._failed, self._writer = 0.0, threading.Thread(target=self._write, name="drike-answers")
+        self._writer.start()
+
+    def _write(self) -> None:
+        """Write unsaved answers until none arrive for a while, or the file cannot be written."""
+        try:
+            while not self._failed:
+                with self._changed:
+                    if not self._changed.wait_for(lambda: self._unsaved, _IDLE_SECONDS):
+                        self._writer = None
+                        return
+                    unsaved = dict(self._unsaved)
+                if not self._file.put(unsaved):
+                    self._failed = time.monotonic()
+                else:
+                    with self._changed:
+                        for key, answer in unsaved.items():
+                            if self._unsaved[key] is answer:
+                                del self._unsaved[key]
+                        self._changed.notify_all()
+        finally:
+            with self._changed:
+                if self._writer is threading.current_thread():
+                    self._writer = None
+                self._changed.notify_all()
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The size of a file of answers."""
+
+    path: Path
+    answers: int
+    bytes: int
+
+
+def answers_path() -> Path:
+    """Return the file that keeps answers, `answers.sqlite` in `files.cache_folder()`."""
+    return cache_folder() / "answers.sqlite"
+
+
+def contents(path: Path | None = None) -> Contents:
+    """Count the answers in a file. Raises ModelError if it cannot be read."""
+    path = path or answers_path()
+    if not path.exists():
+        return Contents(path, 0, 0)
+    try:
+        with closing(_file(path)) as file:
+            return Contents(path, file.count(), path.stat().st_size)
+    except sqlite3.Error as problem:
+        raise ModelError(f"{path} cannot be read ({problem}): run `drike cache clear`") from problem
+
+
+def clear(path: Path | None = None) -> None:
+    """Delete all answers; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
+    path = path or answers_path()
+    if not path.exists():
+        return
+    try:
+        with closing(_file(path)) as file:
+            file.clear()
+    except sqlite3.OperationalError as problem:
+        raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
+
+
+def _file(path: Path) -> KeyValueFile:
+    remedy = "they stay in memory for this run; make room, set XDG_CACHE_HOME, or run `drike cache clear`"
+    return KeyValueFile(path, "answers", remedy)

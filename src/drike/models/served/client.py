@@ -1,9 +1,9 @@
-"""Requests to an OpenAI-compatible server.
+"""Requests to an OpenAI-compatible server, and the error that each kind of failure becomes.
 
-The `openai` client retries what may pass (no connection, a reset, 408, 409, 429, 5xx, and here also an answer that is
-not JSON), waits as long as Retry-After says, and gives up after `attempts`. Around it are a deadline for the whole
-call, which ends slow responses and long waits alike, and a limit on the size of an answer. Each failure becomes a
-`ServerError` (it may pass) or a `RefusedError` (it will not), one sentence with the remedy.
+The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, and here also an answer
+that is not JSON), waits as long as Retry-After says, and gives up after `attempts`. Around it are a deadline for the
+whole call, which ends slow responses and long waits alike, and a limit on the size of an answer. A failure that may
+pass becomes a `ServerError`, any other a `RefusedError`: one sentence with the remedy.
 
 Requests run on an event loop in a thread of their own: only there can one that waits or hangs be cancelled at its
 deadline or at Ctrl-C, and it works in a notebook and for any number of threads. The key is added to a request at the
@@ -18,26 +18,39 @@ import queue
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx2
 import openai
 
-from drike.errors import ModelError
+from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served.address import is_loopback
-from drike.models.served.failures import Server, checked, explained, read_within_bounds, too_late
 from drike.models.served.spending import Meter
 from drike.parallel import ATTENTION, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")
 
 SHARED = 1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
+BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end of a long window take about half of it
+_COMPRESSION = 64  # a compressed answer may grow, so it may be this many times smaller
 _CONNECT_SECONDS = 10.0
-_FAREWELL_SECONDS = 2.0
+_CLOSE_SECONDS = 2.0
+_EMPTY, _NO_JSON = "gives an empty answer", "answers with something that is not JSON"
+_TOO_LONG = ("context length", "context window", "too long", "maximum context")
 # Parameters that some models refuse, with 400 and the parameter's name, and what to send instead.
 _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server as its errors describe it. deadline: seconds for one answer. remedy: what to do about a refused key."""
+
+    url: str
+    remedy: str
+    deadline: float
+    attempts: int
 
 
 @dataclass(frozen=True)
@@ -52,14 +65,10 @@ class Call:
 
 def families(texts: Sequence[str]) -> list[list[int]]:
     """Indices of texts grouped by a long shared beginning, the longest of each group first."""
-    kin: dict[str, list[int]] = defaultdict(list)
-    alone = []
+    groups: dict[str | int, list[int]] = defaultdict(list)
     for i, text in enumerate(texts):
-        if len(text) < SHARED:
-            alone.append([i])
-        else:
-            kin[text[:SHARED]].append(i)
-    return [sorted(family, key=lambda i: -len(texts[i])) for family in kin.values()] + alone
+        groups[i if len(text) < SHARED else text[:SHARED]].append(i)
+    return [sorted(group, key=lambda i: -len(texts[i])) for group in groups.values()]
 
 
 async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any, Any, None]]) -> None:
@@ -78,7 +87,7 @@ class Connection:
     Args:
         server: its URL (where the API begins), and the deadline and attempts for one answer.
         key: sent as bearer token; None sends none.
-        meter: counts what is sent and answered, and stops at limits.
+        meter: counts requests and answers, and stops at limits.
         concurrency: most requests at a time.
     """
 
@@ -100,7 +109,7 @@ class Connection:
                 # A redirect would take prompts to a server that nobody named; a proxy has no business on loopback.
                 follow_redirects=False,
                 trust_env=not is_loopback(httpx2.URL(url).host),
-                event_hooks={"request": [_outgoing(key, meter)], "response": [read_within_bounds]},
+                event_hooks={"request": [_outgoing(key, meter)], "response": [_read_within_bounds]},
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
             ),
         )
@@ -109,13 +118,13 @@ class Connection:
         self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
 
     def send(self, calls: Sequence[Call], read: Callable[[int, Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
-        """What `read` makes of each answer's JSON, with the index of its call, as they arrive.
+        """Send calls and yield `read` of each answer's JSON, with the index of its call, as they arrive.
 
-        Of calls whose texts begin alike the longest is sent alone, then the others together: by then the server may
-        have read their beginning. After a failure, of `read` too, neither this nor another thread of the same
-        `TaskGroup` sends anything more; what is on its way is waited for until the group is abandoned. `read` runs in
-        the thread of the requests. Raises ServerError, RefusedError, SpendingLimitError, what ModelError `read` raises;
-        StoppedError where another's failure, or the end of the group, kept calls from being sent.
+        Of calls whose texts begin alike the longest is sent first, the others when it is answered: by then the server
+        has read their shared beginning. After a failure, of `read` too, neither this nor another thread of the same
+        `TaskGroup` sends anything more; requests in flight are awaited until the group is abandoned. `read` runs in
+        the thread of the requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of
+        `read`; StoppedError if calls were not sent because another failed or the group is over.
         """
         group = current_group()
         done: queue.SimpleQueue[tuple[int, asyncio.Task[T | None]]] = queue.SimpleQueue()
@@ -183,16 +192,19 @@ class Connection:
                             raise
                         self._unwanted.add(error.param)
         except TimeoutError:
-            raise too_late(self._at) from None
+            raise ServerError(
+                f"{self._at.url} gave no whole answer within {self._at.deadline:g} seconds: allow more with "
+                "--deadline, or send fewer requests at a time with --concurrency"
+            ) from None
         except openai.OpenAIError as error:
-            problem = explained(error, self._at, f"{call.path} for {call.body.get('model')}")
+            problem = _explained(error, self._at, f"{call.path} for {call.body.get('model')}")
             problem.args = tuple(self._clean(str(part)) for part in problem.args)
             raise problem from None
-        return checked(json.loads(self._clean(response.text)), self._at.url)
+        return _checked(json.loads(self._clean(response.text)), self._at.url)
 
 
 def _next(done: queue.SimpleQueue[T], group: TaskGroup) -> T:
-    """Wait for what arrives next. Raises StoppedError if the group is abandoned before."""
+    """Wait for the next item. Raises StoppedError if the group is abandoned before."""
     while True:
         try:
             return done.get(timeout=ATTENTION)
@@ -234,7 +246,7 @@ def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI) -> None:
     """Cancel requests in flight, close the connections, and end the loop's thread."""
 
-    async def farewell() -> None:
+    async def shut_down() -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -243,8 +255,103 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
         await loop.shutdown_default_executor()  # it looks up names
         loop.stop()
 
-    asyncio.run_coroutine_threadsafe(farewell(), loop)
+    asyncio.run_coroutine_threadsafe(shut_down(), loop)
     if threading.current_thread() is not thread:  # as it is if a dropped connection is collected there
-        thread.join(_FAREWELL_SECONDS)
+        thread.join(_CLOSE_SECONDS)
         if not thread.is_alive():
             loop.close()
+
+
+def _explained(error: openai.OpenAIError, server: Server, asked: str) -> ModelError:
+    """The error that a failed request for `asked` becomes. Its sentence may still contain a key."""
+    if isinstance(error, openai.APIStatusError):
+        return _of_status(error.status_code, _message(error.body), server, asked)
+    if isinstance(error, openai.APITimeoutError):
+        return ServerError(
+            f"{server.url} was silent for {server.deadline / server.attempts:g} seconds, {server.attempts} times: "
+            "is it up, and is --deadline long enough for it?"
+        )
+    if str(error.__cause__) in (_EMPTY, _NO_JSON):
+        return ServerError(f"{server.url} {error.__cause__}, {server.attempts} times: is it the address of an API?")
+    reason = type(error.__cause__ or error).__name__
+    return ServerError(f"{server.url} cannot be reached ({reason}): start the server, or correct the address")
+
+
+def _of_status(status: int, message: str, server: Server, asked: str) -> ModelError:
+    if status == 429:
+        remedy = f"still limits the rate after {server.attempts} attempts: lower --concurrency, or go on later"
+    elif status in (408, 409) or status >= 500:
+        remedy = f"failed {server.attempts} times: try again later"
+    elif status in (401, 403):
+        remedy = f"refuses the key: {server.remedy}"
+    elif status == 404:
+        remedy = f"has no {asked}: correct the model's name or the address, or choose the other --template"
+    elif status == 413 or (status == 400 and any(word in message.casefold() for word in _TOO_LONG)):
+        remedy = "finds the prompt too long: give fewer demonstrations"
+    elif status < 400:
+        remedy = "redirects to another address: give that one"
+    else:
+        remedy = "refuses the request: choose another model or other options"
+    sentence = f"{server.url} {remedy} ({f'{status}: {message}' if message else status})"
+    temporary = status in (408, 409, 429) or status >= 500
+    return ServerError(sentence) if temporary else RefusedError(sentence, status)
+
+
+def _checked(body: object, url: str) -> dict[str, Any]:
+    """The JSON object of an answer. Raises ServerError for another value, and for an error sent with status 200."""
+    if not isinstance(body, dict):
+        raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
+    if isinstance(body.get("error"), dict) and not body.get("choices"):
+        raise ServerError(f"{url} failed ({_brief(str(body['error'].get('message')))}): try again later")
+    return body
+
+
+def _message(body: object) -> str:
+    """The server's own error message, shortened; "" if it sends none in the API's form."""
+    if isinstance(body, list) and len(body) == 1:  # Gemini's form
+        [body] = body
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
+    return _brief(text) if isinstance(text, str) else ""
+
+
+def _brief(text: str) -> str:
+    line = " ".join(text.split()).encode("utf-8", "replace").decode()
+    return line if len(line) <= 200 else f"{line[:200]}..."
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A response body that raises an error where it grows too large."""
+
+    def __init__(self, stream: Any, limit: int, url: str) -> None:
+        self._stream, self._left, self._url = stream, limit, url
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise RefusedError(
+                    f"{self._url} answers with more than {BODY_LIMIT >> 20} MB: is it the right address?"
+                )
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _read_within_bounds(response: httpx2.Response) -> None:
+    """Read a response up to the limit. One that is not JSON becomes a failed connection, so that it is retried."""
+    plain = response.headers.get("content-encoding", "identity") == "identity"
+    where = str(response.request.url.copy_with(query=None))
+    response.stream = _Bounded(response.stream, BODY_LIMIT if plain else BODY_LIMIT // _COMPRESSION, where)
+    await response.aread()
+    status = response.status_code
+    if response.is_success:
+        try:
+            json.loads(response.content.decode("utf-8"))
+        except (ValueError, RecursionError):
+            kind = _NO_JSON if response.content.strip() else _EMPTY
+            raise httpx2.RemoteProtocolError(kind, request=response.request) from None
+    elif status == 402 or (status == 429 and b"insufficient_quota" in response.content):
+        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)

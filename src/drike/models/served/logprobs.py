@@ -1,14 +1,14 @@
-"""Log-probabilities of a *given* continuation from a server, and the probe whether it can give them.
+"""Log-probabilities of a *given* continuation from a server, and the probe that shows whether it returns them.
 
-Three ways are tried, each of which sends prompt and continuation as one text and lets one more token be written:
-completions with `echo` (vLLM and others), vLLM's `prompt_logprobs`, SGLang's own `/generate`. Many servers take such a
-request and ignore it, or rate only what they write themselves (llama.cpp, all chat services), so nothing is believed
-until a probe has shown it: the tokens returned must spell prompt and continuation, and a continuation that the text
-makes obvious must be far more probable than one that it does not.
+Each of three request forms sends prompt and continuation as one text and lets the model write one more token:
+completions with `echo` (vLLM and others), vLLM's `prompt_logprobs`, SGLang's own `/generate`. Many servers ignore such
+a request, or rate only what they write themselves (llama.cpp, all chat services), so a form is used only after a probe:
+the tokens returned must spell prompt and continuation, and an obvious continuation must be far more probable than an
+odd one.
 
-Which tokens are the continuation's is read off their texts from the end, since offsets count a start-of-text token on
-some servers and not on others. White space does not count (some tokenizers hide it), nor does what is not ASCII where a
-token is part of a character.
+The continuation's tokens are found by their texts, from the end, since offsets count a start-of-text token on some
+servers only. White space is ignored (some tokenizers hide it), and so are characters beyond ASCII where a token is part
+of one.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 from drike.errors import ModelError
 from drike.models.protocols import Request, Score
 
-# Any language model goes on with what the text repeats.
+# Any language model continues a repeated text.
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
 OBVIOUS, ODD = " blue", " Wednesday"
-_LEAD = 1.0  # nats by which the obvious one must be ahead
+_LEAD = 1.0  # nats by which the obvious one must lead
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a text as a server rates it: its log-probability (None for the first) and those of its rivals."""
+    """A rated token: its log-probability (None for the first one of a text) and those of its rivals."""
 
     text: str
     logprob: float | None
@@ -39,7 +39,7 @@ class Token:
 
 @dataclass(frozen=True)
 class RatedText:
-    """A rated text: its tokens, and what was written behind it (None if that is among the tokens)."""
+    """A rated text: its tokens, and what the model wrote after it (None if that is among the tokens)."""
 
     tokens: tuple[Token, ...]
     written: str | None
@@ -71,7 +71,7 @@ def score_of(rated: RatedText, request: Request) -> Score:
 
 
 def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
-    """Where the continuation stands among tokens: [start, end). One more token may have been written behind it."""
+    """The continuation's place among tokens, [start, end). The model may have written one more token after it."""
     for kept in (_without_space, _ascii):
         whole, own = kept(request.prompt + request.continuation), kept(request.continuation)
         if kept is _ascii and not request.prompt[-1:].isascii():
@@ -81,7 +81,7 @@ def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
                 continue
             last = _without_space(texts[-1])
             if end < len(texts) and last and not kept(last) and _without_space(request.continuation).endswith(last):
-                continue  # not seen by this comparison, but it spells the continuation's end: nothing was written
+                continue  # hidden from this comparison, but it spells the continuation's end: nothing was written
             start, left = end, len(own)
             while left > 0:
                 start -= 1
@@ -104,13 +104,13 @@ def _ascii(text: str) -> str:
 
 
 def check(obvious: Score, odd: Score) -> None:
-    """Raise ValueError unless the two scores of the probe can be of a language model that read its text."""
+    """Raise ValueError unless the probe's two scores are plausible for a language model that read the text."""
     if obvious.logprob < odd.logprob + _LEAD or odd.greedy:
         raise ValueError("it does not find the obvious continuation more probable than an odd one")
 
 
 def read(form: Form, answer: Mapping[str, Any], request: Request) -> Score:
-    """A score from a server's answer. Raises ModelError where it is not what the probe found."""
+    """A score from a server's answer. Raises ModelError if the answer is not in the form that the probe found."""
     try:
         return score_of(form.read(answer, request.prompt + request.continuation), request)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as problem:
@@ -121,7 +121,7 @@ def read(form: Form, answer: Mapping[str, Any], request: Request) -> Score:
 
 
 def reason(problem: BaseException | None) -> str:
-    """Why an answer holds no score, in words."""
+    """Why an answer contains no score, in words."""
     return str(problem) if type(problem) is ValueError else "it gives no log-probabilities in this form"
 
 
@@ -133,7 +133,7 @@ def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _rivals(own: float | None, text: str, best: Mapping[str, float] | None) -> tuple[float, ...]:
-    """Log-probabilities of the best tokens without the own one, known by its text or else by its value."""
+    """Log-probabilities of the best tokens except the token itself, recognised by its text or else by its value."""
     others = dict(best or {})
     if text in others:
         del others[text]
@@ -173,30 +173,24 @@ def _read_generate(answer: Mapping[str, Any], text: str) -> RatedText:
     return RatedText((*tokens, Token("", None, ())), answer["text"])
 
 
+_ONE_TOKEN = {"max_tokens": 1, "temperature": 0}
+_GENERATE = {
+    "sampling_params": {"max_new_tokens": 1, "temperature": 0}, "return_logprob": True, "logprob_start_len": 0,
+    "top_logprobs_num": _CHOICES, "return_text_in_logprobs": True,
+}  # fmt: skip
+
 FORMS = (
     Form(
         "completions with echo",
         "completions",
-        lambda model, text: {
-            "model": model, "prompt": text, "echo": True, "logprobs": _CHOICES, "max_tokens": 1, "temperature": 0,
-        },
+        lambda model, text: {"model": model, "prompt": text, "echo": True, "logprobs": _CHOICES, **_ONE_TOKEN},
         _read_echo,
     ),
     Form(
         "prompt_logprobs",
         "completions",
-        lambda model, text: {
-            "model": model, "prompt": text, "prompt_logprobs": _CHOICES, "max_tokens": 1, "temperature": 0,
-        },
+        lambda model, text: {"model": model, "prompt": text, "prompt_logprobs": _CHOICES, **_ONE_TOKEN},
         _read_prompt_logprobs,
     ),
-    Form(
-        "SGLang's /generate",
-        "../generate",
-        lambda model, text: {
-            "text": text, "sampling_params": {"max_new_tokens": 1, "temperature": 0}, "return_logprob": True,
-            "logprob_start_len": 0, "top_logprobs_num": _CHOICES, "return_text_in_logprobs": True,
-        },
-        _read_generate,
-    ),
-)  # fmt: skip
+    Form("SGLang's /generate", "../generate", lambda model, text: {"text": text, **_GENERATE}, _read_generate),
+)

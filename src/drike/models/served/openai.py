@@ -2,19 +2,14 @@
 
 A model is named as `openai:gpt-4o-mini`, `gemini:gemini-2.0-flash` or
 `vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1` (see `address`). With template "chat" a prompt is one user turn
-of chat/completions, with "plain" the text of completions. `connect` opens a `ServedModel`, which scores if a probe
-shows that the server rates given continuations (see `logprobs`). Answers are cut here; the server is not asked to stop
-at a line break, since chat models often begin with one.
-
-Several threads may call a model at once. If a request fails, threads that work for the same `TaskGroup`, as in
-evaluation and training, send nothing more.
+of chat/completions, with "plain" the text of completions. Answers are cut here; the server is not asked to stop at a
+line break, since chat models often begin with one.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -22,8 +17,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, parse_address
-from drike.models.served.client import Call, Connection, token_counts
-from drike.models.served.failures import Server
+from drike.models.served.client import Call, Connection, Server, token_counts
 from drike.models.served.options import ApiOptions
 from drike.models.served.spending import Meter
 from drike.prompts import chat_messages
@@ -46,146 +40,46 @@ def connect(
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelError(f"${address.key_variable} holds characters that no key has: set it again")
     if key is None and address.key_variable != KEY:
-        raise ModelError(f"{address.service} wants a key: set ${address.key_variable}")
+        raise ModelError(f"{address.service} needs a key: set ${address.key_variable}")
     meter = Meter(options.price, max_calls=options.max_calls, max_cost=options.max_cost)
     server = Server(address.url, f"set ${address.key_variable} to a valid key", options.deadline, attempts)
-    endpoint = _Endpoint(Connection(server, key, meter, options.concurrency), address, template, options)
-    if template == "chat" or options.text_only:
-        return ServedModel(
-            endpoint, None, "text only: " + ("asked for" if options.text_only else "a chat gives no scores")
-        )
-    form, found = probe(endpoint)
-    return ServedModel(endpoint, form, found if form else f"text only: {found}")
-
-
-@dataclass(frozen=True)
-class _Endpoint:
-    """A connection, and what is sent over it."""
-
-    connection: Connection
-    address: Address
-    template: Template
-    options: ApiOptions
-
-    def completions(
-        self, prompts: Sequence[str], max_tokens: int, stop: str | None
-    ) -> Iterator[tuple[int, Completion]]:
-        room = max_tokens + self.options.thinking_tokens
-        calls = [self._call(prompt, room) for prompt in prompts]
-
-        def read(i: int, answer: Mapping[str, Any]) -> Completion:
-            read, written, _ = token_counts(answer)
-            return Completion(cut(self._text(answer), stop), read, written)
-
-        return self.connection.send(calls, read)
-
-    def scores(self, requests: Sequence[Request], form: logprobs.Form) -> Iterator[tuple[int, Score]]:
-        for request in requests:
-            if not request.continuation.strip():
-                raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
-        calls = [self._rating(request, form) for request in requests]
-        return self.connection.send(calls, lambda i, answer: logprobs.read(form, answer, requests[i]))
-
-    def _call(self, prompt: str, room: int) -> Call:
-        prompt = _whole(prompt)
-        body: dict[str, object] = {"model": self.address.model, "max_tokens": room, "temperature": 0}
-        if self.options.reasoning_effort is not None:
-            body["reasoning_effort"] = self.options.reasoning_effort
-        if self.template == "plain":
-            return Call("completions", {**body, "prompt": prompt}, prompt, room)
-        messages = chat_messages(prompt)
-        return Call("chat/completions", {**body, "messages": messages}, messages[0]["content"], room)
-
-    def _rating(self, request: Request, form: logprobs.Form) -> Call:
-        text = _whole(request.prompt + request.continuation)
-        path = form.path
-        if path.startswith("../"):  # beside the API, not below it
-            path = self.address.url.removesuffix("v1/") + path.removeprefix("../")
-        return Call(path, form.body(self.address.model, text), text, 1)
-
-    def _text(self, answer: Mapping[str, Any]) -> str:
-        """What was written. Raises ServerError for an answer of another form, or one that thought and wrote nothing."""
-        choices = answer.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            raise ServerError(f"{self.address.url} answers without a choice: is it the address of an API?")
-        message = choice.get("message") if self.template == "chat" else choice
-        if not isinstance(message, dict):
-            raise ServerError(f"{self.address.url} answers in another form: try the other one of --template")
-        text, finish = message.get("content" if self.template == "chat" else "text"), choice.get("finish_reason")
-        if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
-            return ""  # the model will not say: this is its answer
-        if (text is None or text == "") and finish == "length":
-            raise ServerError(
-                f"{self.address.model} used up its tokens before it wrote anything: give a model that thinks more room "
-                "with --thinking-tokens, or --reasoning-effort none"
-            )
-        if not isinstance(text, str):
-            raise ServerError(f"{self.address.url} answers without a text: try again, or another model")
-        return _whole(text)
-
-
-def probe(endpoint: _Endpoint) -> tuple[logprobs.Form | None, str]:
-    """Find the form of request in which a server rates given continuations; else None and why it cannot.
-
-    Raises ModelError if the server fails, or refuses more than the form of the request.
-    """
-    requests = [Request(logprobs.PROBE, logprobs.OBVIOUS), Request(logprobs.PROBE, logprobs.ODD)]
-    found = []
-    for form in logprobs.FORMS:
-        if form.path.startswith("../") and endpoint.address.service != "sglang":
-            continue
-        try:
-            obvious, odd = _in_order(endpoint.scores(requests, form))
-            logprobs.check(obvious, odd)
-        except RefusedError as error:
-            if error.status not in (400, 404, 405, 422, 501) or (error.status == 404 and form.path == "completions"):
-                raise
-            found.append(f"{form.name}: refused ({error.status})")
-        except ServerError:
-            raise
-        except ModelError as error:
-            found.append(f"{form.name}: {logprobs.reason(error.__cause__)}")
-        except ValueError as problem:
-            found.append(f"{form.name}: {problem}")
-        else:
-            return form, form.name
-    return None, "; ".join(found)
+    return ServedModel(Connection(server, key, meter, options.concurrency), address, template, options)
 
 
 class ServedModel:
-    """A model behind an API. It scores if its server rates given continuations; `form` is how to ask for that.
+    """A model behind an API. It scores if a probe, made here, shows that its server rates given continuations.
 
-    `completions` and `scores` give answers as they arrive, so that none is lost if a later one fails.
+    Threads may share it. If a request fails, threads of the same `TaskGroup`, as in evaluation and training, send
+    nothing more. `completions` and `scores` yield answers as they arrive, so that none is lost if a later one fails.
     """
 
-    def __init__(self, endpoint: _Endpoint, form: logprobs.Form | None, scoring: str) -> None:
-        self._endpoint = endpoint
-        self._form = form
-        self.score = None if form is None else self._score
+    def __init__(self, connection: Connection, address: Address, template: Template, options: ApiOptions) -> None:
+        self._connection, self._address, self._template, self._options = connection, address, template, options
+        self._form: logprobs.Form | None = None
+        if options.text_only:
+            scoring = "text only: asked for"
+        elif template == "chat":
+            scoring = "text only: a chat gives no scores"
+        else:
+            self._form, scoring = self._probe()
+        self.score = None if self._form is None else self._score
         self.count_tokens = None
         identity = {
-            "name": endpoint.address.model,
-            "server": endpoint.address.url,
-            "template": endpoint.template,
+            "name": address.model,
+            "server": address.url,
+            "template": template,
             "scoring": scoring,
-            "thinking_tokens": endpoint.options.thinking_tokens,
-            "effort": endpoint.options.reasoning_effort,
+            "thinking_tokens": options.thinking_tokens,
+            "effort": options.reasoning_effort,
             "openai": version("openai"),
         }
         # As many edits at a time as requests: each has one in flight at any time, and often more.
-        self.info = ModelInfo(endpoint.address.model, endpoint.options.concurrency, None, scoring, identity)
+        self.info = ModelInfo(address.model, options.concurrency, None, scoring, identity)
 
     @property
     def usage(self) -> Usage:
         """The work since the model was opened, including the probe."""
-        return self._endpoint.connection.meter.usage
-
-    def completions(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
-    ) -> Iterator[tuple[int, Completion]]:
-        """Completions as they arrive, with the index of their prompt."""
-        return self._endpoint.completions(prompts, max_tokens, stop)
+        return self._connection.meter.usage
 
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
@@ -193,24 +87,107 @@ class ServedModel:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
+    def completions(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> Iterator[tuple[int, Completion]]:
+        """Yield completions as they arrive, with the index of their prompt."""
+
+        def read(i: int, answer: Mapping[str, Any]) -> Completion:
+            prompt_tokens, completion_tokens, _ = token_counts(answer)
+            return Completion(cut(self._text(answer), stop), prompt_tokens, completion_tokens)
+
+        room = max_tokens + self._options.thinking_tokens
+        return self._connection.send([self._call(prompt, room) for prompt in prompts], read)
+
     def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
-        """Scores as they arrive, with the index of their request. Raises ModelError if the tokens cannot be aligned."""
+        """Yield scores as they arrive, with the index of their request. Raises ModelError if tokens do not align."""
         if self._form is None:
             raise ModelError(f"{self.info.name} gives no scores ({self.info.scoring}): use another model")
-        return self._endpoint.scores(requests, self._form)
+        return self._rated(requests, self._form)
+
+    def forget(self) -> None:
+        """Do nothing: this model keeps no cache in memory."""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         return _in_order(self.scores(requests))
 
-    def forget(self) -> None:
-        """Nothing is kept."""
+    def _rated(self, requests: Sequence[Request], form: logprobs.Form) -> Iterator[tuple[int, Score]]:
+        calls = []
+        for request in requests:
+            if not request.continuation.strip():
+                raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
+            text = _valid(request.prompt + request.continuation)
+            path = form.path
+            if path.startswith("../"):  # beside the API, not below it
+                path = self._address.url.removesuffix("v1/") + path.removeprefix("../")
+            calls.append(Call(path, form.body(self._address.model, text), text, 1))
+        return self._connection.send(calls, lambda i, answer: logprobs.read(form, answer, requests[i]))
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._endpoint.connection.close()
+    def _probe(self) -> tuple[logprobs.Form | None, str]:
+        """Find the form of request in which the server rates given continuations; else None and why it cannot.
+
+        Raises ModelError if the server fails, or refuses more than the form of the request.
+        """
+        requests = [Request(logprobs.PROBE, logprobs.OBVIOUS), Request(logprobs.PROBE, logprobs.ODD)]
+        found = []
+        for form in logprobs.FORMS:
+            if form.path.startswith("../") and self._address.service != "sglang":
+                continue
+            try:
+                obvious, odd = _in_order(self._rated(requests, form))
+                logprobs.check(obvious, odd)
+            except RefusedError as error:
+                other = error.status == 404 and form.path == "completions"
+                if other or error.status not in (400, 404, 405, 422, 501):
+                    raise
+                found.append(f"{form.name}: refused ({error.status})")
+            except ServerError:
+                raise
+            except ModelError as error:
+                found.append(f"{form.name}: {logprobs.reason(error.__cause__)}")
+            except ValueError as problem:
+                found.append(f"{form.name}: {problem}")
+            else:
+                return form, form.name
+        return None, "text only: " + "; ".join(found)
+
+    def _call(self, prompt: str, max_tokens: int) -> Call:
+        prompt = _valid(prompt)
+        body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
+        if self._options.reasoning_effort is not None:
+            body["reasoning_effort"] = self._options.reasoning_effort
+        if self._template == "plain":
+            return Call("completions", {**body, "prompt": prompt}, prompt, max_tokens)
+        messages = chat_messages(prompt)
+        return Call("chat/completions", {**body, "messages": messages}, messages[0]["content"], max_tokens)
+
+    def _text(self, answer: Mapping[str, Any]) -> str:
+        """The text of an answer. Raises ServerError for another form, or if all its tokens went into thinking."""
+        choices = answer.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            raise ServerError(f"{self._address.url} answers without a choice: is it the address of an API?")
+        message = choice.get("message") if self._template == "chat" else choice
+        if not isinstance(message, dict):
+            raise ServerError(f"{self._address.url} answers in another form: try the other --template")
+        text, finish = message.get("content" if self._template == "chat" else "text"), choice.get("finish_reason")
+        if text is None and (finish == "content_filter" or isinstance(message.get("refusal"), str)):
+            return ""  # the model refuses: this is its answer
+        if (text is None or text == "") and finish == "length":
+            raise ServerError(
+                f"{self._address.model} used up its tokens before it wrote anything: give a model that thinks more "
+                "room with --thinking-tokens, or --reasoning-effort none"
+            )
+        if not isinstance(text, str):
+            raise ServerError(f"{self._address.url} answers without a text: try again, or another model")
+        return _valid(text)
 
 
-def _whole(text: str) -> str:
+def _valid(text: str) -> str:
     """Replace lone surrogates, which can neither be sent nor saved."""
     return text.encode("utf-8", "replace").decode()
 

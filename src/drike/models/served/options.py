@@ -1,4 +1,4 @@
-"""How a model behind an API is asked, and within which limits."""
+"""Options of models behind an API, and limits on what they may cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drike.models.served.spending import Price
 
 @dataclass(frozen=True)
 class ApiOptions:
-    """How a served model is asked; each field is also an option of the commands.
+    """Options of a served model; each is also an option of the commands.
 
     allow_http: send prompts unencrypted to another machine. concurrency: requests, and edits, at a time. deadline:
     seconds for an answer, retries included. thinking_tokens: added to the length of every answer, for models that think
@@ -34,11 +34,11 @@ class ApiOptions:
 
     @property
     def price(self) -> Price:
-        """What a token costs."""
+        """The price of tokens."""
         return Price(self.price_in, self.price_out)
 
     def after(self, used: Usage) -> ApiOptions:
-        """The same options with what is left of the limits after `used`."""
+        """The same options, with limits reduced by `used`."""
         money = self.price.of(used.prompt_tokens, used.completion_tokens) or 0.0
         return replace(
             self,

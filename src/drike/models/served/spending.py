@@ -1,7 +1,7 @@
-"""What a model behind an API costs, and the limits at which a run stops.
+"""The cost of a model behind an API, and the limits at which a run stops.
 
 Tokens are the server's own figures (`usage` of its answers); if it reports none they are estimated at four characters
-a token, and counted as estimated. Money is tokens times a price that the user states; nothing is looked up.
+a token, and counted as estimated. Money is tokens times the user's price; no price is looked up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 
 CHARACTERS_PER_TOKEN = 4
-_CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is met rather than passed
+_CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is not exceeded
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Price:
     written: float | None = None
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float | None:
-        """What so many tokens cost; None without a price."""
+        """The cost of tokens; None without a price."""
         if self.read is None and self.written is None:
             return None
         return ((self.read or 0.0) * prompt_tokens + (self.written or 0.0) * completion_tokens) / 1e6
@@ -39,10 +39,10 @@ def estimated_tokens(text: str) -> int:
 
 
 class Meter:
-    """Counts what is sent and answered, and refuses what would pass a limit; threads may share it.
+    """Counts requests and answers, and refuses requests that would exceed a limit; threads may share it.
 
-    max_calls limits requests over the network, retries included. max_cost limits money, needs a price, and includes a
-    cautious estimate of what is still in flight. Raises ModelError for a limit on money without a price.
+    max_calls limits requests over the network, retries included. max_cost limits money and includes a
+    cautious estimate of requests in flight. Raises ModelError for max_cost without a price.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Meter:
         if max_cost is not None and self.price.of(0, 0) is None:
             raise ModelError("a limit on money needs prices: give --price-in and --price-out, per million tokens")
         if any(math.isnan(number) for number in (max_cost, self.price.read, self.price.written) if number is not None):
-            raise ModelError("prices and limits are numbers, not nan: no sum of money would ever pass such a limit")
+            raise ModelError("prices and limits are numbers, not nan: no cost would ever exceed such a limit")
         self.usage = Usage(money=self.price.of(0, 0))
         self._max_calls = max_calls
         self._max_cost = max_cost
@@ -60,7 +60,7 @@ class Meter:
         self._counting = Lock()
 
     def sent(self) -> None:
-        """Count a request that is about to be sent. Raises SpendingLimitError instead of passing max_calls."""
+        """Count a request that is about to be sent. Raises SpendingLimitError if it would exceed max_calls."""
         with self._counting:
             if self._max_calls is not None and self.usage.requests >= self._max_calls:
                 raise SpendingLimitError(
@@ -70,14 +70,14 @@ class Meter:
 
     @contextmanager
     def reserved(self, text: str, max_tokens: int) -> Iterator[None]:
-        """Set money aside while an answer is awaited. Raises SpendingLimitError if max_cost could be passed."""
+        """Reserve money while an answer is awaited. Raises SpendingLimitError if it could exceed max_cost."""
         aside = self.price.of(len(text) / _CAUTIOUS, max_tokens) or 0.0
         with self._counting:
             spent = self.usage.money or 0.0
             if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
                 raise SpendingLimitError(
                     f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could "
-                    "pass it: allow more to go on"
+                    "exceed it: allow more to go on"
                 )
             self._reserved += aside
         try:

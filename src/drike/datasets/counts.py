@@ -1,0 +1,71 @@
+"""What was dropped and cut while a data set was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from drike.datasets.rows import Row
+
+How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphrase was cut
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A count of rows, paraphrases or neighbours that were dropped for one reason; `example` is the first place."""
+
+    what: str
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One paraphrase: as published, as kept, how it was cut, and whether the cut may be wrong."""
+
+    before: str
+    after: str
+    how: How
+    suspicious: bool
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """The cut of every paraphrase that was examined."""
+
+    cuts: tuple[Cut, ...] = field(default=(), repr=False)
+
+    def count(self, how: How) -> int:
+        """The number of paraphrases cut in this way."""
+        return sum(cut.how == how for cut in self.cuts)
+
+    @property
+    def suspicious(self) -> tuple[Cut, ...]:
+        """The cuts that may be wrong."""
+        return tuple(cut for cut in self.cuts if cut.suspicious)
+
+    @property
+    def examples(self) -> tuple[Cut, ...]:
+        """A few cuts, spread evenly over those that changed something."""
+        changed = [cut for cut in self.cuts if cut.before != cut.after]
+        return tuple(changed[:: max(1, len(changed) // _EXAMPLES)][:_EXAMPLES])
+
+
+@dataclass(frozen=True)
+class Log:
+    """Collects the dropped rows and probes, as (what, reason): places, and the cuts, while files are read."""
+
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def drop(self, what: str, reason: str, row: Row) -> None:
+        """Record that a row, or a probe of it, is left out."""
+        self.places.setdefault((what, reason), []).append(row.place)
+
+    def dropped(self) -> Iterator[Dropped]:
+        """The counts by reason, in order of first appearance."""
+        for (what, reason), places in self.places.items():
+            yield Dropped(what, reason, len(places), places[0])

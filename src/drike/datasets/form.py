@@ -1,0 +1,134 @@
+"""How the rows of a published form become cases: a `Form` reads the fields, `read_cases` judges what they hold.
+
+Edits that change nothing and probes that measure nothing are dropped and counted here, so that a defect has the same
+name in every data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from drike.answers import normalise
+from drike.datasets.counts import Cut, Log
+from drike.datasets.paraphrases import Templates
+from drike.datasets.rows import Row
+from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+
+Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row with its edit, from which probes are read; what is dropped and cut goes to `log`."""
+
+    row: Row
+    edit: Edit
+    log: Log
+
+    def drop(self, what: str, reason: str) -> None:
+        """Record that the row, or a probe of it, is left out."""
+        self.log.drop(what, reason, self.row)
+
+    def cut(self, cut: Cut) -> str:
+        """Record how a paraphrase was cut, and return the text that is kept."""
+        self.log.cuts.append(cut)
+        return cut.after
+
+
+def added_id(row: Row) -> str | None:
+    """The case_id of a form that is published without one, where someone has added it."""
+    return row.case_id() if "case_id" in row.values else None
+
+
+@dataclass(frozen=True)
+class Form:
+    """A published form of a data set. Every function raises DataError for a field that is missing or unusable.
+
+    Attributes:
+        name: the form with its fields, as messages show it.
+        recognises: whether a row has this form.
+        edit: the edit of a row; `Target` chooses zsRE's.
+        case_id: the id of a row in its file, or None if the row is to be numbered.
+        answers: all known answers before the edit. A new object among them makes the row useless.
+        learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
+        paraphrases: texts that ask for the edit's object; the known wordings are None without cleaning.
+        neighbours: queries that the edit must not change, with their answers.
+    """
+
+    name: str
+    recognises: Callable[[Row], bool]
+    edit: Callable[[Row, Target], Edit]
+    case_id: Callable[[Row], str | None] = added_id
+    answers: Callable[[Row], Sequence[str]] = lambda row: ()
+    learn: Callable[[Sequence[Entry]], Templates] = lambda entries: {}
+    paraphrases: Callable[[Entry, Templates | None], Iterable[str]] = lambda entry, known: ()
+    neighbours: Callable[[Entry], Iterable[tuple[str, str]]] = lambda entry: ()
+
+
+def read_cases(
+    form: Form, rows: Iterable[Row], log: Log, *, cleaning: bool, target: Target
+) -> Iterator[tuple[Row, EditCase]]:
+    """Yield each usable row with its case: the rewrite probe first, then paraphrases, then neighbours."""
+    entries = [Entry(row, form.edit(row, target), log) for row in rows]
+    known = form.learn(entries) if cleaning else None
+    for entry in entries:
+        row, edit = entry.row, entry.edit
+        if defect := _defect(edit, form.answers(row)):
+            entry.drop("row", defect)
+            continue
+        paraphrases = _distinct(entry, "paraphrase", form.paraphrases(entry, known))
+        probes = (
+            rewrite_probe(edit),
+            *(Probe(Aspect.PARAPHRASE, text, edit.target_new, edit.target_true) for text in paraphrases),
+            *_neighbours(entry, list(form.neighbours(entry))),
+        )
+        yield row, EditCase(row.case_id(), edit, probes)
+
+
+def is_answer(text: str, answers: Iterable[str]) -> bool:
+    """Whether a text is one of the known answers, as answers are compared everywhere."""
+    return normalise(text) in map(normalise, answers)
+
+
+def _defect(edit: Edit, answers: Sequence[str]) -> str | None:
+    """Why an edit cannot be judged, or None. An unknown old object (None) is fine, a blank one is not."""
+    if not edit.query:
+        return "query is blank"
+    if edit.subject == "":
+        return "subject is blank"
+    if not edit.target_new or edit.target_true == "":
+        return "an object is blank"
+    if edit.target_true is None:
+        return None
+    if is_answer(edit.target_new, [edit.target_true]):
+        return "new and old object are the same"
+    return "new object is one of the answers already" if is_answer(edit.target_new, answers) else None
+
+
+def _distinct(entry: Entry, what: str, texts: Iterable[str]) -> Iterator[str]:
+    """The texts without blanks, repeats and the edit's own query, which are dropped."""
+    seen: set[str] = set()
+    for text in texts:
+        if not text:
+            entry.drop(what, "is blank")
+        elif text == entry.edit.query:
+            entry.drop(what, "is the edit's own query")
+        elif text in seen:
+            entry.drop(what, "is repeated in its row")
+        else:
+            seen.add(text)
+            yield text
+
+
+def _neighbours(entry: Entry, pairs: Sequence[tuple[str, str]]) -> Iterator[Probe]:
+    """Neighbourhood probes from (query, answer); one whose answer is the new object measures nothing and is dropped."""
+    answers = dict(reversed(pairs))  # of a repeated query, the first answer
+    for text in _distinct(entry, "neighbour", (text for text, _ in pairs)):
+        if not answers[text]:
+            entry.drop("neighbour", "has no answer")
+        elif is_answer(answers[text], [entry.edit.target_new]):
+            entry.drop("neighbour", "its answer is the new object")
+        else:
+            yield Probe(Aspect.NEIGHBORHOOD, text, answers[text], entry.edit.target_new)

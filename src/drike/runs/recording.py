@@ -1,0 +1,75 @@
+"""Trainings and evaluations that are recorded in a run's folder as they go, so that they can be stopped at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from copy import deepcopy
+from pathlib import Path
+
+from drike.editors import Editor
+from drike.editors.ike import IKE
+from drike.edits import EditCase
+from drike.evaluation import evaluate
+from drike.metrics import Outcome
+from drike.models.protocols import LanguageModel
+from drike.retrieval.retriever import Retriever
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
+from drike.runs.folder import add_usage, append, episode_record, saved
+from drike.training.reinforce import Episode
+
+
+def recorded_training(
+    folder: Path,
+    episodes: Generator[Episode, None, None],
+    editor: IKE,
+    model: LanguageModel,
+    training: Mapping[str, object],
+    *,
+    per_epoch: int,
+    past: int = 0,
+) -> Generator[Episode, None, None]:
+    """Pass the episodes of an editor's training on, each saved before it is passed.
+
+    The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
+    describes it in the checkpoint. past: number of episodes that the folder holds already.
+    """
+    retriever, budget, done, before = editor.ranker, editor.budget, 0, model.usage
+    assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
+    head = deepcopy(retriever.head.state_dict())
+
+    def save() -> None:
+        checkpoint.save(Checkpoint(retriever, budget, editor.style, {**training, "episodes": done}), folder)
+
+    try:
+        for episode in episodes:
+            # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
+            budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
+            if done > past:
+                append(folder / "episodes.jsonl", [episode_record(episode)])
+                if done % per_epoch == 0:
+                    save()
+            yield episode
+    finally:
+        try:
+            retriever.head.load_state_dict(head)
+            if done:
+                save()
+        finally:  # also where the disk is full
+            episodes.close()  # it waits for edits that the model is still asked about
+            add_usage(folder, "training", model.usage - before)
+
+
+def recorded_evaluation(
+    folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], *, write: bool = False
+) -> Generator[tuple[Outcome, ...], None, None]:
+    """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
+    before = model.usage
+    model.forget()  # seconds are an editor's own, not what another has opened before
+    try:
+        # The split keeps training rows out; rows with the same words under another id stay as they are.
+        with closing(evaluate(editor, model, cases, write=write, allow_trained=True)) as outcomes:
+            yield from saved(folder, editor.name, outcomes)
+    finally:
+        add_usage(folder, editor.name, model.usage - before)
