@@ -18,8 +18,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 def test_every_public_name_exists_and_is_documented() -> None:
     assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
     assert dir(drike) == drike.__all__
-    assert {"evaluate", "load_model", "load_dataset", "load_checkpoint", "PromptStyle"} <= set(drike.__all__)
-    assert dir(drike) == drike.__all__
     for name in drike.__all__:
         assert getattr(drike, name).__doc__, name
         assert getattr(drike, name) is getattr(drike, name)

@@ -115,5 +115,5 @@ def new_run(out: Path | None, command: str) -> Path:
     """
     folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
     if has_begun(folder):
-        raise RunError(f"{folder} already holds a run: choose another --out, go on with it by --resume, or remove it")
+        raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
     return folder

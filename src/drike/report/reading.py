@@ -126,8 +126,10 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     """Count the trained parameters of each editor; ranked editors are left out if the checkpoint cannot be read."""
     ranked = [editor for editor in editors if editor.startswith(("Rank-", METHOD))]
     known = {editor: 0 for editor in editors if editor not in ranked}
+    if trained is None:
+        return known
     try:
-        with safe_open((trained or Path()) / FILE, "np") as tensors:
+        with safe_open(trained / FILE, "np") as tensors:
             sizes = {name: int(prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
     except (OSError, SafetensorError):
         return known

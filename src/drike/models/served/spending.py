@@ -63,7 +63,7 @@ class Meter:
         with self._counting:
             if self._max_calls is not None and self.usage.requests >= self._max_calls:
                 raise SpendingLimitError(
-                    f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on"
+                    f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to continue"
                 )
             self.usage += Usage(requests=1)
 
@@ -76,7 +76,7 @@ class Meter:
             if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
                 raise SpendingLimitError(
                     f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could "
-                    "exceed it: allow more to go on"
+                    "exceed it: allow more to continue"
                 )
             self._reserved += aside
         try:
