@@ -1,4 +1,4 @@
-"""The one definition of a right answer; the reward of training and every metric call it.
+"""When a text is a right answer, and where scores end a word; `judging` applies both to rewards and metrics.
 
 A text is right when its first line *starts with* the target at a word boundary after normalisation (case, articles,
 punctuation, white space). Only what the model wrote after the prompt may be handed in, never the whole text: in 8 % of

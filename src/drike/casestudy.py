@@ -128,9 +128,9 @@ class Side:
         if self.sigma is None:
             return ""
         above = sum(one.probability > self.sigma for one in self.retains)
-        if not above:
-            return f", kept where p > sigma = {self.sigma:.4f} (none exceeds it, so the best one is kept)"
-        return f", kept where p > sigma = {self.sigma:.4f}" + (f" (at most {shown})" if above > shown else "")
+        most = f" (at most {shown})" if above > shown else ""
+        note = most if above else " (none exceeds it, so the best one is kept)"
+        return f", kept where p > sigma = {self.sigma:.4f}{note}"
 
 
 def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
@@ -169,16 +169,15 @@ class CaseStudy:
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
         rows = tuple(
-            (probe.query, probe.aspect.value, probe.target, *(str(replies[i]) for replies in self._replies()))
-            for i, probe in enumerate(self.case.probes)
+            (probe.query, probe.aspect.value, probe.target, *map(str, replies))
+            for probe, *replies in zip(
+                self.case.probes, self.before, *(side.replies for side in self.sides), strict=True
+            )
         )
         header = ("query", "aspect", "right answer", "before", *(side.editor for side in self.sides))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
         yield Table(f"Answers of {self.model}", header, rows, (note,), wide=True)
         yield from (side.table(self.aspects) for side in self.sides)
-
-    def _replies(self) -> list[tuple[Reply, ...]]:
-        return [self.before, *(side.replies for side in self.sides)]
 
 
 def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseStudy:
@@ -188,23 +187,29 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
     answers under the unchanged prompts in a second one.
     """
     queries = [probe.query for probe in case.probes]
-    chosen = [(editor, editor.fit(editor.select(case.edit), queries)) for editor in editors]
-    tried = [list(_versions(editor, selection, queries)) for editor, selection in chosen]
-    versions = [[bare(query) for query in queries], *(prompts for of_editor in tried for prompts in of_editor)]
+    selections = [editor.fit(editor.select(case.edit), queries) for editor in editors]
+    chosen = list(zip(editors, selections, strict=True))
+    tried = [[[bare(query) for query in queries]], *(list(_versions(*one, queries)) for one in chosen)]
     questions = [
         Question(prompt, probe.target)
+        for versions in tried
         for prompts in versions
         for prompt, probe in zip(prompts, case.probes if prompts else (), strict=True)
     ]
     verdicts = iter(judge(model, questions))
-    judged = [[next(verdicts) for _ in prompts] for prompts in versions]
-    at = [1 + sum(map(len, tried[:i])) for i in range(len(tried))]
-    replies = _replies(model, [versions[i] for i in (0, *at)], [judged[i] for i in (0, *at)])
-    sides = tuple(
-        _side(editor, selection, versions[i][0], reply, judged[i : i + len(of_editor)])
-        for (editor, selection), of_editor, i, reply in zip(chosen, tried, at, replies[1:], strict=True)
-    )
-    return CaseStudy(model.info.name, case, replies[0], sides)
+    judged = [[[next(verdicts) for _ in prompts] for prompts in versions] for versions in tried]
+    before, *after = _replies(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
+    sides = []
+    for (editor, selection), versions, (base, *others), replies in zip(
+        chosen, tried[1:], judged[1:], after, strict=True
+    ):
+        side = side_of(editor, selection, versions[0][0])
+        retains = tuple(
+            replace(one, effect=_effect(base, other) if one.kept else _effect(other, base))
+            for one, other in zip(side.retains, others, strict=True)
+        )
+        sides.append(replace(side, replies=replies, retains=retains))
+    return CaseStudy(model.info.name, case, before, tuple(sides))
 
 
 def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
@@ -222,12 +227,9 @@ def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iter
         else:
             at = style.arrange(candidates, [*kept, retain]).index(retain)
             made = style.write(candidates.edit, [*shown[:at], retain, *shown[at:]], queries)
-            yield made if _fits(editor, made) else []
-
-
-def _fits(editor: IKE, prompts: Sequence[Prompt]) -> bool:
-    limit = editor.limit
-    return limit is None or max(limit.count([prompt.text for prompt in prompts])) <= limit.tokens
+            limit = editor.limit
+            fits = limit is None or max(limit.count([prompt.text for prompt in made])) <= limit.tokens
+            yield made if fits else []
 
 
 def _replies(
@@ -239,40 +241,24 @@ def _replies(
         texts = [text for text, _ in complete(model, [prompt for prompts in versions for prompt in prompts])]
     written = iter(texts)
     return [
-        tuple(Reply(first_line(next(written) or ""), verdict.correct, _logprob(verdict)) for verdict in of_version)
+        tuple(
+            Reply(first_line(next(written) or ""), one.correct, None if one.score is None else one.score.logprob)
+            for one in of_version
+        )
         for of_version in judged
     ]
 
 
-def _side(
-    editor: IKE, selection: Selection, prompt: Prompt, replies: tuple[Reply, ...], judged: Sequence[Sequence[Verdict]]
-) -> Side:
-    """An editor's part; `judged` begins with the unchanged prompts, then one version a retain in ranking order."""
-    base, side = judged[0], side_of(editor, selection, prompt)
-    retains = tuple(
-        replace(one, effect=_effect(base, version) if one.kept else _effect(version, base))
-        for one, version in zip(side.retains, judged[1:], strict=True)
-    )
-    return replace(side, replies=replies, retains=retains)
-
-
 def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | None:
+    """The effect of a retain by the verdicts with and without it; None if the retain would not fit."""
     if not having:
         return None
     pairs = list(zip(having, lacking, strict=True))
-    nats = []
-    for one, other in pairs:
-        a, b = _logprob(one), _logprob(other)
-        nats.append(None if a is None or b is None else a - b)
     return Effect(
-        nats=tuple(nats),
-        gained=tuple(one.correct and not other.correct for one, other in pairs),
-        lost=tuple(other.correct and not one.correct for one, other in pairs),
+        nats=tuple(a.score.logprob - b.score.logprob if a.score and b.score else None for a, b in pairs),
+        gained=tuple(a.correct and not b.correct for a, b in pairs),
+        lost=tuple(b.correct and not a.correct for a, b in pairs),
     )
-
-
-def _logprob(verdict: Verdict) -> float | None:
-    return None if verdict.score is None else verdict.score.logprob
 
 
 def _mean(effect: Effect | None, aspect: Aspect, aspects: Sequence[Aspect]) -> str:
@@ -284,10 +270,10 @@ def _flips(effect: Effect | None, aspects: Sequence[Aspect]) -> str:
     """Count the probes of each aspect that a retain turns right or wrong."""
     if effect is None:
         return "n/a"
-    counts = []
-    for sign, flipped in (("+", effect.gained), ("-", effect.lost)):
-        for aspect in Aspect:
-            count = sum(yes and of is aspect for yes, of in zip(flipped, aspects, strict=True))
-            if count:
-                counts.append(f"{sign}{count}{aspect.value[0]}")
+    counts = [
+        f"{sign}{count}{aspect.value[0]}"
+        for sign, flipped in (("+", effect.gained), ("-", effect.lost))
+        for aspect in Aspect
+        if (count := sum(yes and of is aspect for yes, of in zip(flipped, aspects, strict=True)))
+    ]
     return " ".join(counts) or "-"

@@ -1,12 +1,9 @@
-"""An SQLite file of values by key, for the cache of answers and the features of texts.
-
-Threads and processes may share a file. Every value has a checksum, so a damaged one is a miss. If the file cannot be
-used, there is one warning, and nothing is found or kept.
-"""
+"""An SQLite file of values by key, for the cache of answers and the features of texts."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 import threading
@@ -15,12 +12,14 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 _BUSY_SECONDS = 10.0  # of waiting for another process's write
-_AT_ONCE = 500  # keys in one SELECT; SQLite's limit was 999 once
 _CHECKSUM = 8  # bytes before a value
 
 
 class KeyValueFile:
-    """Values by key in the file `path`, readable by its owner only, opened at first use.
+    """Values by key in the file `path`, readable by its owner only; threads and processes may share it.
+
+    Every value has a checksum, so a damaged one is a miss. If the file cannot be used, there is one warning, and
+    nothing is found or kept.
 
     what, advice: for the warning, the name of the values, and what to do if they cannot be kept. set_aside: replace a
     damaged file, and rename the old one to `.damaged`; otherwise it is left as it is.
@@ -36,17 +35,15 @@ class KeyValueFile:
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """Return the intact values of those `keys` that have one."""
-        wanted, found = list(keys), dict[str, bytes]()
+        found: dict[str, bytes] = {}
 
         def select(file: sqlite3.Connection) -> None:
-            for start in range(0, len(wanted), _AT_ONCE):
-                part = wanted[start : start + _AT_ONCE]
-                query = f"SELECT key, value FROM entries WHERE key IN ({','.join('?' * len(part))})"  # noqa: S608 - marks only
-                for key, value in file.execute(query, part):
-                    if isinstance(value, bytes) and value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
-                        found[key] = value[_CHECKSUM:]
+            query = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
+            for key, value in file.execute(query, [json.dumps(list(keys))]):
+                if isinstance(value, bytes) and value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
+                    found[key] = value[_CHECKSUM:]
 
-        if wanted and self.path.is_file():
+        if keys and self.path.is_file():
             self._use(select)
         return found
 

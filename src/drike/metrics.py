@@ -136,15 +136,10 @@ def counts_by_case(outcomes: Iterable[Outcome], unedited: Iterable[Outcome] = ()
     return {case_id: tuple(row) for case_id, row in counts.items()}
 
 
-def estimate(by_case: Sequence[Counts], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """A metric over cases with its interval; the same seed and number of cases draw the same resamples."""
-    return estimates(by_case, {"": metric}, resamples=resamples, seed=seed)[""]
-
-
 def estimates(
     by_case: Sequence[Counts], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Estimate]:
-    """Several metrics over the same cases, each as `estimate` gives it: the resamples are drawn once for all."""
+    """Metrics over cases with their intervals; the same seed and number of cases draw the same resamples."""
     whole = [sum(column) for column in zip(*by_case, strict=True)]
     values = {name: metric(whole) for name, metric in metrics.items()}
     drawn = list(_resampled(by_case, resamples, seed)) if any(value is not None for value in values.values()) else []
@@ -155,22 +150,17 @@ def estimates(
 
 
 def paired_difference(
-    ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: Metric, *, resamples: int = RESAMPLES, seed: int = 0
+    ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: Metric, *, resamples: int = RESAMPLES
 ) -> Estimate:
     """Our metric minus theirs on the same cases, resampled together (paired bootstrap).
 
     Raises ValueError if the two were not measured on the same cases.
     """
-    return paired_differences(ours, theirs, {"": metric}, resamples=resamples, seed=seed)[""]
+    return paired_differences(ours, theirs, {"": metric}, resamples=resamples)[""]
 
 
 def paired_differences(
-    ours: Sequence[Outcome],
-    theirs: Sequence[Outcome],
-    metrics: Mapping[str, Metric],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    ours: Sequence[Outcome], theirs: Sequence[Outcome], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES
 ) -> dict[str, Estimate]:
     """Several paired differences from the same resamples; see `paired_difference`."""
     mine, other = counts_by_case(ours), counts_by_case(theirs)
@@ -178,8 +168,7 @@ def paired_differences(
         missing = len(mine.keys() ^ other.keys())
         raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
     pairs = [mine[case_id] + other[case_id] for case_id in mine]
-    compared = {name: _minus(metric) for name, metric in metrics.items()}
-    return estimates(pairs, compared, resamples=resamples, seed=seed)
+    return estimates(pairs, {name: _minus(metric) for name, metric in metrics.items()}, resamples=resamples)
 
 
 def _minus(metric: Metric) -> Metric:

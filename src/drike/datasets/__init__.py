@@ -1,8 +1,7 @@
 """Benchmarks from their published files: `load` recognises the form and counts what it kept, cut and dropped.
 
 `forms` has a module for each published form; `form` drops what cannot be judged, `paraphrases` cleans, and `counts`
-records both; `published` lists public files by name, `fetch` downloads; `splits` and `subsets` choose rows; `inspect`
-describes a data set. Reading never changes a file.
+records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from pathlib import Path
 from drike import tinyfacts
 from drike.datasets.counts import Cleaning, Cut, Dropped, Log
 from drike.datasets.dataset import Dataset, Source, by_case_id, order_of
-from drike.datasets.fetch import fetch, is_address
+from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Target, read_cases
 from drike.datasets.forms import FORMS
-from drike.datasets.published import PUBLISHED
 from drike.datasets.rows import GROUP, Row, read_rows, shown
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import DataError
@@ -72,11 +70,11 @@ def _local(source: str | Path) -> Path:
         return tinyfacts.rows_path()
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
-    return fetch(str(source)) if is_address(source) else Path(source).expanduser()
+    at_address = str(source).lower().startswith(("http://", "https://"))
+    return fetch(str(source)) if at_address else Path(source).expanduser()
 
 
 def _recognise(row: Row) -> Form:
-    """The form of a file, by its first row. Raises DataError if none fits."""
     for form in FORMS:
         if form.recognises(row):
             return form

@@ -1,4 +1,4 @@
-"""Download public data files once into the user's cache folder, and check them by SHA-256 from then on."""
+"""Public data sets by name, downloaded once into the user's cache folder and checked by SHA-256 from then on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,14 +16,35 @@ from drike.files import cache_folder, sha256, write_bytes, write_text
 TIMEOUT = 30.0  # seconds without a byte
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
 
+_ROME = "https://rome.baulab.info/data/dsets"
+_KNOWEDIT = "https://huggingface.co/datasets/zjunlp/KnowEdit/resolve/c3a6bccb5fc37a59dea3197ac36526d44606acd0/benchmark"
+_IKE = "https://raw.githubusercontent.com/Zce1112zslx/IKE/9bbda6d75623aeb4fe6e270717206a6ad2fd283e"
 
-def is_address(source: str | Path) -> bool:
-    """Whether a source is an http(s) address rather than a path."""
-    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
+
+@dataclass(frozen=True)
+class Published:
+    """A public file: its address, pinned where the host allows it, and its SHA-256.
+
+    The SHA-256 was computed from a copy of that very file. None: the host names no revision, or our copy is of another.
+    """
+
+    address: str
+    sha256: str | None = None
+
+
+PUBLISHED = {
+    "counterfact": Published(f"{_ROME}/counterfact.json"),
+    "zsre": Published(f"{_ROME}/zsre_mend_eval.json"),
+    "zsre-knowedit": Published(f"{_KNOWEDIT}/ZsRE/ZsRE-test-all.json"),
+    "wiki-counterfact": Published(f"{_KNOWEDIT}/wiki_counterfact/train_cf.json"),
+    "temporal": Published(
+        f"{_IKE}/time_editing.json", "dc9fa0ece6536d3dc835830b1c706eb9a5c8a96891e4e5cf8616d824cdfa4cf2"
+    ),
+}
 
 
 def fetch(address: str, *, expected: str | None = None) -> Path:
-    """The local copy of a public file, downloaded unless there is an intact one.
+    """The local copy of a public file with an http(s) address, downloaded unless there is an intact one.
 
     If `expected` is given, only a file with this SHA-256 is kept. Raises DataError if the server is unreachable,
     answers with an error, stops half way, or sends another file.
@@ -61,7 +83,7 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
 
 
 def _download(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only, see is_address
+    request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
         content: bytes = answer.read(LARGEST + 1)
         promised = answer.headers.get("Content-Length")

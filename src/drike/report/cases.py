@@ -58,11 +58,9 @@ def _cases(group: int, run: ReportedRun, editors: dict[str, int], strings: dict[
 
     cases: list[list[object]] = []
     for case_id, parts in by_case.items():
-        probes = [
-            number
-            for o in parts[0]
-            for number in (ASPECTS.index(o.aspect), at(o.query), at(o.target), at(o.distractor))
-        ]
+        probes: list[int] = []
+        for o in parts[0]:
+            probes += [ASPECTS.index(o.aspect), at(o.query), at(o.target), at(o.distractor)]
         answers: list[object] = []
         for of_editor in parts:
             answers += _answers(editors[of_editor[0].editor], of_editor, [at(o.answer) for o in of_editor])

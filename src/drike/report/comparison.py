@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from drike.report.groups import BASELINE, METHOD, Group
 from drike.report.paper import TABLES, PaperTable, Published
@@ -22,18 +21,14 @@ _TRAINED = (
 )
 
 
-@dataclass(frozen=True)
-class Block:
-    """Measured rows under one heading: by name, the group and the editor of each row."""
-
-    heading: str
-    rows: Mapping[str, tuple[Group, str]]
+# A heading, and for each measured row below it its name, its group and its editor; rows without outcomes are left out.
+Block = tuple[str, Mapping[str, tuple[Group, str]]]
 
 
 def counterparts(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterator[Table]:
     """The paper's tables that these groups have a counterpart of; `across`: the settings in which the groups differ."""
     methods = [name for group in groups for name in group.summaries]
-    yield beside(TABLES[0], [Block(group.label, {name: (group, name) for name in group.summaries}) for group in groups])
+    yield beside(TABLES[0], [_editors(group, {name: name for name in group.summaries}) for group in groups])
     if any(name.startswith("Rank-") for name in methods):
         names = {"IKE-All": BASELINE, "Rank-All": "Rank-All", "Rank-50%": "Rank-50%", METHOD: METHOD}
         yield beside(TABLES[1], [_editors(group, names) for group in groups], "Retains")
@@ -67,9 +62,10 @@ def beside(paper: PaperTable, blocks: Iterable[Block], what: str = "Editor") -> 
     by_model = paper.number == _BY_MODEL
     columns = (*paper.columns, "S") if by_model else paper.columns
     rows: list[tuple[str, ...]] = []
-    for block in (block for block in blocks if block.rows):
-        rows.append((f"Measured: {block.heading}",))
-        rows += [(name, *_cells(group, editor, columns, paper)) for name, (group, editor) in block.rows.items()]
+    for title, named in blocks:
+        measured = {name: row for name, row in named.items() if row[1] in row[0].summaries}
+        rows += [(f"Measured: {title}",)] if measured else []
+        rows += [(name, *_cells(group, editor, columns, paper)) for name, (group, editor) in measured.items()]
     heading: tuple[str, ...] = ()
     for row in paper.rows:
         before, heading = heading, (f"Published: {_heading(row, by_model)}",)
@@ -101,13 +97,12 @@ def _heading(row: Published, by_model: bool) -> str:
 
 def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:
     """A group's editors by the names that the paper gives them."""
-    rows = {name: (group, editor) for name, editor in names.items() if editor in group.summaries}
-    return Block(group.label, rows)
+    return group.label, {name: (group, editor) for name, editor in names.items()}
 
 
 def _groups(editor: str, heading: str, named: Mapping[str, Group]) -> Block:
     """One editor in several groups."""
-    return Block(heading, {name: (group, editor) for name, group in named.items() if editor in group.summaries})
+    return heading, {name: (group, editor) for name, group in named.items()}
 
 
 def _about(group: Group, *words: str) -> bool:

@@ -15,17 +15,7 @@ from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import (
-    COLUMNS,
-    INTERVALS,
-    PER_PROMPT,
-    SCORES,
-    STARRED,
-    costs,
-    difference_row,
-    summary_table,
-    work,
-)
+from drike.report.tables import COLUMNS, INTERVALS, PER_PROMPT, SCORES, STARRED, costs, differences, summary_table, work
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
 from drike.table import Table, as_markdown
@@ -100,8 +90,7 @@ def _summary(groups: Sequence[Group]) -> Section:
         summary_table(group.label, group.summaries.values(), columns, meanings, INTERVALS, PER_PROMPT)
         for group in groups
     )
-    present = tuple(figure for figure in drawn if figure is not None)
-    return Section("summary", "Summary", tuple(text), present, tables)
+    return Section("summary", "Summary", tuple(text), tuple(filter(None, drawn)), tables)
 
 
 def _differences(groups: Sequence[Group]) -> Section:
@@ -111,7 +100,7 @@ def _differences(groups: Sequence[Group]) -> Section:
         editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
         pairs = [(name, BASELINE) for name in editors] + [(METHOD, name) for name in editors if name != METHOD]
         rows = tuple(
-            difference_row(f"{one} minus {other}", group.outcomes[one], group.outcomes[other])
+            (f"{one} minus {other}", *differences(group.outcomes[one], group.outcomes[other]).rows[0][1:])
             for one, other in pairs if group.comparable(one, other)
         )  # fmt: skip
         if rows:
@@ -135,7 +124,8 @@ def _variants(groups: Sequence[Group]) -> Section:
 
 
 def _cost(groups: Sequence[Group]) -> Section:
-    drawn = tuple(figures.pareto(group) for group in groups if len(_with_tokens(group)) > 1)
+    """S against the length of prompts, the cost of each editor, and the model's work."""
+    drawn = tuple(filter(None, map(figures.pareto, groups)))
     tables = []
     for group in groups:
         tables.append(_labelled(costs(list(group.summaries.values())), group.label))
@@ -145,11 +135,6 @@ def _cost(groups: Sequence[Group]) -> Section:
 
 def _labelled(table: Table, label: str) -> Table:
     return replace(table, title=f"{table.title}, {label}")
-
-
-def _with_tokens(group: Group) -> list[str]:
-    return [name for name, one in group.summaries.items()
-            if name != UNEDITED and one.prompt_tokens is not None and one.s.value is not None]  # fmt: skip
 
 
 def _training(groups: Sequence[Group]) -> Section:
@@ -167,7 +152,7 @@ def _training(groups: Sequence[Group]) -> Section:
         for name, (*_, last) in epochs.items() if last.episodes < runs[name].training_edits
     )  # fmt: skip
     table = replace(table, notes=(*table.notes, *unfinished))
-    return Section("training", "Training", text, tuple(figure for figure in drawn if figure is not None), (table,))
+    return Section("training", "Training", text, tuple(filter(None, drawn)), (table,))
 
 
 def _budgets(groups: Sequence[Group]) -> Section:

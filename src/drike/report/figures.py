@@ -66,10 +66,9 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
     def draw(axes: Axes) -> None:
         for i, editor, one in points:
             y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
-            axes.plot(
-                [one.low or 0.0, one.high or 0.0], [y, y], color=_SERIES[i % 8], linewidth=2.2, solid_capstyle="round"
-            )
-            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=_SERIES[i % 8], markersize=6)
+            ends, colour = [one.low or 0.0, one.high or 0.0], _SERIES[i % 8]
+            axes.plot(ends, [y, y], color=colour, linewidth=2.2, solid_capstyle="round")
+            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=colour, markersize=6)
         axes.set_yticks(range(len(editors)), [_plain(editor) for editor in editors])
         axes.set_ylim(len(editors) - 0.5, -0.5)
         axes.set_xlim(-0.03, 1.03)
@@ -81,34 +80,33 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
         for i, editor, one in points
     )
     height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups))
-    svg = _svg(draw, metric, (2.6, height))
-    return Figure(
-        svg, f"{SCORES[metric][0].upper()}{SCORES[metric][1:]}", f"{metric} by editor, with 95 % intervals: {values}."
-    )
+    caption = SCORES[metric][0].upper() + SCORES[metric][1:]
+    return Figure(_svg(draw, metric, (2.6, height)), caption, f"{metric} by editor, with 95 % intervals: {values}.")
 
 
-def pareto(group: Group) -> Figure:
-    """S against prompt tokens: up and left is better. The dashed line joins editors that none beats in both."""
+def pareto(group: Group) -> Figure | None:
+    """S against prompt tokens: up and left is better. The dashed line joins editors that none beats in both.
+
+    None for fewer than two editors with both.
+    """
     points = sorted(
         (one.prompt_tokens, -one.s.value, editor)
         for editor, one in group.summaries.items()
         if editor != UNEDITED and one.prompt_tokens is not None and one.s.value is not None
     )
-    best, front = -1.0, []
-    for tokens, minus_s, editor in points:
-        if -minus_s > best:
-            best = -minus_s
-            front.append((tokens, best, editor))
+    if len(points) < 2:
+        return None
+    front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
     families = list(dict.fromkeys(_family(editor) for *_, editor in points))
 
     def draw(axes: Axes) -> None:
-        axes.plot([x for x, _, _ in front], [y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
+        axes.plot([x for x, *_ in front], [-y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
         for i, family in enumerate(families):
-            members = [(tokens, editor) for tokens, _, editor in points if _family(editor) == family]
-            found = [group.summaries[editor].s for _, editor in members]
-            xs, ys = [tokens for tokens, _ in members], [s.value or 0.0 for s in found]
+            members = [(tokens, group.summaries[editor].s) for tokens, _, editor in points if _family(editor) == family]
+            xs = [tokens for tokens, _ in members]
+            lows, ys, highs = zip(*((s.low or 0.0, s.value or 0.0, s.high or 0.0) for _, s in members), strict=True)
             colour = _SERIES[i % 8]
-            axes.vlines(xs, [s.low or 0.0 for s in found], [s.high or 0.0 for s in found], color=colour, linewidth=1.6)
+            axes.vlines(xs, lows, highs, color=colour, linewidth=1.6)
             axes.plot(xs, ys, f"{_MARKERS[i % 8]}-", color=colour, markersize=7, linewidth=0.8, label=_plain(family))
         axes.set_xlim(0, 1.05 * max(tokens for tokens, *_ in points))
         axes.set_ylim(0, 1)

@@ -21,13 +21,10 @@ def gaps(group: Group) -> Iterator[str]:
         if 0 < len(run.steps) < run.asked_episodes:
             done = f"{len(run.steps)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
-    if absent := [name for name in SCORES if not _measured(group, name)]:
+    summaries = group.summaries.values()
+    if absent := [name for name in SCORES if all(one.metric(name).value is None for one in summaries)]:
         missing = ", ".join(name for name in absent if name != "S")
         yield f"Not measured: {missing}, as the test edits have no such probes; S needs ESR, PC and RR ({group.label})."
-
-
-def _measured(group: Group, metric: str) -> bool:
-    return any(one.metric(metric).value is not None for one in group.summaries.values())
 
 
 def findings(group: Group) -> Iterator[str]:
@@ -65,16 +62,11 @@ def _against_baseline(group: Group) -> str:
     compared = paired_differences(
         group.outcomes[METHOD], group.outcomes[BASELINE], {name: METRICS[name] for name in SCORES}
     )
-    parts = [
-        f"{name} {shown(one, signed=True)} ({_verdict(one)})" for name, one in compared.items() if one.value is not None
-    ]
+    parts = []
+    for name, one in compared.items():
+        verdict = "not significant" if has_0(one) else "higher" if (one.low or 0) > 0 else "lower"
+        parts += [f"{name} {shown(one, signed=True)} ({verdict})"] if one.value is not None else []
     return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(parts)}."
-
-
-def _verdict(one: Estimate) -> str:
-    if has_0(one):
-        return "not significant"
-    return "higher" if (one.low or 0) > 0 else "lower"
 
 
 def _prompt_sizes(group: Group) -> str:

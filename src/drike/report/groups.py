@@ -74,8 +74,7 @@ class Group:
         for run in self.runs:
             for editor, of_editor in run.outcomes.items():
                 pooled.setdefault(editor, []).extend(of_editor)
-        known = [editor for editor in ORDER if editor in pooled]
-        return {editor: pooled[editor] for editor in (*known, *(e for e in pooled if e not in ORDER))}
+        return {editor: pooled[editor] for editor in dict.fromkeys((*ORDER, *pooled)) if editor in pooled}
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
@@ -123,15 +122,13 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     by_key: dict[tuple[str, ...], list[ReportedRun]] = {}
     for run in runs:
         by_key.setdefault((run.model, *(run.settings.get(name, "") for name in names)), []).append(run)
-    return tuple(_group(of_key, names) for of_key in by_key.values())
-
-
-def _group(runs: list[ReportedRun], across: Sequence[str]) -> Group:
-    first = runs[0]
-    values = {name: first.settings.get(name, "not set") for name in across if name != "data"}
-    variant = ", ".join(f"{name} {value}" for name, value in values.items())
-    ordered = tuple(sorted(runs, key=lambda run: run.seed))
-    return Group(", ".join(filter(None, (first.model, first.data, variant))), first.model, first.data, variant, ordered)
+    groups = []
+    for first, *others in by_key.values():
+        variant = ", ".join(f"{name} {first.settings.get(name, 'not set')}" for name in names if name != "data")
+        label = ", ".join(filter(None, (first.model, first.data, variant)))
+        pooled = tuple(sorted((first, *others), key=lambda run: run.seed))
+        groups.append(Group(label, first.model, first.data, variant, pooled))
+    return tuple(groups)
 
 
 def _check(one: ReportedRun, other: ReportedRun, across: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ def as_latex(table: Table, label: str) -> str:
             r"\begin{table}",
             r"\centering",
             *([r"\footnotesize"] if width > _NARROW else []),
-            rf"\caption{{{escaped(' '.join((_sentence(table.title), *table.notes)))}}}",
+            rf"\caption{{{escaped(' '.join((table.title.removesuffix('.') + '.', *table.notes)))}}}",
             rf"\label{{{label}}}",
             *([r"\setlength{\tabcolsep}{3pt}"] if width > _NARROW else []),
             rf"\begin{{tabular}}{{{columns}}}",
@@ -55,18 +55,13 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in " ".join(printable.split()))
 
 
-def _sentence(title: str) -> str:
-    return title if title.endswith(".") else f"{title}."
-
-
 def _line(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
 def _small_interval(cell: str) -> str:
     value, bracket, interval = cell.partition(" [")
-    shown = [_number(value)] + ([f"{{\\scriptsize {_number('[' + interval)}}}"] if bracket else [])
-    return " ".join(shown)
+    return _number(value) + (f" {{\\scriptsize {_number('[' + interval)}}}" if bracket else "")
 
 
 def _number(text: str) -> str:

@@ -7,6 +7,7 @@ beside its values, so that our rows can stand next to it.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,8 @@ class Study:
     name: str
     place: str
     about: str
-    models: tuple[str, ...]
-    data: tuple[str, ...]
+    models: Sequence[str]
+    data: Sequence[str]
     trainings: int = 1
     editors: int = 2
     unclear: str = ""
@@ -113,16 +114,12 @@ def _table(number: int, label: str, about: str, columns: list[str], rows: list[d
     return PaperTable(number, label, about, tuple(columns), tuple(published(**row) for row in rows))
 
 
-def _study(models: list[str], data: list[str], **others: Any) -> Study:
-    return Study(models=tuple(models), data=tuple(data), **others)
-
-
 _PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
 TABLES = tuple(_table(**table) for table in _PAPER["table"])
 PAPER_TABLE1 = TABLES[0].rows
 RETAIN_BUDGETS = tuple(PublishedBudget(**row) for row in _PAPER["retains"])
 EPOCH_SECONDS = tuple(PublishedEpoch(**row) for row in _PAPER["epoch_seconds"])
-STUDIES = tuple(_study(**study) for study in _PAPER["study"])
+STUDIES = tuple(Study(**study) for study in _PAPER["study"])
 
 
 def study(name: str) -> Study | None:

@@ -15,6 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from drike.datasets.splits import SplitIds
+from drike.edits import Aspect
 from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.report.groups import METHOD, ReportedRun
@@ -31,10 +32,7 @@ _IGNORED = {
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
-    """Read the runs of a report; a training run without outcomes is left out if another folder evaluated it.
-
-    Raises RunError, one sentence with folder and remedy.
-    """
+    """Read the runs of a report, but no training run without outcomes that another evaluated. Raises RunError."""
     by_place = {folder.resolve(): folder for folder in reversed(folders)}
     evaluated = {_trained_by(Run.open(folder)) for folder in folders if not (folder / "episodes.jsonl").exists()}
     return [
@@ -55,9 +53,8 @@ def read_run(folder: Path) -> ReportedRun:
         before = Run.open(trained)
         inherited, training = dict(before.settings), before.split()
         usage = {name: used for name, used in read_usage(trained).items() if name == "training"} | usage
-    merged = inherited | {
-        name: value for name, value in run.settings.items() if value is not None or name not in inherited
-    }
+    own = {name: value for name, value in run.settings.items() if value is not None or name not in inherited}
+    merged = inherited | own
     outcomes = _outcomes(run, split)
     return ReportedRun(
         folder=str(folder),
@@ -129,8 +126,10 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     """Count the trained parameters of each editor; ranked editors are left out if the checkpoint cannot be read."""
     ranked = [editor for editor in editors if editor.startswith(("Rank-", METHOD))]
     known = {editor: 0 for editor in editors if editor not in ranked}
+    if trained is None:
+        return known
     try:
-        with safe_open((trained or Path()) / FILE, "np") as tensors:
+        with safe_open(trained / FILE, "np") as tensors:
             sizes = {name: int(prod(tensors.get_slice(name).get_shape())) for name in tensors.keys()}  # noqa: SIM118
     except (OSError, SafetensorError):
         return known
@@ -147,13 +146,10 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     resumable = run.options is not None and not (folder / "episodes.jsonl").exists()
     remedy = f"continue with {evaluate_again(folder)}" if resumable else "evaluate again"
     paths = sorted((folder / "outcomes").glob("*.jsonl"))
-    if not paths and resumable:
-        raise RunError(f"{folder} has no outcomes yet: {remedy}")
     if not paths:
-        raise RunError(
-            f"{folder} has no outcomes: evaluate it with `drike evaluate --run {folder}` and report the folder it names"
-        )
-    probes: dict[tuple[str, str, str], str] = {}
+        first = f"evaluate it with `drike evaluate --run {folder}` and report the folder it names"
+        raise RunError(f"{folder} has no outcomes{f' yet: {remedy}' if resumable else f': {first}'}")
+    probes: dict[tuple[str, Aspect, str], str] = {}
     for path in paths:
         outcomes = tuple(read_outcomes(path))
         done = {outcome.case_id for outcome in outcomes}
@@ -162,7 +158,7 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
                 f"{path} holds {len(done)} of {len(split.test)} test edits: {remedy}, or remove the file to report "
                 "the other editors"
             )
-        asked = {(o.case_id, o.aspect.value, o.query): o.target for o in outcomes}
+        asked = {(o.case_id, o.aspect, o.query): o.target for o in outcomes}
         probes = probes or asked
         if asked != probes or len({outcome.editor for outcome in outcomes}) != 1:
             raise RunError(

@@ -32,9 +32,7 @@ _COSTS: dict[str, Callable[[Summary], str]] = {
 
 def cell(summary: Summary, column: str) -> str:
     """A metric of a summary with its interval, or one of its costs."""
-    if column in _COSTS:
-        return _COSTS[column](summary)
-    return shown(summary.metric(column))
+    return _COSTS[column](summary) if column in _COSTS else shown(summary.metric(column))
 
 
 def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
@@ -56,25 +54,16 @@ def costs(summaries: Sequence[Summary]) -> Table:
 
 def work(usages: Mapping[str, Usage]) -> Table:
     """The model's work for each part of a run: prompts, forwards, tokens computed and saved, seconds."""
-    rows = tuple(
-        (
-            name,
-            f"{one.prompts:,}",
-            f"{one.forwards:,}",
-            f"{one.tokens:,}",
-            f"{one.tokens_computed:,}",
-            f"{one.tokens_shared:,}",
-            f"{one.tokens_cached:,}",
-            f"{one.seconds:.1f}" if one.seconds else "n/a",
-        )
-        for name, one in usages.items()
-    )
+    rows = []
+    for name, one in usages.items():
+        counts = (one.prompts, one.forwards, one.tokens, one.tokens_computed, one.tokens_shared, one.tokens_cached)
+        rows.append((name, *(f"{count:,}" for count in counts), f"{one.seconds:.1f}" if one.seconds else "n/a"))
     header = ("", "prompts", "forwards", "tokens", "computed", "shared prefix", "cached", "seconds")
     note = (
         "tokens: if every prompt were read by itself; shared prefix: computed once for all prompts that have them in "
         "common, minus those of self-checks; cached: tokens of prompts whose answer was known already."
     )
-    return Table("Work of the model", header, rows, (note,))
+    return Table("Work of the model", header, tuple(rows), (note,))
 
 
 def published(table: PaperTable = TABLES[0]) -> Table:
@@ -111,15 +100,9 @@ def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> t
 
 def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
     """Paired differences of every metric. Raises ValueError if the two are not about the same cases."""
-    title = f"{ours[0].editor} minus {theirs[0].editor}, paired"
-    row = difference_row("difference", ours, theirs)
-    return Table(title, ("", *COLUMNS), (row,), (STARRED,))
-
-
-def difference_row(name: str, ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> tuple[str, ...]:
-    """A named row of paired differences, ours minus theirs."""
     by_name = paired_differences(ours, theirs, {column: METRICS[column] for column in COLUMNS})
-    return (name, *(starred(by_name[column]) for column in COLUMNS))
+    row = ("difference", *map(starred, by_name.values()))
+    return Table(f"{ours[0].editor} minus {theirs[0].editor}, paired", ("", *COLUMNS), (row,), (STARRED,))
 
 
 def shown(estimate: Estimate, *, signed: bool = False) -> str:

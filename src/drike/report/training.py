@@ -70,16 +70,16 @@ def step_of(record: Mapping[str, Any]) -> Step:
     """Parse the record of an episode. Raises ValueError, KeyError, TypeError or IndexError if it is not one."""
     rewards = record["rewards"]
     kept = min(int(record["kept"]), len(rewards))
-    numbers = {name: record.get(name) for name in ("sigma", "share", "prompt_tokens")}
+    sigma, share, tokens = (record.get(name) for name in ("sigma", "share", "prompt_tokens"))
     return Step(
         epoch=int(record["epoch"]),
         evaluated=len(rewards),
         kept=kept,
         correct=bool(record["correct"][kept - 1]),
         reward=fmean(rewards),
-        sigma=None if numbers["sigma"] is None else float(numbers["sigma"]),
-        share=None if numbers["share"] is None else float(numbers["share"]),
-        prompt_tokens=None if numbers["prompt_tokens"] is None else int(numbers["prompt_tokens"]),
+        sigma=None if sigma is None else float(sigma),
+        share=None if share is None else float(share),
+        prompt_tokens=None if tokens is None else int(tokens),
         seconds=float(record["seconds"]),
     )
 

@@ -1,10 +1,4 @@
-"""Variants of editors compared with their originals: pure functions of outcomes.
-
-distribution_of, ...   how many retains an edit gets (appendix, "Retain Budget Distribution")
-agreement              share of verdicts that another order does not change (appendix, "Sensitivity")
-frontier_table         S against prompt tokens, for a sweep of sigma
-further                whichever of these tables apply to a set of editors
-"""
+"""Variants of editors compared with their originals: retains per edit, other orders, and S over a sweep of sigma."""
 
 from __future__ import annotations
 
@@ -14,13 +8,12 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from drike.edits import Aspect
-from drike.metrics import Estimate, Outcome, Summary, estimate
+from drike.metrics import Estimate, Outcome, Summary, estimates
 from drike.prompts import ORDERS
 from drike.report.tables import STARRED, differences, shown
 from drike.table import Table
 
 _BAR = 30
-_SIGMA = " (sigma "
 
 
 @dataclass(frozen=True)
@@ -59,12 +52,11 @@ def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
     """
     if [(o.case_id, o.query) for o in ours] != [(o.case_id, o.query) for o in theirs]:
         raise ValueError("agreement needs the same probes, in the same order, on both sides")
-    counts: dict[str, list[int]] = {}
+    equal: dict[str, list[bool]] = {}
     for mine, other in zip(ours, theirs, strict=True):
-        row = counts.setdefault(mine.case_id, [0, 0])
-        row[0] += mine.correct == other.correct
-        row[1] += 1
-    return estimate(list(map(tuple, counts.values())), lambda total: total[0] / total[1])
+        equal.setdefault(mine.case_id, []).append(mine.correct == other.correct)
+    counts = [(sum(of_case), len(of_case)) for of_case in equal.values()]
+    return estimates(counts, {"": lambda total: total[0] / total[1]})[""]
 
 
 def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[tuple[str, str]]) -> Table:
@@ -87,9 +79,13 @@ def frontier_table(summaries: Sequence[Summary]) -> Table:
 
     Length is in prompt tokens, or in retains if the model does not count tokens.
     """
-    points = sorted(((_cost(one), one.s.value or 0.0, one) for one in summaries), key=lambda p: (p[0], -p[1]))
+
+    def cost_and_s(one: Summary) -> tuple[float, float]:
+        return one.shots if one.prompt_tokens is None else one.prompt_tokens, -(one.s.value or 0.0)
+
     rows, best = [], 0.0
-    for _, s, one in points:
+    for one in sorted(summaries, key=cost_and_s):
+        s = one.s.value or 0.0
         tokens = "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}"
         rows.append((one.editor, tokens, f"{one.shots:.2f}", f"{s:.3f}", "yes" if s > best else ""))
         best = max(best, s)
@@ -97,19 +93,13 @@ def frontier_table(summaries: Sequence[Summary]) -> Table:
     return Table("S against prompt length", header, tuple(rows), ("frontier: no shorter prompt has as good an S.",))
 
 
-def _cost(summary: Summary) -> float:
-    return summary.shots if summary.prompt_tokens is None else summary.prompt_tokens
-
-
 def further(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
     """The tables that apply to a set of editors: DR-IKE's retains per edit, the effect of orders, S against length.
 
     Editors are recognised by the names that `drike evaluate` gives them.
     """
-    tables = []
-    if "DR-IKE" in outcomes:
-        tables.append(distribution_table(outcomes["DR-IKE"]))
-    return [*tables, *variations(outcomes, summaries)]
+    kept = [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
+    return [*kept, *variations(outcomes, summaries)]
 
 
 def reordered_of(editor: str) -> str:
@@ -124,6 +114,6 @@ def variations(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Su
     pairs = [(name, base) for name in outcomes if (base := reordered_of(name)) in outcomes]
     if pairs:
         tables.append(agreement_table(outcomes, pairs))
-    if any(_SIGMA in name for name in outcomes):
+    if any(" (sigma " in name for name in outcomes):
         tables.append(frontier_table(summaries))
     return tables

@@ -1,8 +1,8 @@
 """Score by the fastest strategy, and check that it is right for the model.
 
-The plan derived from a model's config (see `attention`) is checked on the first requests that share a forward, and
-again whenever a forward is twice as long as any checked before: the shortest and the longest request are also scored
-by themselves. If the results disagree, one warning is given and the next slower strategy is used from then on.
+The plan is checked on the first requests that share a forward, and again whenever a forward is twice as long as any
+checked before: the shortest and the longest request are also scored by themselves. If the results disagree, one warning
+is given and the next slower strategy is used from then on.
 """
 
 from __future__ import annotations
@@ -51,13 +51,7 @@ class Scorer:
     The arguments are those of `HuggingFaceModel`; `strategy` is the first one to try.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        budget: int | None = None,
-        strategy: Strategy | None = None,
-        keep: int | None = None,
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
         self._model = model
         self.plan = plan(model) if strategy is None else Plan(strategy, "asked for")
         self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))
@@ -148,7 +142,10 @@ class Scorer:
         if self.plan.strategy == "naive":
             return score_naively(self._model, requests), None
         try:
-            answer = self._by_plan(requests)
+            if self.plan.strategy == "tree":
+                answer = score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
+            else:
+                answer = (score_fork if self.plan.strategy == "fork" else score_batch)(self._model, requests)
         except torch.OutOfMemoryError:
             raise
         except _UNSUPPORTED as error:
@@ -166,8 +163,3 @@ class Scorer:
             return answer, f"log-probabilities were off by {off:.2g}"
         self._checked[continued] = answer.spanned
         return replace(answer, usage=answer.usage + oracle.usage), None
-
-    def _by_plan(self, requests: Sequence[Encoded]) -> Scored:
-        if self.plan.strategy == "tree":
-            return score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
-        return (score_fork if self.plan.strategy == "fork" else score_batch)(self._model, requests)

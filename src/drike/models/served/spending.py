@@ -1,7 +1,6 @@
 """The cost of a model behind an API, and the limits at which a run stops.
 
-Tokens are the server's own figures (`usage` of its answers); if it reports none they are estimated at four characters
-a token, and counted as estimated. Money is tokens times the user's price; no price is looked up.
+Tokens are the server's own figures, or estimated if it reports none. Money is tokens times the user's price.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Meter:
         with self._counting:
             if self._max_calls is not None and self.usage.requests >= self._max_calls:
                 raise SpendingLimitError(
-                    f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to go on"
+                    f"the {self._max_calls} requests that --max-calls leaves are used up: allow more to continue"
                 )
             self.usage += Usage(requests=1)
 
@@ -77,7 +76,7 @@ class Meter:
             if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
                 raise SpendingLimitError(
                     f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could "
-                    "exceed it: allow more to go on"
+                    "exceed it: allow more to continue"
                 )
             self._reserved += aside
         try:
