@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
+from drike.models.ray import RemoteModel
 from drike.models.replicas import Replicas, route
 from drike.models.scripted import CustomModel, ScriptedModel
 from drike.retrieval.budget import Fraction
@@ -169,3 +172,15 @@ def test_idle_replicas_are_refused_and_training_blocks_are_recorded(
     assert (record["parallel_edits"], record["replicas"]) == (4, 1)
     trained = checkpoint.load(folder, encoder=HashingEncoder()).training
     assert (trained["method"]["parallel_edits"], trained["episodes"]) == (4, 5)
+
+
+def test_dropped_replicas_are_freed_at_once_so_that_their_actors_end() -> None:
+    remote = RemoteModel(object(), ModelInfo("remote"), "replica 1 of 1")
+    replicas = Replicas([remote])
+    dropped = [weakref.ref(remote), weakref.ref(replicas)]
+    gc.disable()
+    try:
+        del remote, replicas
+        assert [one() for one in dropped] == [None, None]
+    finally:
+        gc.enable()

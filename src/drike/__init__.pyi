@@ -8,11 +8,11 @@ from drike.casestudy import Reply as Reply
 from drike.casestudy import Retain as Retain
 from drike.casestudy import Side as Side
 from drike.casestudy import study as study
+from drike.datasets.counts import Cleaning as Cleaning
+from drike.datasets.counts import Cut as Cut
+from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset
 from drike.datasets.dataset import Source as Source
-from drike.datasets.rows import Cleaning as Cleaning
-from drike.datasets.rows import Cut as Cut
-from drike.datasets.rows import Dropped as Dropped
 from drike.datasets.splits import Split as Split
 from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration

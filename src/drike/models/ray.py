@@ -10,15 +10,14 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError
-from drike.models.protocols import Completion, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -58,21 +57,33 @@ class _Worker:
 class RemoteModel:
     """The model in an actor. It computes one call at a time; a second may wait, so that it never idles.
 
-    The methods are those of `HuggingFaceModel`; each raises ModelError if the actor is gone for good.
+    Every method raises ModelError if the actor is gone for good. Ray ends the actor when the last reference to this
+    object is dropped, so it holds none to itself.
     """
-
-    generate: Callable[..., list[Completion]]
-    score: Callable[[Sequence[Request]], list[Score]]
-    count_tokens: Callable[[Sequence[str]], list[int]]
-    forget: Callable[[], None]
 
     def __init__(self, actor: Any, info: ModelInfo, who: str) -> None:
         self.info = replace(info, calls_at_once=2)
         self.usage = Usage()
         self._actor, self._who = actor, who
         self._counting = Lock()
-        for method in ("generate", "score", "count_tokens", "forget"):
-            setattr(self, method, partial(self._ask, method))
+
+    def generate(
+        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+    ) -> list[Completion]:
+        """Complete each prompt in the actor."""
+        return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]
+
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """Score requests in the actor."""
+        return self._ask("score", list(requests))  # type: ignore[no-any-return]
+
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """Count the tokens of each prompt in the actor."""
+        return self._ask("count_tokens", list(prompts))  # type: ignore[no-any-return]
+
+    def forget(self) -> None:
+        """Clear the caches in the actor."""
+        self._ask("forget")
 
     def _ask(self, method: str, *arguments: object) -> Any:
         answer, used = _received(self._actor.ask.remote(method, *arguments), self._who)

@@ -8,7 +8,7 @@ The answers are those of one model, up to rounding in the last digits, which dep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Condition
@@ -33,8 +33,17 @@ class Replicas:
         self.info = replace(models[0].info, calls_at_once=sum(self._room))
         self._busy = [0] * len(models)
         self._changed = Condition()
-        self.score = None if models[0].score is None else self._score
-        self.count_tokens = models[0].count_tokens and self._count_tokens
+
+    # Properties, since methods kept in attributes would keep the replicas until garbage is collected.
+    @property
+    def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
+        """Score requests on one of the replicas; None if they do not score."""
+        return None if self.models[0].score is None else self._score
+
+    @property
+    def count_tokens(self) -> Callable[[Sequence[str]], list[int]] | None:
+        """Count the tokens of prompts on one of the replicas; None if they do not."""
+        return None if self.models[0].count_tokens is None else self._count_tokens
 
     @property
     def usage(self) -> Usage:

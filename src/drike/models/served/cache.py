@@ -54,12 +54,16 @@ class CachedModel:
     def __init__(self, inner: LanguageModel, identity: str, store: Answers, stream: Stream | None = None) -> None:
         self.inner, self.store = inner, store
         self.info = inner.info
-        self.score = None if inner.score is None else self._score
         self.count_tokens = inner.count_tokens
         self._identity = identity
         self._stream = stream
         self._cached = 0
         self._counting = threading.Lock()
+
+    @property
+    def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
+        """Score requests, each new one once; None if the inner model does not score."""
+        return None if self.inner.score is None else self._score
 
     @property
     def usage(self) -> Usage:

@@ -7,7 +7,7 @@ cut here; the server is not asked to stop at a line break, since chat models oft
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -60,7 +60,6 @@ class ServedModel:
             scoring = "text only: a chat gives no scores"
         else:
             self._form, scoring = self._probe()
-        self.score = None if self._form is None else self._score
         self.count_tokens = None
         identity = {
             "name": address.model,
@@ -73,6 +72,11 @@ class ServedModel:
         }
         # As many edits at a time as requests: each has one in flight at any time, and often more.
         self.info = ModelInfo(address.model, options.concurrency, None, scoring, identity)
+
+    @property
+    def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
+        """Score requests; None if the server does not rate given continuations."""
+        return None if self._form is None else self._score
 
     @property
     def usage(self) -> Usage:
