@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.datasets import Dataset, load, published
-from drike.datasets.published import Published
-from drike.datasets.subsets import SUBSETS
+from drike.datasets import Dataset, load
+from drike.datasets.dataset import SUBSETS
+from drike.datasets.fetch import PUBLISHED, Published
 from drike.demonstrations import Role
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
@@ -304,9 +304,9 @@ class TestPublished:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         address = f"{server[0]}/rows.json"
         right = hashlib.sha256(json.dumps([row(3)]).encode()).hexdigest()
-        table = {"right": Published(address, right, ""), "wrong": Published(address, "0" * 64, "")}
+        table = {"right": Published(address, right), "wrong": Published(address, "0" * 64)}
         for name, entry in table.items():
-            monkeypatch.setitem(published.PUBLISHED, name, entry)
+            monkeypatch.setitem(PUBLISHED, name, entry)
         with pytest.raises(DataError, match=rf"sha256 {right}, but {'0' * 64} is recorded.*give its path"):
             load("wrong")
         assert not list((tmp_path / "drike" / "datasets").glob("*"))
@@ -316,9 +316,9 @@ class TestPublished:
             load("wrong")  # a copy downloaded under another name is checked as well
         assert load("right").cases == data.cases
 
-    @pytest.mark.parametrize("name", published.PUBLISHED)
+    @pytest.mark.parametrize("name", PUBLISHED)
     def test_published_addresses_use_https_and_have_full_hashes(self, name: str) -> None:
-        entry = published.PUBLISHED[name]
+        entry = PUBLISHED[name]
         assert entry.address.startswith("https://") and "/main/" not in entry.address
         assert entry.sha256 is None or (len(entry.sha256) == 64 and int(entry.sha256, 16))
 
@@ -344,7 +344,7 @@ def test_the_real_files_load_with_the_recorded_counts(file: str) -> None:
     aspects = (Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
     assert [sum(p.aspect is aspect for case in data.cases for p in case.probes) for aspect in aspects] == counts
     assert all(case.edit.subject and case.edit.relation for case in data.cases)
-    for entry in published.PUBLISHED.values():
+    for entry in PUBLISHED.values():
         if entry.address.endswith(f"/{file}"):
             assert entry.sha256 == data.sources[0].sha256
 

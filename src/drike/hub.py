@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 
@@ -15,18 +15,14 @@ def quiet() -> Iterator[None]:
 
     hub: Any = huggingface_hub.utils
     own: Any = transformers.utils
-    levels = [(logging, logging.get_verbosity()) for logging in (own.logging, hub.logging)]
-    shown, hub_shown = own.logging.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
-    for logging, _ in levels:
-        logging.set_verbosity_error()
-    own.logging.disable_progress_bar()  # this also switches the hub's bars
-    hub.disable_progress_bars()
-    try:
+    with ExitStack() as restored:
+        if not hub.are_progress_bars_disabled():
+            restored.callback(hub.enable_progress_bars)
+        if own.logging.is_progress_bar_enabled():
+            restored.callback(own.logging.enable_progress_bar)
+        own.logging.disable_progress_bar()  # this also switches the hub's bars
+        hub.disable_progress_bars()
+        for logging in (own.logging, hub.logging):
+            restored.callback(logging.set_verbosity, logging.get_verbosity())
+            logging.set_verbosity_error()
         yield
-    finally:
-        for logging, level in levels:
-            logging.set_verbosity(level)
-        if shown:
-            own.logging.enable_progress_bar()
-        if hub_shown:
-            hub.enable_progress_bars()

@@ -1,8 +1,4 @@
-"""An SQLite file of values by key, for the cache of answers and the features of texts.
-
-Threads and processes may share a file. Every value has a checksum, so a damaged one is a miss. If the file cannot be
-used, there is one warning, and nothing is found or kept.
-"""
+"""An SQLite file of values by key, for the cache of answers and the features of texts."""
 
 from __future__ import annotations
 
@@ -20,7 +16,10 @@ _CHECKSUM = 8  # bytes before a value
 
 
 class KeyValueFile:
-    """Values by key in the file `path`, readable by its owner only, opened at first use.
+    """Values by key in the file `path`, readable by its owner only; threads and processes may share it.
+
+    Every value has a checksum, so a damaged one is a miss. If the file cannot be used, there is one warning, and
+    nothing is found or kept.
 
     what, advice: for the warning, the name of the values, and what to do if they cannot be kept. set_aside: replace a
     damaged file, and rename the old one to `.damaged`; otherwise it is left as it is.

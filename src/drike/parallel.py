@@ -1,8 +1,7 @@
 """Run several tasks at once, with their results in order.
 
-Tasks run in threads, since they wait for a server, or for a model in another process. They form a `TaskGroup`, which
-their threads look up (`current_group`), to send no paid request after another task has failed, and to stop waiting when
-nobody wants the answer any more.
+Tasks run in threads, since they wait for a server, or for a model in another process. Their threads look up their
+`TaskGroup`, to send no paid request after another task has failed.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
-from threading import Event
+from threading import Lock
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -29,30 +28,21 @@ class StoppedError(Exception):
 class TaskGroup:
     """Tasks that stop together.
 
-    over: send nothing more; requests in flight are awaited. abandoned: these are no longer awaited either.
+    over: send nothing more; requests in flight are awaited. abandoned: these are no longer awaited either. failure: the
+    first one, if any.
     """
 
     def __init__(self) -> None:
-        self.abandoned = False
-        self._over = Event()
-        self._failures: list[BaseException] = []
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The first failure, if any."""
-        return self._failures[0] if self._failures else None
-
-    @property
-    def over(self) -> bool:
-        """Whether to send nothing more."""
-        return self._over.is_set()
+        self.over = self.abandoned = False
+        self.failure: BaseException | None = None
+        self._stopping = Lock()
 
     def stop(self, error: BaseException | None = None, *, abandon: bool = False) -> None:
         """Send nothing more, because of `error` if given; with `abandon`, do not await requests in flight either."""
-        if error is not None:
-            self._failures.append(error)
-        self.abandoned |= abandon
-        self._over.set()
+        with self._stopping:
+            self.failure = self.failure or error
+            self.over = True
+            self.abandoned |= abandon
 
 
 _group: ContextVar[TaskGroup | None] = ContextVar("group", default=None)

@@ -19,8 +19,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from drike.datasets.published import PUBLISHED
-from drike.datasets.subsets import SUBSETS
+from drike.datasets.dataset import SUBSETS
+from drike.datasets.fetch import PUBLISHED
 from drike.errors import UsageError
 from drike.models.served.address import SERVICES
 from drike.retrieval.learned_budget import KINDS

@@ -1,8 +1,7 @@
 """Benchmarks from their published files: `load` recognises the form and counts what it kept, cut and dropped.
 
 `forms` has a module for each published form; `form` drops what cannot be judged, `paraphrases` cleans, and `counts`
-records both; `published` lists public files by name, `fetch` downloads; `splits` and `subsets` choose rows; `inspect`
-describes a data set. Reading never changes a file.
+records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from pathlib import Path
 from drike import tinyfacts
 from drike.datasets.counts import Cleaning, Cut, Dropped, Log
 from drike.datasets.dataset import Dataset, Source, by_case_id, order_of
-from drike.datasets.fetch import fetch, is_address
+from drike.datasets.fetch import PUBLISHED, fetch, is_address
 from drike.datasets.form import Form, Target, read_cases
 from drike.datasets.forms import FORMS
-from drike.datasets.published import PUBLISHED
 from drike.datasets.rows import GROUP, Row, read_rows, shown
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import DataError
@@ -76,7 +74,6 @@ def _local(source: str | Path) -> Path:
 
 
 def _recognise(row: Row) -> Form:
-    """The form of a file, by its first row. Raises DataError if none fits."""
     for form in FORMS:
         if form.recognises(row):
             return form

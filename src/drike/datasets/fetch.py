@@ -1,4 +1,4 @@
-"""Download public data files once into the user's cache folder, and check them by SHA-256 from then on."""
+"""Public data sets by name, downloaded once into the user's cache folder and checked by SHA-256 from then on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,32 @@ from drike.files import cache_folder, sha256, write_bytes, write_text
 
 TIMEOUT = 30.0  # seconds without a byte
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
+
+_ROME = "https://rome.baulab.info/data/dsets"
+_KNOWEDIT = "https://huggingface.co/datasets/zjunlp/KnowEdit/resolve/c3a6bccb5fc37a59dea3197ac36526d44606acd0/benchmark"
+_IKE = "https://raw.githubusercontent.com/Zce1112zslx/IKE/9bbda6d75623aeb4fe6e270717206a6ad2fd283e"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A public file: its address, pinned where the host allows it, and its SHA-256.
+
+    The SHA-256 was computed from a copy of that very file. None: the host names no revision, or our copy is of another.
+    """
+
+    address: str
+    sha256: str | None = None
+
+
+PUBLISHED = {
+    "counterfact": Published(f"{_ROME}/counterfact.json"),
+    "zsre": Published(f"{_ROME}/zsre_mend_eval.json"),
+    "zsre-knowedit": Published(f"{_KNOWEDIT}/ZsRE/ZsRE-test-all.json"),
+    "wiki-counterfact": Published(f"{_KNOWEDIT}/wiki_counterfact/train_cf.json"),
+    "temporal": Published(
+        f"{_IKE}/time_editing.json", "dc9fa0ece6536d3dc835830b1c706eb9a5c8a96891e4e5cf8616d824cdfa4cf2"
+    ),
+}
 
 
 def is_address(source: str | Path) -> bool:

@@ -1,8 +1,4 @@
-"""How the rows of a published form become cases: a `Form` reads the fields, `read_cases` judges what they hold.
-
-Edits that change nothing and probes that measure nothing are dropped and counted here, so that a defect has the same
-name in every data set.
-"""
+"""How rows of a published form become cases: a `Form` reads the fields, `read_cases` drops what measures nothing."""
 
 from __future__ import annotations
 

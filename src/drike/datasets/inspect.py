@@ -1,16 +1,12 @@
-"""Describe a data set before it is used: counts, what was dropped and cut, and how near its demonstrations are.
-
-`inspect` computes the figures, `lines` words them for a terminal. Nothing here needs a model.
-"""
+"""Describe a data set before it is used: counts, what was dropped and cut, and how near its demonstrations are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drike.datasets.dataset import Dataset
-from drike.datasets.published import PUBLISHED
-from drike.datasets.subsets import SUBSETS
+from drike.datasets.dataset import SUBSETS, Dataset
+from drike.datasets.fetch import PUBLISHED
 from drike.edits import Aspect, EditCase
 from drike.encoders import Progress, TextEncoder, nearest
 from drike.errors import DataError
@@ -91,8 +87,7 @@ def lines(found: Inspection) -> Iterator[str]:
         yield f"  {aspect.value} probes: {count:,}{missing}" if count else f"  {aspect.value} probes: n/a"
     for name, count in found.subsets.items():
         yield f"  subset {name}: {count:,} cases"
-    example = found.example
-    edit = example.edit
+    example, edit = found.example, found.example.edit
     yield f"example: case {example.case_id}, {edit.query} [{edit.target_true or 'unknown'} -> {edit.target_new}]"
     for aspect, probes in (Aspect.PARAPHRASE, example.paraphrases), (Aspect.NEIGHBORHOOD, example.neighborhood):
         yield f"  {aspect.value}: " + (f"{probes[0].query} [{probes[0].target}]" if probes else "n/a")

@@ -2,8 +2,7 @@
 
 A relation has few wordings. They are learned from the data set itself: every prompt, and every text around a subject
 that recurs with another subject of the relation. A paraphrase keeps its longest end that is such a wording; otherwise
-it is cut after the last sentence end before the subject, or at the subject if only markup precedes it. Doubtful cuts
-are reported. Files are never changed.
+it is cut after the last sentence end before the subject, or at the subject if only markup precedes it.
 """
 
 from __future__ import annotations

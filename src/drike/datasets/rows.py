@@ -1,6 +1,6 @@
 """Raw rows of published files, with typed access to their fields.
 
-Every problem of a file is a `DataError` with file, row, field and remedy. What the fields mean is in `forms`.
+Every problem of a file is a `DataError` with file, row, field and remedy.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ class Row:
         return tuple(Row(self.file, self.index, one, f"{within}[{i}].") for i, one in enumerate(objects))
 
     def _required(self, path: Sequence[str], expected: str, fits: Callable[[object], bool]) -> Any:
-        """The value at `path`, which must be there and fit."""
         value = self._at(path)
         if value is None or not fits(value):
             raise self.wrong(".".join(path), "is missing" if value is None else f"must be {expected}")

@@ -1,8 +1,7 @@
 """Splits: training, validation and test edits, and the cases that supply demonstrations; saved by their case ids.
 
-`Dataset.split` draws them: disjoint parts of the editable rows, and all other rows as demonstrations. A subset narrows
-which rows are edited, never which demonstrate. The order of a file's rows makes no difference, and more training rows
-leave the test rows as they are.
+`Dataset.split` draws them. A subset narrows which rows are edited, never which demonstrate. The order of a file's rows
+makes no difference, and more training rows leave the test rows as they are.
 """
 
 from __future__ import annotations

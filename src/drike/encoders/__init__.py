@@ -9,20 +9,16 @@ from drike.encoders.base import FloatArray, Progress, TextEncoder, nearest
 from drike.encoders.features import FeatureStore
 from drike.encoders.frozen import FrozenEncoder
 from drike.encoders.hashing import HashingEncoder
-from drike.encoders.sources import MINILM, SMALL_BERT, Source, download, identity, locate
-from drike.errors import EncoderError
+from drike.encoders.sources import MINILM, SMALL_BERT, download, identity, locate
 from drike.files import cache_folder
 
 __all__ = [
     "MINILM",
     "SMALL_BERT",
-    "EncoderError",
     "FeatureStore",
     "FloatArray",
-    "FrozenEncoder",
     "HashingEncoder",
     "Progress",
-    "Source",
     "TextEncoder",
     "features_folder",
     "load_encoder",

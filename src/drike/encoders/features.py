@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,21 +16,12 @@ from drike.encoders.base import FloatArray
 from drike.keyvalue import KeyValueFile
 
 
-@dataclass(frozen=True)
 class FeatureStore:
     """The features of one model; `model` is a hash of everything that affects a vector."""
 
-    folder: Path
-    model: str
-
-    @property
-    def path(self) -> Path:
-        """The SQLite file."""
-        return self.folder / f"{self.model[:32]}.sqlite"
-
-    @cached_property
-    def _file(self) -> KeyValueFile:
-        return KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
+    def __init__(self, folder: Path, model: str) -> None:
+        self.path = folder / f"{model[:32]}.sqlite"
+        self._file = KeyValueFile(self.path, "features", "set XDG_CACHE_HOME", set_aside=True)
 
     def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
         """Return the vectors of those `texts` that are stored."""

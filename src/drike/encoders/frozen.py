@@ -64,7 +64,6 @@ class FrozenEncoder:
         return np.stack([self._known[text] for text in texts])
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
-        """Read or compute the vectors that are not known yet."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing and self._features:
             self._known.update(self._features.read(missing))
@@ -73,17 +72,14 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._compute(chunk), strict=True))
+            with quiet():
+                vectors = self._model.encode(chunk, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+            computed = dict(zip(chunk, np.asarray(vectors, dtype=np.float32), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
             if progress:
                 progress(start + len(chunk), len(missing))
-
-    def _compute(self, texts: list[str]) -> FloatArray:
-        with quiet():
-            vectors = self._model.encode(texts, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
-        return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
     def _model(self) -> SentenceTransformer:

@@ -128,10 +128,7 @@ def download(name: str) -> Path:
 
 def _offline_extra() -> Source:
     """The genuine MiniLM files inside the `offline` extra, found without importing it and verified by hash."""
-    try:
-        files = importlib.metadata.files(_OFFLINE_EXTRA) or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
+    files = [file for extra in importlib.metadata.distributions(name=_OFFLINE_EXTRA) for file in extra.files or []]
     weights = next((Path(str(file.locate())) for file in files if file.name == _WEIGHTS[0]), None)
     if weights is None or not weights.is_file():
         raise EncoderError(

@@ -1,13 +1,13 @@
 """Frozen language models (`protocols.LanguageModel`), and `load`, which opens any of them.
 
-`local` runs weights here, `served` calls a model behind an API, `replicas` and `ray` run several copies as one model,
-`scripted` makes models of functions. Importing this loads none of them.
+`local` runs weights here, `served` calls a model behind an API, `replicas` and `ray` run several copies as one model.
 """
 
 from __future__ import annotations
 
 import json
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from drike.errors import ModelError, UsageError
@@ -55,19 +55,14 @@ def load(
             raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")
         return _open_served(name, template, api or ApiOptions())
     _refuse_misspelled(name)
-    where = name
-    if name == EMBEDDED:
-        from drike.tinyfacts import model_path
-
-        where = str(model_path())
-    from drike.models.local import huggingface
-
-    keep = None if cache else 0
-    if replicas == 1:
-        return huggingface.load(where, template=template, device=device, name=name, remember=cache, keep=keep)
     from drike.models import ray
+    from drike.models.local import huggingface
+    from drike.tinyfacts import model_path
 
-    return ray.load(where, replicas=replicas, template=template, device=device, name=name, remember=cache, keep=keep)
+    where = str(model_path()) if name == EMBEDDED else name
+    open_it = huggingface.load if replicas == 1 else partial(ray.load, replicas=replicas)
+    keep = None if cache else 0
+    return open_it(where, template=template, device=device, name=name, remember=cache, keep=keep)
 
 
 def template_for(name: str, template: str | None) -> Template:

@@ -1,7 +1,4 @@
-"""The interface of a frozen language model: it completes prompts, and most models also score given continuations.
-
-Callers pass plain lists and get lists of the same length and order; backends share prefixes, batch and cache.
-"""
+"""The interface of a frozen language model: it completes prompts, and most models also score given continuations."""
 
 from __future__ import annotations
 
@@ -103,9 +100,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Score:
-    """A model's log-probabilities of a continuation, token by token.
+    """A model's natural-log probabilities of a continuation, token by token.
 
-    logprobs: natural-log probability of each token of the continuation.
     greedy: greedy decoding would write exactly this: every token is the model's first choice.
     logit_gap: smallest lead of a token over the best other one; negative if not greedy, near 0 means unstable.
     following: text of the token greedy decoding would write next, "" at the end of the text; None if not known.
@@ -129,7 +125,7 @@ class Score:
 
 
 class LanguageModel(Protocol):
-    """A frozen model that completes prompts greedily; `CustomModel` makes one of two functions."""
+    """A frozen model that completes prompts greedily, in order; `CustomModel` makes one of two functions."""
 
     @property
     def info(self) -> ModelInfo:
@@ -151,7 +147,6 @@ class LanguageModel(Protocol):
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Complete each prompt, cut before `stop` (ignored in leading white space)."""
-        ...
 
     def forget(self) -> None:
         """Clear caches in memory, so that earlier calls are computed again."""
@@ -159,8 +154,5 @@ class LanguageModel(Protocol):
 
 def cut(text: str, stop: str | None) -> str:
     """Cut `text` before `stop`, ignored in the white space before the first word."""
-    if stop is None:
-        return text
-    start = len(text) - len(text.lstrip())
-    found = text.find(stop, start)
-    return text if found < 0 else text[:found]
+    words = text.lstrip()
+    return text if stop is None else text[: len(text) - len(words)] + words.partition(stop)[0]

@@ -1,8 +1,7 @@
 """Replicas of a local model as Ray actors, on this machine or on a cluster.
 
-Each actor is a process that loads the model by name or path, on its own GPU if there are any, else on one core. `load`
-returns them as one model (see `replicas`). RAY_ADDRESS in the environment names the cluster (docs/scaling.md); without
-it a private one is started on this machine and ends with this process. Ray's usage reports and dashboard are off.
+Each actor is a process that loads the model by name or path. RAY_ADDRESS in the environment names the cluster
+(docs/scaling.md); without it a private one is started on this machine and ends with this process.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -31,11 +30,8 @@ _RESTARTS = 3  # of an actor that died; a model that needs more memory than ther
 _RELEASE_SECONDS = 20.0  # for actors that have just ended to free their resources
 
 
-@dataclass(frozen=True)
-class _Refusal:
+class _Refusal(str):
     """The sentence of a ModelError, as a value: raised in an actor, it would arrive wrapped in a traceback."""
-
-    sentence: str
 
 
 class _Worker:
@@ -73,8 +69,7 @@ class RemoteModel:
     def __init__(self, actor: Any, info: ModelInfo, who: str) -> None:
         self.info = replace(info, calls_at_once=2)
         self.usage = Usage()
-        self._actor = actor
-        self._who = who
+        self._actor, self._who = actor, who
         self._counting = Lock()
         for method in ("generate", "score", "count_tokens", "forget"):
             setattr(self, method, partial(self._ask, method))
@@ -90,11 +85,9 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     """Start `replicas` actors that each hold the model, as one model; `options` are those of `huggingface.load`.
 
     gpus: per replica; None is one if the cluster has any and `device` is not "cpu", else none. With 0.5, two replicas
-    share a card and its memory. Raises ModelError if Ray is not installed or cannot be reached, if
-    there is no room, if the model cannot be opened, or if the nodes hold different weights.
+    share a card and its memory. Raises ModelError if Ray is not installed or cannot be reached, if there is no room, if
+    the model cannot be opened, or if the nodes hold different weights; ValueError for fewer than one replica.
     """
-    if replicas < 1:
-        raise ValueError(f"a model is loaded at least once, not {replicas} times")
     ray = _connect()
     cards = ray.cluster_resources().get("GPU", 0.0)
     share = float(cards > 0 and options.get("device") != "cpu") if gpus is None else gpus
@@ -125,9 +118,7 @@ def _connect() -> Any:
             _check_reachable(address)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, RuntimeError, ValueError) as error:
-            what = (
-                f"the Ray cluster at {address} cannot be reached" if address != "local" else "Ray does not start here"
-            )
+            what = "Ray does not start here" if own else f"the Ray cluster at {address} cannot be reached"
             raise ModelError(
                 f"{what} ({_first_line(error)}): check `ray status`, RAY_ADDRESS and, if the cluster needs a token, "
                 "RAY_AUTH_MODE=token; or leave replicas out"
@@ -178,7 +169,7 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
             "ask for fewer replicas or a smaller model; every node needs the same Python, Ray and drike"
         ) from error
     if isinstance(answer, _Refusal):
-        raise ModelError(answer.sentence)
+        raise ModelError(str(answer))
     return answer, used
 
 

@@ -1,7 +1,7 @@
 """A closed-form reader of TinyFacts prompts: the observer whose labels the embedded model was trained on.
 
-The reader assumes that the text adopts new facts at an unknown rate, and estimates that rate from the demonstrations.
-For a query q after demonstrations i = 1..n,
+The reader estimates from the demonstrations at which rate the text adopts new facts. For a query q after
+demonstrations i = 1..n,
 
     share(q) = (k0 mu + sum of K_i over demonstrations that adopted their new fact) / (k0 + sum of all K_i)
     P(new | q) = sigmoid(sharpness * logit(share))        P(true | q) = 1 - P(new | q)

@@ -1,8 +1,7 @@
 """Several copies of a model as one, for work that is split by edit.
 
 A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is a
-hash of the first prompt's beginning, modulo N; it goes elsewhere only if its home is full, or busy while another is
-idle. So an edit usually returns to the replica that has it cached, and none idles while others queue.
+hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached.
 
 The answers are those of one model, up to rounding in the last digits, which depends on what a replica has cached.
 """
@@ -15,7 +14,7 @@ from dataclasses import replace
 from threading import Condition
 from zlib import crc32
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Usage
 
 _BEGINNING = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
 
@@ -31,15 +30,11 @@ class Replicas:
             raise ValueError("replicas of nothing: give at least one model")
         self.models = tuple(models)
         self._room = [model.info.calls_at_once for model in models]
+        self.info = replace(models[0].info, calls_at_once=sum(self._room))
         self._busy = [0] * len(models)
         self._changed = Condition()
         self.score = None if models[0].score is None else self._score
         self.count_tokens = models[0].count_tokens and self._count_tokens
-
-    @property
-    def info(self) -> ModelInfo:
-        """The first replica's, with room for the callers of all."""
-        return replace(self.models[0].info, calls_at_once=sum(self._room))
 
     @property
     def usage(self) -> Usage:

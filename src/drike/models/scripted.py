@@ -65,7 +65,7 @@ class CustomModel:
 
 
 class ScriptedModel:
-    """A model that answers by `rule`, instantly, and records its `prompts` and the number of its `calls`.
+    """A model that answers by `rule`, and records its `prompts` and the number of its `calls`.
 
     rule: maps the prompt to the text that the model writes, without the space before it.
     scores: whether it also scores, consistently with its texts, or only writes, as a chat service does. Tokens are
@@ -112,7 +112,7 @@ class ScriptedModel:
 def _completion(prompt: str, answer: str, max_tokens: int, stop: str | None) -> Completion:
     words = answer.split(" ")[:max_tokens]
     text = " ".join(words).lstrip()
-    return Completion(" " + (text if stop is None else text.partition(stop)[0]), len(prompt.split()), len(words))
+    return Completion(" " + cut(text, stop), len(prompt.split()), len(words))
 
 
 def _score(request: Request, answer: str) -> Score:

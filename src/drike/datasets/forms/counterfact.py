@@ -1,13 +1,11 @@
 """CounterFact in its published form (Meng et al. 2022): rows with `requested_rewrite`, paraphrases, neighbours.
 
-The form: `{case_id, requested_rewrite: {prompt: "... {} ...", relation_id, target_new: {str}, target_true: {str},
-subject}, paraphrase_prompts: [..], neighborhood_prompts: [..]}`. Neighbours are bare prompts, and the answer to each is
-the row's own `target_true`. Attribute and generation prompts are left out, because no measure here uses them.
+Neighbours are bare prompts; the answer to each is the row's own `target_true`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from drike.datasets.form import Entry, Form, Target
 from drike.datasets.paraphrases import Templates, clean, learn
@@ -28,10 +26,6 @@ def _edit(row: Row, target: Target) -> Edit:
     )
 
 
-def _learn(entries: Sequence[Entry]) -> Templates:
-    return learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries)
-
-
 def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
     edit = entry.edit
     for text in entry.row.texts("paraphrase_prompts"):
@@ -41,16 +35,12 @@ def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
             yield entry.cut(clean(text, edit.subject or "", known.get(edit.relation or "", ())))
 
 
-def _neighbours(entry: Entry) -> list[tuple[str, str]]:
-    return [(text, entry.edit.target_true or "") for text in entry.row.texts("neighborhood_prompts")]
-
-
 FORM = Form(
     name="CounterFact as published (requested_rewrite, paraphrase_prompts, neighborhood_prompts)",
     recognises=lambda row: isinstance(row.values.get("requested_rewrite"), dict),
     edit=_edit,
     case_id=Row.case_id,
-    learn=_learn,
+    learn=lambda entries: learn((one.edit, one.row.texts("paraphrase_prompts")) for one in entries),
     paraphrases=_paraphrases,
-    neighbours=_neighbours,
+    neighbours=lambda one: [(text, one.edit.target_true or "") for text in one.row.texts("neighborhood_prompts")],
 )

@@ -1,11 +1,8 @@
 """CounterFact in EasyEdit's flat form: one prompt, one rephrased prompt and one neighbour a row, all plain texts.
 
-The form: `{case_id, prompt, target_new, subject, ground_truth, rephrase_prompt, locality_prompt,
-locality_ground_truth}`. `rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which start a story and
-do not ask for the object ("On a walk around X one meets"): it is kept as a paraphrase only if it ends in a
-whole wording that is some row's own prompt with the same true object, so that it asks for an object of that kind.
-All others are dropped and counted; without cleaning, every `rephrase_prompt` is. The form has no relation id, so the
-prompt's template serves as the relation.
+`rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which start a story and do not ask for the object
+("On a walk around X one meets"). It is kept as a paraphrase only if it ends in the whole wording of some row's own
+prompt with the same true object; without cleaning, all are dropped. The prompt's template serves as the relation.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """KnowEdit's form (Zhang et al. 2024): zsRE, WikiData-counterfact and WikiData-recent, with locality and portability.
 
-The form: `{subject, prompt, target_new, ground_truth, locality: {Relation_Specificity: [{prompt, ground_truth}]},
-portability: {Subject_Aliasing: [{prompt, ground_truth}], ..}}`, zsRE also with `rephrase_prompt`, and no case_id. An
-answer is a text, a list of aliases or a list of such lists; its first text is the answer.
-
-Paraphrases are `rephrase_prompt`, or where the data set has none the edit's query about an alias of its subject
-(Subject_Aliasing). Neighbours are Relation_Specificity: another relation of the *same* subject, each with its own
-answer. Where that answer is the old object, the probe mostly asks for the edited fact itself (some 390 of zsRE's
-2,608): such probes are dropped. Forgetfulness (the old object as a second answer), Reasoning and Logical_Generalization
-are left out.
+Paraphrases are zsRE's `rephrase_prompt`, otherwise the edit's query about an alias of its subject (Subject_Aliasing).
+Neighbours are Relation_Specificity: another relation of the *same* subject. Where their answer is the old object, they
+mostly ask for the edited fact itself (some 390 of zsRE's 2,608), and are dropped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The temporal edits published with IKE (Zheng et al. 2023; drawn from TempLAMA): facts that changed over the years.
 
-The form: a list of groups, each a list of dated records of one cloze query, `[{query: "... _X_.", answer: [{name}],
-date, relation}, ..]`. The edit's query is the text before the mask; the old object is the answer of the earliest
-date, the new one that of the latest. There are no paraphrases or neighbours, so PC, RR and S are n/a.
+Each group is a list of dated records of one cloze query, `[{query: "... _X_.", answer: [{name}], date, relation}, ..]`.
+The old object is the answer of the earliest date, the new one that of the latest.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """zsRE in MEND's form (Levy et al. 2017; Mitchell et al. 2022): evaluation and training rows, and EasyEdit's copies.
 
-The form: `{subject, src, rephrase, alt, answers: [..], pred, loc, loc_ans, cond}`, without a case_id; EasyEdit's files
-have the same rows, some with `portability`. `src` is a question and stays one: a prompt ends in it, the answer
-follows. The neighbour is an unrelated question of Natural Questions, published in lower case and without its mark;
-it is asked as ROME and MEMIT ask it: with its "nq question: " and with a question mark.
-
-The target has two readings: `alt`, a made-up object (EasyEdit), or `answers[0]`, the true one (ROME, MEMIT), for which
-no old object is known. `pred` (what MEND's own model said), `cond` and `portability` are left out.
+The neighbour is an unrelated question of Natural Questions, asked as ROME and MEMIT ask it: with "nq question: " and
+with a question mark. The target is `alt`, a made-up object (EasyEdit), or `answers[0]`, the true one (ROME, MEMIT), for
+which no old object is known. `pred` (the answer of MEND's own model), `cond` and `portability` are not read.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ either depends on the index in the row (ALiBi, fixed local windows), if layers c
 the encoding of positions depends on the text's length (dynamic rope). `plan` recognises these by the config; since it
 cannot know future models, `strategy` also checks the first results against plain forwards.
 
-transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type. On the
-trunk, the tree's first and longest path, attention is plainly causal: models that accept an attention function get one
-that runs the fast causal kernel there and takes a mask for the remaining rows only.
+transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type. Models
+that accept an attention function get one that runs the fast causal kernel on the tree's trunk.
 """
 
 from __future__ import annotations
@@ -86,10 +85,9 @@ def encoding_of(config: PreTrainedConfig, length: int) -> int:
     0 is the usual one. Longrope has another one beyond the original training length, dynamic rope one per length.
     """
     config = config.get_text_config()
-    kinds = _rope_kinds(config)
-    if "dynamic" in kinds:
+    if keeps_length(config):
         return length if length > config.max_position_embeddings else 0
-    if "longrope" in kinds:
+    if "longrope" in _rope_kinds(config):
         original = next(
             (rope[key] for rope in _ropes(config) if (key := "original_max_position_embeddings") in rope),
             getattr(config, "original_max_position_embeddings", config.max_position_embeddings),
@@ -101,13 +99,10 @@ def encoding_of(config: PreTrainedConfig, length: int) -> int:
 def context_window(config: PreTrainedConfig) -> int | None:
     """Most tokens of a text for this model; None if its config states no limit."""
     config = config.get_text_config()
-    if "dynamic" in _rope_kinds(config):
+    if keeps_length(config):
         return None
-    for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
-        limit = getattr(config, name, None)
-        if isinstance(limit, int) and limit > 0:
-            return limit
-    return None
+    limits = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len"))
+    return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
 def tolerates_padding(model: PreTrainedModel) -> bool:

@@ -1,8 +1,8 @@
 """Greedy decoding of many prompts with a transformers model.
 
-A batch is padded on the left and ends as soon as all its answers have ended. Prompts that share prefixes are first read
-as one packed tree, from which each gets its own copy of the keys and values along its path; the others are batched by
-length. The caller must remove sampling settings and penalties from the model's generation config.
+Prompts that share prefixes are first read as one packed tree, from which each gets its own copy of the keys and values
+along its path; the others are batched by length. The caller sets a generation config that holds nothing but the
+end-of-text tokens, as a list or None.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache
 
 from drike.models.local.attention import forget_length, tree_inputs
@@ -42,9 +43,10 @@ def write(
     prefixes: if given, the prompts' common prefixes are read once, and not at all if this cache has them.
     """
     longest = max(map(len, prompts))
-    ends = _ends_of_text(model)
-    ids = torch.tensor([[_PAD] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
-    real = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    ends = model.generation_config.eos_token_id or []
+    texts = [torch.tensor(prompt) for prompt in prompts]
+    ids = pad_sequence(texts, batch_first=True, padding_value=_PAD, padding_side="left")
+    real = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True, padding_side="left")
     lengths: dict[int, int] = {}  # tokens of each finished answer, with the one that ended it
 
     def over(tokens: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
@@ -64,7 +66,7 @@ def write(
             max_new_tokens=max_tokens,
             stopping_criteria=[over],
             pad_token_id=_PAD,
-            **({} if cache is None else {"past_key_values": cache}),
+            past_key_values=cache,
         )
     completions = []
     for row, written in enumerate(output[:, longest:].tolist()):
@@ -124,8 +126,3 @@ def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], prefixes: Pref
         keys, values = (states[0][:, where].transpose(0, 1) for states in (layer.keys, layer.values))
         result.update(keys, values, i)
     return result, len(tree) - first + len(prompts)
-
-
-def _ends_of_text(model: Any) -> list[int]:
-    ends = model.generation_config.eos_token_id
-    return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)

@@ -18,9 +18,8 @@ from drike.errors import ModelError
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint
-from drike.models.local.scoring import TokenScores
 from drike.models.local.strategy import Scorer
-from drike.models.local.tokens import Encoded, encode_prompts, encode_requests, text_after
+from drike.models.local.tokens import encode_prompts, encode_requests, text_after
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage
 
 if TYPE_CHECKING:
@@ -186,7 +185,10 @@ class HuggingFaceModel:
         for request in encoded:
             self._check_length(request.start, len(request.ids) - request.start, "of the continuation")
         computed, spent = self._scorer.read(encoded)
-        scores = {key: self._score(request, one) for key, request, one in zip(fresh, encoded, computed, strict=True)}
+        scores = {}
+        for key, request, one in zip(fresh, encoded, computed, strict=True):
+            following = text_after(self._tokenizer, request.ids[request.start :], one.following)
+            scores[key] = Score(one.logprobs, one.greedy, one.logit_gap, following, request.start)
         result = [scores[key] if key in scores else self._memory[key] for key in keys]
         if self._remember:
             self._memory.update(scores)
@@ -203,10 +205,6 @@ class HuggingFaceModel:
             seconds=time.perf_counter() - began,
         )
         return result
-
-    def _score(self, request: Encoded, one: TokenScores) -> Score:
-        following = text_after(self._tokenizer, request.ids[request.start :], one.following)
-        return Score(one.logprobs, one.greedy, one.logit_gap, following, request.start)
 
     def _check_length(self, prompt: int, more: int, what: str) -> None:
         window = context_window(self._model.config)
@@ -234,7 +232,8 @@ def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
 
     settings: Any = transformers.GenerationConfig
     ends = model.generation_config.eos_token_id if model.generation_config else None
-    model.generation_config = settings(eos_token_id=tokenizer.eos_token_id if ends is None else ends)
+    ends = tokenizer.eos_token_id if ends is None else ends
+    model.generation_config = settings(eos_token_id=[ends] if isinstance(ends, int) else ends)
 
 
 def _head_in_float32(model: Any) -> None:

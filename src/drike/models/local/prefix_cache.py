@@ -1,8 +1,7 @@
 """Cache keys and values of prefixes, so that later forwards continue from them.
 
-Every epoch, every editor and every user of an edited model sends prompts that begin with the same demonstrations. What
-is kept is a tree's trunk, its first and longest path (see `tree`). For causal models only, where a token's keys and
-values do not depend on later tokens.
+What is kept is a tree's trunk, its first and longest path (see `tree`). For causal models only, where a token's keys
+and values do not depend on later tokens.
 
 If the cache is full, a random entry is dropped: the oldest would be the very one that the next epoch needs first.
 """
@@ -11,6 +10,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Trunk:
     ids: NDArray[np.int64]
     layers: tuple[tuple[Tensor, Tensor], ...]
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Memory of the keys and values."""
         return sum(states.nbytes for layer in self.layers for states in layer)
@@ -42,7 +42,6 @@ class PrefixCache:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._kept: list[Trunk] = []
-        self._bytes = 0
         self._rng = random.Random(0)
 
     def __len__(self) -> int:
@@ -72,17 +71,15 @@ class PrefixCache:
         copied = tuple((one.keys[:, :, : len(ids)].clone(), one.values[:, :, : len(ids)].clone()) for one in layers)
         trunk = Trunk(ids.copy(), copied)
         if common and 2 * common >= len(self._kept[best].ids):
-            self._drop(best)
-        while self._kept and self._bytes + trunk.bytes > self.limit:
-            self._drop(self._rng.randrange(len(self._kept)))
+            del self._kept[best]
+        while self._kept and sum(kept.bytes for kept in self._kept) + trunk.bytes > self.limit:
+            del self._kept[self._rng.randrange(len(self._kept))]
         if trunk.bytes <= self.limit:
             self._kept.append(trunk)
-            self._bytes += trunk.bytes
 
     def clear(self) -> None:
         """Drop all entries."""
         self._kept.clear()
-        self._bytes = 0
 
     def stop(self) -> None:
         """Drop all entries, and keep none from now on."""
@@ -99,7 +96,3 @@ class PrefixCache:
             if np.array_equal(trunk.ids[:WORTH_KEEPING], few)
         ]
         return max(near, key=lambda found: found[1], default=(0, 0))
-
-    def _drop(self, index: int) -> None:
-        self._bytes -= self._kept[index].bytes
-        del self._kept[index]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 
 from drike.models.local.attention import forget_length, takes_positions, tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
@@ -66,19 +67,15 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
 
 def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     """Score with one forward over all requests, padded on the right, where causal models never look."""
-    longest = max(len(request.ids) for request in requests)
-    ids = torch.zeros((len(requests), longest), dtype=torch.long)
-    real = torch.zeros_like(ids)
-    for row, request in enumerate(requests):
-        ids[row, : len(request.ids)] = torch.tensor(request.ids)
-        real[row, : len(request.ids)] = 1
+    texts = [torch.tensor(request.ids) for request in requests]
+    ids = pad_sequence(texts, batch_first=True)
+    real = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
     # The same columns are kept for every row: those that any request needs.
     needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
     columns = np.unique(np.concatenate(needed))
     logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
-    scores = []
-    for row, request in enumerate(requests):
-        scores += _token_scores(logits[row], [request], [np.searchsorted(columns, needed[row])])
+    rows = [np.searchsorted(columns, own) + i * len(columns) for i, own in enumerate(needed)]
+    scores = _token_scores(logits.flatten(0, 1), requests, rows)
     return Scored(scores, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
 
 

@@ -1,8 +1,8 @@
 """Score by the fastest strategy, and check that it is right for the model.
 
-The plan derived from a model's config (see `attention`) is checked on the first requests that share a forward, and
-again whenever a forward is twice as long as any checked before: the shortest and the longest request are also scored
-by themselves. If the results disagree, one warning is given and the next slower strategy is used from then on.
+The plan is checked on the first requests that share a forward, and again whenever a forward is twice as long as any
+checked before: the shortest and the longest request are also scored by themselves. If the results disagree, one warning
+is given and the next slower strategy is used from then on.
 """
 
 from __future__ import annotations
@@ -148,7 +148,10 @@ class Scorer:
         if self.plan.strategy == "naive":
             return score_naively(self._model, requests), None
         try:
-            answer = self._by_plan(requests)
+            if self.plan.strategy == "tree":
+                answer = score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
+            else:
+                answer = (score_fork if self.plan.strategy == "fork" else score_batch)(self._model, requests)
         except torch.OutOfMemoryError:
             raise
         except _UNSUPPORTED as error:
@@ -166,8 +169,3 @@ class Scorer:
             return answer, f"log-probabilities were off by {off:.2g}"
         self._checked[continued] = answer.spanned
         return replace(answer, usage=answer.usage + oracle.usage), None
-
-    def _by_plan(self, requests: Sequence[Encoded]) -> Scored:
-        if self.plan.strategy == "tree":
-            return score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
-        return (score_fork if self.plan.strategy == "fork" else score_batch)(self._model, requests)

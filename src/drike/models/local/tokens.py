@@ -114,9 +114,8 @@ def _by_offsets(
         start -= 1
     target = decode(tokenizer, ids[start:])
     # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only in its text.
-    if (start < len(ids) and offsets[start][0] < len(prompt)) or _indent(target) > _indent(continuation):
-        raise _merged(prompt, continuation)
-    return _checked(prompt, continuation, ids, start)
+    merged = (start < len(ids) and offsets[start][0] < len(prompt)) or _indent(target) > _indent(continuation)
+    return _checked(prompt, continuation, ids, start, merged)
 
 
 def _by_common_prefix(
@@ -127,12 +126,15 @@ def _by_common_prefix(
         _without_closing(tokenizer, tokenizer(text, add_special_tokens=plain, verbose=False)["input_ids"], template)
         for text in (prompt, prompt + continuation)
     )
-    if whole[: len(before)] != before:
-        raise _merged(prompt, continuation)
-    return _checked(prompt, continuation, whole, len(before))
+    return _checked(prompt, continuation, whole, len(before), whole[: len(before)] != before)
 
 
-def _checked(prompt: str, continuation: str, ids: tuple[int, ...], start: int) -> Encoded:
+def _checked(prompt: str, continuation: str, ids: tuple[int, ...], start: int, merged: bool) -> Encoded:
+    if merged:
+        raise ModelError(
+            f"the continuation {continuation!r} merges with the end of its prompt {prompt[-24:]!r} into one token: "
+            "end the prompt without white space and start the continuation with its space"
+        )
     if start == len(ids):
         raise ModelError(f"the tokenizer makes no token of the continuation {continuation!r}")
     if start == 0:
@@ -152,10 +154,3 @@ def _without_closing(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], tem
 
 def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
-
-
-def _merged(prompt: str, continuation: str) -> ModelError:
-    return ModelError(
-        f"the continuation {continuation!r} merges with the end of its prompt {prompt[-24:]!r} into one token: "
-        "end the prompt without white space and start the continuation with its space"
-    )

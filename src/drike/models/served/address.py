@@ -45,9 +45,8 @@ def is_served(name: str) -> bool:
 
 def service_for(name: str) -> str | None:
     """The service that has models with names like `name`; None if no such service is known."""
-    if "/" in name:
-        return None
-    return next((service for service, starts in _FIRST_LETTERS.items() if name.casefold().startswith(starts)), None)
+    known = {} if "/" in name else _FIRST_LETTERS
+    return next((service for service, starts in known.items() if name.casefold().startswith(starts)), None)
 
 
 def is_loopback(host: str | None) -> bool:

@@ -1,10 +1,9 @@
 """A cache of answers on disk, so that no prompt is ever paid for twice, in one run or the next.
 
 Answers are keyed by the SHA-256 of model, settings and prompt (and continuation); prompts themselves are not in the
-file. Each is written as it arrives, by a thread of its own and in short transactions, so that a failure or Ctrl-C loses
-none, and a killed process at most those that arrived while the last ones were being written. If the file cannot be
-written (a full disk, no rights), the run goes on with a warning, and with its answers in memory. Where one thread is
-waiting for an answer, others wait for the same one, and ask for it themselves if it fails.
+file. A thread of its own writes them as they arrive, so that a failure or Ctrl-C loses none, and a killed process at
+most the last ones. If the file cannot be written, the run goes on with a warning, and with its answers in memory. Where
+one thread is waiting for an answer, others wait for the same one, and ask for it themselves if it fails.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from drike.errors import ModelError
 from drike.files import cache_folder
 from drike.keyvalue import KeyValueFile
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Usage
 from drike.parallel import ATTENTION, StoppedError, current_group
 
 Asked = TypeVar("Asked", str, Request)
@@ -40,33 +39,27 @@ class Stream(Protocol):
         self, prompts: Sequence[str], max_tokens: int, stop: str | None
     ) -> Iterator[tuple[int, Completion]]:
         """Yield completions."""
-        ...
 
     def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
         """Yield scores."""
-        ...
 
 
 class CachedModel:
     """A model whose completions and scores are kept in `store`; `inner` computes those that are missing.
 
-    identity: separates models and settings that must not share answers (address, template, thinking tokens).
-    stream: yields the inner model's answers as they arrive, so that each is kept at once.
+    identity: separates models and settings that must not share answers. stream: yields the inner model's answers as
+    they arrive, so that each is kept at once.
     """
 
     def __init__(self, inner: LanguageModel, identity: str, store: Answers, stream: Stream | None = None) -> None:
         self.inner, self.store = inner, store
+        self.info = inner.info
         self.score = None if inner.score is None else self._score
         self.count_tokens = inner.count_tokens
         self._identity = identity
         self._stream = stream
         self._cached = 0
         self._counting = threading.Lock()
-
-    @property
-    def info(self) -> ModelInfo:
-        """The inner model's."""
-        return self.inner.info
 
     @property
     def usage(self) -> Usage:
@@ -104,7 +97,7 @@ class CachedModel:
         asked: Sequence[Asked],
         keys: Sequence[str],
         ask: Callable[[Sequence[Asked]], Iterable[tuple[int, Answer]]],
-        read: Callable[[Mapping[str, Any]], Answer],
+        read: Callable[[bytes], Answer | None],
     ) -> list[Answer]:
         """Return the answer for every key, and keep new ones as they arrive.
 
@@ -115,7 +108,7 @@ class CachedModel:
         while unknown := [key for key in dict.fromkeys(keys) if key not in known]:
             with self.store.asking(unknown) as ours:
                 rows = self.store.get(ours)
-                known |= {key: answer for key in rows if (answer := _parsed(rows[key], read)) is not None}
+                known |= {key: answer for key, row in rows.items() if (answer := read(row)) is not None}
                 missing = [keys.index(key) for key in ours if key not in known]
                 cached -= len(missing)
                 try:
@@ -131,32 +124,30 @@ class CachedModel:
         return [known[key] for key in keys]
 
 
-def _parsed(row: bytes, read: Callable[[Mapping[str, Any]], Answer]) -> Answer | None:
+def _read_completion(row: bytes) -> Completion | None:
     """Read a row; None if another version of drike wrote it."""
+    match _json(row):
+        case {"text": str(text), "prompt_tokens": int() | None as read, "completion_tokens": int() | None as written}:
+            return Completion(text, read, written)
+    return None
+
+
+def _read_score(row: bytes) -> Score | None:
+    """Read a row; None if another version of drike wrote it."""
+    match _json(row):
+        case {
+            "logprobs": [_, *_] as logprobs, "greedy": bool(greedy), "logit_gap": float() | int() as gap,
+            "following": str() | None as following, "prompt_tokens": int() | None as read,
+        } if all(isinstance(one, float | int) for one in logprobs):  # fmt: skip
+            return Score(tuple(map(float, logprobs)), greedy, float(gap), following, read)
+    return None
+
+
+def _json(row: bytes) -> object:
     try:
-        return read(json.loads(row))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return json.loads(row)
+    except (ValueError, RecursionError):
         return None
-
-
-def _read_completion(row: Mapping[str, Any]) -> Completion:
-    if not isinstance(row["text"], str):
-        raise TypeError("text")
-    return Completion(row["text"], _count(row["prompt_tokens"]), _count(row["completion_tokens"]))
-
-
-def _read_score(row: Mapping[str, Any]) -> Score:
-    logprobs = tuple(map(float, row["logprobs"]))
-    following = row["following"]
-    if not logprobs or type(row["greedy"]) is not bool or not isinstance(following, str | None):
-        raise TypeError("score")
-    return Score(logprobs, row["greedy"], float(row["logit_gap"]), following, _count(row["prompt_tokens"]))
-
-
-def _count(value: object) -> int | None:
-    if value is not None and type(value) is not int:
-        raise TypeError("count")
-    return value
 
 
 def _key(*parts: object) -> str:
@@ -168,7 +159,6 @@ class Answers:
     """Answers by key, on disk and in memory, and the keys that threads are asking for; threads may share it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self._file = _file(path)
         self._memory: dict[str, bytes] = {}
         self._unsaved: dict[str, bytes] = {}
@@ -224,9 +214,8 @@ class Answers:
         """Try once more to write what could not be written, and close the file."""
         with self._changed:
             self._changed.wait_for(lambda: self._writer is None)
-            if self._unsaved:
-                self._start()
-            self._changed.wait_for(lambda: self._writer is None)
+        if self._unsaved:
+            self._file.put(self._unsaved)
         self._file.close()
 
     def _start(self) -> None:
@@ -237,7 +226,7 @@ class Answers:
     def _write(self) -> None:
         """Write unsaved answers until none arrive for a while, or the file cannot be written."""
         try:
-            while not self._failed:
+            while True:
                 with self._changed:
                     if not self._changed.wait_for(lambda: self._unsaved, _IDLE_SECONDS):
                         self._writer = None
@@ -245,12 +234,12 @@ class Answers:
                     unsaved = dict(self._unsaved)
                 if not self._file.put(unsaved):
                     self._failed = time.monotonic()
-                else:
-                    with self._changed:
-                        for key, answer in unsaved.items():
-                            if self._unsaved[key] is answer:
-                                del self._unsaved[key]
-                        self._changed.notify_all()
+                    return
+                with self._changed:
+                    for key, answer in unsaved.items():
+                        if self._unsaved[key] is answer:
+                            del self._unsaved[key]
+                    self._changed.notify_all()
         finally:
             with self._changed:
                 if self._writer is threading.current_thread():
@@ -258,8 +247,7 @@ class Answers:
                 self._changed.notify_all()
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(NamedTuple):
     """The size of a file of answers."""
 
     path: Path
@@ -287,11 +275,10 @@ def contents(path: Path | None = None) -> Contents:
 def clear(path: Path | None = None) -> None:
     """Delete all answers; another process that uses the file goes on with an empty one. Raises ModelError, OSError."""
     path = path or answers_path()
-    if not path.exists():
-        return
     try:
-        with closing(_file(path)) as file:
-            file.clear()
+        if path.exists():
+            with closing(_file(path)) as file:
+                file.clear()
     except sqlite3.OperationalError as problem:
         raise ModelError(f"{path} cannot be cleared ({problem}): end what uses it, or remove the file") from problem
 

@@ -1,13 +1,11 @@
 """Requests to an OpenAI-compatible server, and the error that each kind of failure becomes.
 
 The `openai` client retries failures that may pass (no connection, a reset, 408, 409, 429, 5xx, and here also an answer
-that is not JSON), waits as long as Retry-After says, and gives up after `attempts`. Around it are a deadline for the
-whole call, which ends slow responses and long waits alike, and a limit on the size of an answer. A failure that may
-pass becomes a `ServerError`, any other a `RefusedError`: one sentence with the remedy.
+that is not JSON) as Retry-After says. Around it are a deadline for the whole call and a limit on the size of an answer.
+A failure that may pass becomes a `ServerError`, any other a `RefusedError`: one sentence with the remedy.
 
 Requests run on an event loop in a thread of their own: only there can one that waits or hangs be cancelled at its
-deadline or at Ctrl-C, and it works in a notebook and for any number of threads. The key is added to a request at the
-last moment and removed from everything that comes back.
+deadline or at Ctrl-C. The key is added to a request at the last moment and removed from everything that comes back.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
 
 @dataclass(frozen=True)
 class Server:
-    """A server as its errors describe it. deadline: seconds for one answer. remedy: what to do about a refused key."""
+    """A server, where its API begins. deadline: seconds for one answer. remedy: what to do about a refused key."""
 
     url: str
     remedy: str
@@ -84,11 +82,7 @@ async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any,
 class Connection:
     """A connection to one server; threads may share it.
 
-    Args:
-        server: its URL (where the API begins), and the deadline and attempts for one answer.
-        key: sent as bearer token; None sends none.
-        meter: counts requests and answers, and stops at limits.
-        concurrency: most requests at a time.
+    key: sent as bearer token; None sends none. concurrency: most requests at a time.
     """
 
     def __init__(self, server: Server, key: str | None, meter: Meter, concurrency: int) -> None:
@@ -121,13 +115,13 @@ class Connection:
         """Send calls and yield `read` of each answer's JSON, with the index of its call, as they arrive.
 
         Of calls whose texts begin alike the longest is sent first, the others when it is answered: by then the server
-        has read their shared beginning. After a failure, of `read` too, neither this nor another thread of the same
-        `TaskGroup` sends anything more; requests in flight are awaited until the group is abandoned. `read` runs in
-        the thread of the requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of
-        `read`; StoppedError if calls were not sent because another failed or the group is over.
+        has read their shared beginning. After a failure, of `read` too, no thread of the same `TaskGroup` sends
+        anything more; requests in flight are awaited until the group is abandoned. `read` runs in the thread of the
+        requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of `read`; StoppedError if
+        calls were not sent because another failed or the group is over.
         """
         group = current_group()
-        done: queue.SimpleQueue[tuple[int, asyncio.Task[T | None]]] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[int, asyncio.Task[T]]] = queue.SimpleQueue()
 
         async def put(i: int) -> None:
             task = asyncio.create_task(self._answer(calls[i], lambda answer: read(i, answer), group))
@@ -135,32 +129,26 @@ class Connection:
             await asyncio.gather(task, return_exceptions=True)
 
         running = asyncio.run_coroutine_threadsafe(_in_families([call.text for call in calls], put), self._loop)
-        failures: list[ModelError] = []
-        unsent = False
+        failures: list[Exception] = []
         try:
             for _ in calls:
                 i, task = _next(done, group)
                 try:
                     item = task.result()
-                except ModelError as error:
+                except (ModelError, StoppedError) as error:
                     failures.append(error)
                 else:
-                    if item is not None:
-                        yield i, item
-                    unsent |= item is None
+                    yield i, item
         finally:
             running.cancel()
-        for failure in failures:
-            if failure is group.failure:
-                raise failure
-        if failures or unsent:
-            raise StoppedError
+        if failures:
+            raise next((one for one in failures if one is group.failure), StoppedError())
 
-    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T | None:
-        """Send a call and read its answer; None if the group was over before it was sent."""
+    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T:
+        """Send a call and read its answer. Raises StoppedError if the group was over before it was sent."""
         async with self._slots:
             if group.over:
-                return None
+                raise StoppedError
             try:
                 with self.meter.reserved(call.text, call.max_tokens):
                     body = await self._post(call)
@@ -184,11 +172,7 @@ class Connection:
                         response = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
                         break
                     except openai.BadRequestError as error:
-                        if (
-                            error.param not in _INSTEAD
-                            or error.param not in sent
-                            or "unsupported" not in str(error.code)
-                        ):
+                        if error.param not in _INSTEAD.keys() & sent.keys() or "unsupported" not in str(error.code):
                             raise
                         self._unwanted.add(error.param)
         except TimeoutError:
@@ -215,18 +199,12 @@ def _next(done: queue.SimpleQueue[T], group: TaskGroup) -> T:
 
 def token_counts(body: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:
     """Tokens read, written, and found in the server's own prefix cache; None if the answer does not say."""
-    usage = body.get("usage")
-    if not isinstance(usage, dict):
-        usage = body.get("meta_info")  # SGLang's own form
-    if not isinstance(usage, dict):
-        return None, None, None
+    usage = next((part for part in (body.get("usage"), body.get("meta_info")) if isinstance(part, dict)), {})
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("cached_tokens")
-    return _count_of(usage.get("prompt_tokens")), _count_of(usage.get("completion_tokens")), _count_of(cached)
-
-
-def _count_of(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    cached = (details if isinstance(details, dict) else usage).get("cached_tokens")  # the latter is SGLang's own form
+    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
+    read, written, prefix = (value if type(value) is int and value >= 0 else None for value in counts)
+    return read, written, prefix
 
 
 def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:

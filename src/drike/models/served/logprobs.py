@@ -1,10 +1,8 @@
 """Log-probabilities of a *given* continuation from a server, and the probe that shows whether it returns them.
 
-Each of three request forms sends prompt and continuation as one text and lets the model write one more token:
-completions with `echo` (vLLM and others), vLLM's `prompt_logprobs`, SGLang's own `/generate`. Many servers ignore such
-a request, or rate only what they write themselves (llama.cpp, all chat services), so a form is used only after a probe:
-the tokens returned must spell prompt and continuation, and an obvious continuation must be far more probable than an
-odd one.
+Each of three request forms sends prompt and continuation as one text and lets the model write one more token. Many
+servers ignore such a request, or rate only what they write themselves (llama.cpp, all chat services), so a form is used
+only after a probe: an obvious continuation must be far more probable than an odd one.
 
 The continuation's tokens are found by their texts, from the end, since offsets count a start-of-text token on some
 servers only. White space is ignored (some tokenizers hide it), and so are characters beyond ASCII where a token is part
@@ -16,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from drike.errors import ModelError
 from drike.models.protocols import Request, Score
@@ -28,8 +26,7 @@ _LEAD = 1.0  # nats by which the obvious one must lead
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A rated token: its log-probability (None for the first one of a text) and those of its rivals."""
 
     text: str
@@ -37,8 +34,7 @@ class Token:
     rivals: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class RatedText:
+class RatedText(NamedTuple):
     """A rated text: its tokens, and what the model wrote after it (None if that is among the tokens)."""
 
     tokens: tuple[Token, ...]
@@ -125,26 +121,16 @@ def reason(problem: BaseException | None) -> str:
     return str(problem) if type(problem) is ValueError else "it gives no log-probabilities in this form"
 
 
-def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    choice = answer["choices"][0]
-    if not isinstance(choice, dict):
-        raise TypeError("a choice is no object")
-    return choice
-
-
 def _rivals(own: float | None, text: str, best: Mapping[str, float] | None) -> tuple[float, ...]:
     """Log-probabilities of the best tokens except the token itself, recognised by its text or else by its value."""
     others = dict(best or {})
-    if text in others:
-        del others[text]
-    else:
-        same = next((other for other, value in others.items() if value == own), None)
-        others.pop(same, None)  # type: ignore[arg-type]
+    itself = text if text in others else next((other for other, value in others.items() if value == own), text)
+    others.pop(itself, None)
     return tuple(float(value) for value in others.values())
 
 
 def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:
-    choice = _choice(answer)
+    choice = answer["choices"][0]
     rated = choice["logprobs"]
     rows = zip(rated["tokens"], rated["token_logprobs"], rated["top_logprobs"], strict=True)
     tokens = tuple(Token(token, logprob, _rivals(logprob, token, best)) for token, logprob, best in rows)
@@ -153,7 +139,7 @@ def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:
 
 
 def _read_prompt_logprobs(answer: Mapping[str, Any], text: str) -> RatedText:
-    choice = _choice(answer)
+    choice = answer["choices"][0]
     tokens = []
     for place in choice["prompt_logprobs"]:
         if place is None:

@@ -1,9 +1,7 @@
 """Models behind an OpenAI-compatible API: no weights, often no log-probabilities, money per token.
 
-A model is named as `openai:gpt-4o-mini`, `gemini:gemini-2.0-flash` or
-`vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1` (see `address`). With template "chat" a prompt is one user turn
-of chat/completions, with "plain" the text of completions. Answers are cut here; the server is not asked to stop at a
-line break, since chat models often begin with one.
+With template "chat" a prompt is one user turn of chat/completions, with "plain" the text of completions. Answers are
+cut here; the server is not asked to stop at a line break, since chat models often begin with one.
 """
 
 from __future__ import annotations
@@ -47,14 +45,14 @@ def connect(
 
 
 class ServedModel:
-    """A model behind an API. It scores if a probe, made here, shows that its server rates given continuations.
+    """A model behind an API; threads may share it. It scores if a probe shows that its server rates continuations.
 
-    Threads may share it. If a request fails, threads of the same `TaskGroup`, as in evaluation and training, send
-    nothing more. `completions` and `scores` yield answers as they arrive, so that none is lost if a later one fails.
+    `completions` and `scores` yield answers as they arrive, so that none is lost if a later one fails.
     """
 
     def __init__(self, connection: Connection, address: Address, template: Template, options: ApiOptions) -> None:
         self._connection, self._address, self._template, self._options = connection, address, template, options
+        self.close = connection.close
         self._form: logprobs.Form | None = None
         if options.text_only:
             scoring = "text only: asked for"
@@ -101,29 +99,23 @@ class ServedModel:
 
     def scores(self, requests: Sequence[Request]) -> Iterator[tuple[int, Score]]:
         """Yield scores as they arrive, with the index of their request. Raises ModelError if tokens do not align."""
-        if self._form is None:
-            raise ModelError(f"{self.info.name} gives no scores ({self.info.scoring}): use another model")
-        return self._rated(requests, self._form)
+        return self._rated(requests, self._form)  # type: ignore[arg-type]  # only called if it scores
 
     def forget(self) -> None:
         """Do nothing: this model keeps no cache in memory."""
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
 
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         return _in_order(self.scores(requests))
 
     def _rated(self, requests: Sequence[Request], form: logprobs.Form) -> Iterator[tuple[int, Score]]:
+        path = form.path
+        if path.startswith("../"):  # beside the API, not below it
+            path = self._address.url.removesuffix("v1/") + path.removeprefix("../")
         calls = []
         for request in requests:
             if not request.continuation.strip():
                 raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
             text = _valid(request.prompt + request.continuation)
-            path = form.path
-            if path.startswith("../"):  # beside the API, not below it
-                path = self._address.url.removesuffix("v1/") + path.removeprefix("../")
             calls.append(Call(path, form.body(self._address.model, text), text, 1))
         return self._connection.send(calls, lambda i, answer: logprobs.read(form, answer, requests[i]))
 
@@ -141,8 +133,7 @@ class ServedModel:
                 obvious, odd = _in_order(self._rated(requests, form))
                 logprobs.check(obvious, odd)
             except RefusedError as error:
-                other = error.status == 404 and form.path == "completions"
-                if other or error.status not in (400, 404, 405, 422, 501):
+                if error.status not in (400, 405, 422, 501, *([] if form.path == "completions" else [404])):
                     raise
                 found.append(f"{form.name}: refused ({error.status})")
             except ServerError:

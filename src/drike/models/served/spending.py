@@ -1,7 +1,6 @@
 """The cost of a model behind an API, and the limits at which a run stops.
 
-Tokens are the server's own figures (`usage` of its answers); if it reports none they are estimated at four characters
-a token, and counted as estimated. Money is tokens times the user's price; no price is looked up.
+Tokens are the server's own figures, or estimated if it reports none. Money is tokens times the user's price.
 """
 
 from __future__ import annotations
