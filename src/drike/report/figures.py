@@ -85,7 +85,7 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
 
 
 def pareto(group: Group) -> Figure | None:
-    """S against prompt tokens, with a dashed line through the editors that none beats in both; None for fewer than two."""
+    """S against prompt tokens; a dashed line joins editors that none beats in both. None for fewer than two editors."""
     points = sorted(
         (one.prompt_tokens, -one.s.value, editor)
         for editor, one in group.summaries.items()
