@@ -32,8 +32,9 @@ from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
 from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.runs.setup import open_setup
+from drike.runs.setup import Setup
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 
@@ -97,8 +98,9 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     data = datasets.load(datasets.TINYFACTS)
-    setup = open_setup(data, data.split(seed=0, train=args.edits, test=10), load_encoder(MINILM), seed=0)
     encoder = load_encoder(MINILM)
+    split = data.split(seed=0, train=args.edits, test=10)
+    setup = Setup(data, split, Pool(split.demonstrations, encoder))
     budget: Budget = Threshold() if args.budget == "threshold" else Fraction(1.0)
     where = str(tinyfacts.model_path())
 

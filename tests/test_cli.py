@@ -22,9 +22,9 @@ from drike import datasets, tinyfacts
 from drike.cli import app
 from drike.cli import console as showing
 from drike.cli.edit import parse_fact
+from drike.cli.evaluate import swept
 from drike.cli.options import PANELS
 from drike.cli.setup import open_setup, open_trained_run
-from drike.cli.variants import swept
 from drike.datasets.splits import SplitIds
 from drike.editors import make
 from drike.editors.ike import IKE

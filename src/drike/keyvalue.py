@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 import threading
@@ -11,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 _BUSY_SECONDS = 10.0  # of waiting for another process's write
-_AT_ONCE = 500  # keys in one SELECT; SQLite's limit was 999 once
 _CHECKSUM = 8  # bytes before a value
 
 
@@ -35,17 +35,15 @@ class KeyValueFile:
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """Return the intact values of those `keys` that have one."""
-        wanted, found = list(keys), dict[str, bytes]()
+        found: dict[str, bytes] = {}
 
         def select(file: sqlite3.Connection) -> None:
-            for start in range(0, len(wanted), _AT_ONCE):
-                part = wanted[start : start + _AT_ONCE]
-                query = f"SELECT key, value FROM entries WHERE key IN ({','.join('?' * len(part))})"  # noqa: S608 - marks only
-                for key, value in file.execute(query, part):
-                    if isinstance(value, bytes) and value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
-                        found[key] = value[_CHECKSUM:]
+            query = "SELECT key, value FROM entries WHERE key IN (SELECT value FROM json_each(?))"
+            for key, value in file.execute(query, [json.dumps(list(keys))]):
+                if isinstance(value, bytes) and value[:_CHECKSUM] == _checksum(value[_CHECKSUM:]):
+                    found[key] = value[_CHECKSUM:]
 
-        if wanted and self.path.is_file():
+        if keys and self.path.is_file():
             self._use(select)
         return found
 

@@ -1,8 +1,8 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
 There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
-and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run`, `variants`
-(of trained editors) and `console` (tables and progress).
+and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run` and
+`console` (tables and progress).
 """
 
 from __future__ import annotations

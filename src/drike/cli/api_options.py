@@ -34,11 +34,10 @@ def used_in(folder: Path) -> Usage:
 
 def sentence(used: Usage) -> str:
     """Describe calls, tokens and money in a sentence."""
-    shared = used.tokens_shared
     parts = [
         f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
         f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
-        *([f"{shared:,} prompt tokens from the server's own cache"] if shared else []),
+        *([f"{used.tokens_shared:,} prompt tokens from the server's own cache"] if used.tokens_shared else []),
         *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
         *([] if used.money is None else [f"cost {used.money:.4f}"]),
     ]

@@ -99,21 +99,13 @@ def watch_training(
         bar.update(task, total=total)
         for episode in episodes:
             epoch.append(episode)
-            bar.update(task, advance=1, status=f"epoch {episode.epoch}  " + "  ".join(_figures(epoch)))
+            [one] = by_epoch(epoch)
+            sigma = one.cut.removeprefix("share ")
+            esr, k, calls = f"{one.esr:.3f}", f"{one.mean_k:.2f}", f"{one.calls:,}"
+            tokens = "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:,}"
+            cut = one.cut if one.share is not None else f"sigma {sigma}"
+            status = f"epoch {one.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
+            bar.update(task, advance=1, status=status)
             if len(epoch) == per_epoch:
-                esr, k, sigma, tokens, calls = (figure.split()[-1] for figure in _figures(epoch))
-                seconds = sum(e.seconds for e in epoch)
-                console.print(f"{episode.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {seconds:>8.1f}")
+                console.print(f"{one.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {one.seconds:>8.1f}")
                 epoch = []
-
-
-def _figures(episodes: list[Episode]) -> tuple[str, ...]:
-    """Of an epoch's episodes: ESR under the prompt the budget gives, mean k kept, sigma, prompt tokens, calls."""
-    [one] = by_epoch(episodes)
-    return (
-        f"ESR {one.esr:.3f}",
-        f"k {one.mean_k:.2f}",
-        one.cut if one.share is not None else f"sigma {one.cut}",
-        "tokens n/a" if one.prompt_tokens is None else f"tokens {one.prompt_tokens:,}",
-        f"calls {one.calls:,}",
-    )

@@ -8,7 +8,7 @@ import typer
 
 from drike.cli.console import progress, say
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
-from drike.cli.setup import open_encoder
+from drike.cli.setup import WatchedEncoder
 from drike.datasets import load
 from drike.datasets.inspect import inspect as look
 from drike.datasets.inspect import lines
@@ -40,7 +40,7 @@ def inspect(
     with progress("encoding") as (bar, task):
         seen = look(
             dataset,
-            None if encoder == "none" else open_encoder(encoder),
+            None if encoder == "none" else WatchedEncoder(encoder),
             editable=editable,
             k=k,
             progress=lambda done, total: bar.update(task, completed=done, total=total),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +11,15 @@ from drike.cli.edit import show_before_after
 from drike.cli.evaluate import run_evaluation
 from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
-from drike.cli.setup import TINYFACTS, describe_model, new_run, open_encoder, open_setup
+from drike.cli.setup import WatchedEncoder, describe_model, new_run, open_setup
 from drike.cli.train import run_training
+from drike.datasets import TINYFACTS
 from drike.edited import EditedModel
 from drike.editors import SAME_K, UNTRAINED, Editor, make
 from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
-from drike.metrics import Outcome
 from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
@@ -46,7 +46,7 @@ def demo(
     """Train DR-IKE on TinyFacts with the embedded model, print the paper's table, and edit one fact."""
     if test < 1:
         raise UsageError("--test must be at least 1, not 0")
-    folder = new_run(out or _free(Path("runs/demo")), "demo")
+    folder = new_run(out or _free_folder(), "demo")
     setup = open_setup([TINYFACTS], train=edits, test=test, seed=seed, encoder=encoder)
     opened = load(model)
     settings = {
@@ -59,7 +59,7 @@ def demo(
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
     with alone_at(folder, None):
-        retriever = Retriever(open_encoder(encoder), seed=seed)
+        retriever = Retriever(WatchedEncoder(encoder), seed=seed)
         editor = IKE("DR-IKE", setup.pool, retriever, Threshold())
         named = [one.name for one in _editors(setup, Checkpoint(retriever, editor.budget))]
         Run.create(folder, setup, described, settings | {"editors": named})
@@ -69,10 +69,10 @@ def demo(
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
         outcomes = run_evaluation(folder, setup, opened, editors)
-    drike = this_command()
-    case = next(case for case in setup.split.test if case.case_id == _shown(outcomes["DR-IKE"]))
+    failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
+    case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
-    edited = EditedModel(opened, dr_ike, case.edit)
+    drike, edited = this_command(), EditedModel(opened, dr_ike, case.edit)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
     show_before_after(opened, edited, [probe.query for probe in case.probes[:5]])
     say(
@@ -85,14 +85,7 @@ def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
     return [make(name, pool=setup.pool, trained=trained) for name in (*UNTRAINED, "rank-50", "dr-ike", SAME_K)]
 
 
-def _free(folder: Path) -> Path:
-    """The folder, or one beside it with a number, if it holds a run already."""
-    numbered = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
-    return next(one for one in chain([folder], numbered) if not has_begun(one))
-
-
-def _shown(outcomes: list[Outcome]) -> str:
-    """The first test case whose edit took on all wordings, for the example at the end; the first case if none did."""
-    failed = {o.case_id for o in outcomes if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
-    ids = list(dict.fromkeys(outcome.case_id for outcome in outcomes))
-    return next((case_id for case_id in ids if case_id not in failed), ids[0])
+def _free_folder() -> Path:
+    """runs/demo, or the first of runs/demo-2, ... that holds no run, if it does."""
+    folders = (Path("runs") / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
+    return next(folder for folder in folders if not has_begun(folder))

@@ -37,15 +37,15 @@ def doctor(
     reasoning_effort: str | None = None,
 ) -> None:
     """Print what drike finds on this machine; exits with code 1 if the demo or --model cannot run."""
-    findings = [*_machine(), *_encoders(), *_model(EMBEDDED)]
-    if model is not None and is_served(model):
-        api = ApiOptions(
-            allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort,
-            no_cache=True,
-        )  # fmt: skip
-        findings += _served(model, template, api)
-    elif model is not None:
-        findings += _model(model)
+    api = ApiOptions(
+        allow_http, deadline=deadline, thinking_tokens=thinking_tokens, reasoning_effort=reasoning_effort, no_cache=True
+    )
+    findings = [*_machine(), *_encoders()]
+    for name in (EMBEDDED, *([] if model is None else [model])):
+        try:
+            findings += _served(name, template, api) if is_served(name) else _local(name)
+        except ModelError as problem:
+            findings.append((f"model {name}", "missing", str(problem)))
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
     needed = (*_NEEDED, f"model {model}")
     if any(state == "missing" for what, state, _ in findings if what in needed):
@@ -81,31 +81,22 @@ def _encoders() -> Iterator[Finding]:
 
 def _served(name: str, template: str | None, api: ApiOptions) -> Iterator[Finding]:
     """A server's answer to a question, and whether it scores given texts; the key itself is never shown."""
-    try:
-        address = parse_address(name, allow_http=api.allow_http)
-        held = "is set" if os.environ.get(address.key_variable) else "is not set"
-        yield f"server of {address.model}", "ok", f"{address.url}, key: ${address.key_variable} {held}"
-        began = time.perf_counter()
-        model = load(name, template=template, api=api)  # type: ignore[arg-type]
-        answer = first_line(model.generate([_QUESTION])[0].text)
-        seconds = time.perf_counter() - began
-    except ModelError as problem:
-        yield f"model {name}", "missing", str(problem)
-        return
+    address = parse_address(name, allow_http=api.allow_http)
+    held = "is set" if os.environ.get(address.key_variable) else "is not set"
+    yield f"server of {address.model}", "ok", f"{address.url}, key: ${address.key_variable} {held}"
+    began = time.perf_counter()
+    model = load(name, template=template, api=api)  # type: ignore[arg-type]
+    answer = first_line(model.generate([_QUESTION])[0].text)
+    seconds = time.perf_counter() - began
     counts = "reports" if model.usage.calls and not model.usage.estimated else "does not report"
     yield f"model {name}", "ok", f'"{_QUESTION}" -> "{answer}", {seconds:.1f} s with the probe, {counts} token usage'
     scores, how = model.score is not None, model.info.scoring
     yield f"scoring of {name}", "ok" if scores else "text only", how if scores else f"ESM and GSM are n/a ({how})"
 
 
-def _model(name: str) -> Iterator[Finding]:
-    try:
-        model = load(name)
-    except ModelError as problem:
-        yield f"model {name}", "missing", str(problem)
-        return
-    about = model.info.identity
-    size = model.info.name
+def _local(name: str) -> Iterator[Finding]:
+    model = load(name)
+    about, size = model.info.identity, model.info.name
     if "architecture" in about:
         size = f"{about['architecture']}, {about['parameters'] / 1e6:,.1f} M parameters"  # type: ignore[operator]
         size += f", {about['dtype']}, {about['device']}"

@@ -19,16 +19,16 @@ from drike.retrieval.token_limit import TokenLimit
 class CountingModel:
     """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
-    Its answers lead to the most further calls: they have full length and begin with "Contradict".
-
-    scores: whether the server may score given texts, which takes a call for every target and every distractor. room:
-    tokens that a model may think for before it answers.
+    Its answers lead to the most further calls: they have full length and begin with "Contradict". If the server may
+    score given texts, every target and every distractor takes a call. Raises ModelError for an invalid address.
     """
 
-    def __init__(self, name: str, count: Callable[[str], int], *, scores: bool = False, room: int = 0) -> None:
+    def __init__(self, name: str, template: str, api: ApiOptions) -> None:
+        if is_served(name):
+            parse_address(name, allow_http=api.allow_http)
         self.info, self.usage, self.count_tokens = ModelInfo(name), Usage(), None
-        self.count, self._room = count, room
-        self.score = self._score if scores else None
+        self.count, self._room = token_counter(api.tokenizer, template), api.thinking_tokens
+        self.score = None if template == "chat" or api.text_only else self._score
         self._seen: set[tuple[str, int]] = set()
         self.calls = self.read = self.written = 0
 
@@ -58,21 +58,17 @@ class CountingModel:
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def counting_model(name: str, template: str, api: ApiOptions) -> CountingModel:
-    """A counting stand-in for the model of this name. Raises ModelError for an invalid address."""
-    if is_served(name):
-        parse_address(name, allow_http=api.allow_http)
-    scores = template != "chat" and not api.text_only
-    return CountingModel(name, token_counter(api.tokenizer, template), scores=scores, room=api.thinking_tokens)
-
-
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
     """Count the tokens of a prompt as it is sent, with a tokenizer and its chat template, or by an estimate.
 
     Raises UsageError for a tokenizer that cannot be opened.
     """
+
+    def sent(prompt: str) -> str:
+        return chat_messages(prompt)[0]["content"] if template == "chat" else prompt
+
     if tokenizer is None:
-        return lambda prompt: estimated_tokens(chat_messages(prompt)[0]["content"] if template == "chat" else prompt)
+        return lambda prompt: estimated_tokens(sent(prompt))
     from transformers import AutoTokenizer
 
     try:
@@ -80,13 +76,11 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
     except (OSError, ValueError) as problem:
         raise UsageError(f"--tokenizer {tokenizer} cannot be opened: give a folder with tokenizer.json") from problem
 
+    if template != "chat" or not opened.chat_template:
+        return lambda prompt: len(opened.encode(sent(prompt)))
+
     def count(prompt: str) -> int:
-        if template != "chat":
-            return len(opened.encode(prompt))
-        messages = chat_messages(prompt)
-        if not opened.chat_template:
-            return len(opened.encode(messages[0]["content"]))
-        text = opened.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        text = opened.apply_chat_template(chat_messages(prompt), tokenize=False, add_generation_prompt=True)
         return len(opened.encode(text, add_special_tokens=False))
 
     return count

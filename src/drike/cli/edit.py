@@ -10,7 +10,7 @@ from pathlib import Path
 
 from drike.cli.api_options import metered
 from drike.cli.console import console, draw, say
-from drike.cli.dry_run import counting_model, show_bound
+from drike.cli.dry_run import CountingModel, show_bound
 from drike.cli.options import ModelOptions, takes_options
 from drike.cli.setup import Defaults, limit_to, open_setup, open_trained_run
 from drike.edited import EditedModel
@@ -57,7 +57,7 @@ def edit(
     name = model.model or given.model
     template = template_for(name, model.template or given.template)
     api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
-    counted = counting_model(name, template, api) if dry_run else None
+    counted = CountingModel(name, template, api) if dry_run else None
     opened = counted or load(name, template=template, device=model.device, api=api)
     by = editor.casefold() if editor else "dr-ike" if base else "ike"
     limit = limit_to(model.prompt_tokens or given.prompt_tokens, opened, api.tokenizer, template)
@@ -65,9 +65,9 @@ def edit(
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     if subject:
         edits = [_about(one, who) for one, who in zip(edits, subject, strict=True)]
-    twice = [query for query, count in Counter(one.query for one in edits).items() if count > 1]
-    if twice:
-        raise UsageError(f"{twice[0]!r} is given two new objects: give one --fact for it")
+    [(query, count), *_] = Counter(one.query for one in edits).most_common(1)
+    if count > 1:
+        raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
     try:
         edited = EditedModel(opened, chosen, edits, gate=gate)
     except ValueError as problem:

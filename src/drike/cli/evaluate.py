@@ -9,11 +9,10 @@ from pathlib import Path
 
 from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, note, progress, say
-from drike.cli.dry_run import counting_model, show_bound
+from drike.cli.dry_run import CountingModel, show_bound
 from drike.cli.options import DataOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in, resumable
 from drike.cli.setup import Defaults, describe_model, limit_to, new_run, open_setup, open_trained_run
-from drike.cli.variants import parse_orders, parse_sigmas, reordered, swept
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
@@ -25,11 +24,12 @@ from drike.metrics import Outcome, Summary, summarise
 from drike.models import load, template_for
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
-from drike.prompts import ORDERS
+from drike.prompts import ORDERS, OrderName
 from drike.report import Table, as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
 from drike.report.variants import further
-from drike.retrieval.token_limit import TokenLimit
+from drike.retrieval.budget import Threshold
+from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_usage, write_record
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import check_same, recovered_outcomes
@@ -99,7 +99,7 @@ def evaluate(
         train=0, test=data.test, editable=data.editable, subset=data.subset, target=str(settings["zsre_target"]),
         leave_out=base.trained.retriever.trained_on if base and split is None else (),
     )  # fmt: skip
-    counted = counting_model(name, template, api) if dry_run else None
+    counted = CountingModel(name, template, api) if dry_run else None
     left = api.after(used_in(folder)) if resume else api
     opened = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
     limit = limit_to(settings["prompt_tokens"], opened, api.tokenizer, template)  # type: ignore[arg-type]
@@ -122,20 +122,14 @@ def evaluate(
             Run.create(folder, setup, described, named, options=options, trained_sha256=policy)
         with metered(opened, folder):
             outcomes = run_evaluation(folder, setup, opened, made, write=write, further=further)
-    if limit is not None:
-        note_long_prompts(outcomes, limit)
-    say(f"\nOutcomes and tables are in {folder}")
-
-
-def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit) -> None:
-    """Note which editors had prompts that stay above the limit with all retains pruned that can be."""
-    for name, of_editor in outcomes.items():
-        over = sum((one.prompt_tokens or 0) > limit.tokens for one in of_editor)
-        if over:
+    longest = float("inf") if limit is None else limit.tokens
+    for editor_name, of_editor in outcomes.items():
+        if over := sum((one.prompt_tokens or 0) > longest for one in of_editor):
             note(
-                f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, with all retains "
-                "pruned that can be"
+                f"{over} of {len(of_editor)} prompts of {editor_name} are longer than {longest} tokens, with all "
+                "retains pruned that can be"
             )
+    say(f"\nOutcomes and tables are in {folder}")
 
 
 def tested(split: SplitIds, test: int | None) -> SplitIds:
@@ -186,7 +180,16 @@ def run_evaluation(
             for case in found:
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
-    show_tables(folder, outcomes, f"{setup.title}, {len(cases)} test edits, model {model.info.name}", further)
+    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}"
+    summaries = [summarise(of_editor, outcomes.get(Unedited().name, [])) for of_editor in outcomes.values()]
+    tables = [table1(summaries, title), costs(summaries)]
+    if "IKE" in outcomes and "DR-IKE" in outcomes:
+        tables.append(differences(outcomes["DR-IKE"], outcomes["IKE"]))
+    tables += [*further(outcomes, summaries), published()]
+    for table in tables:
+        draw(table)
+    write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
+    write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
     usages = {name: used for name, used in read_usage(folder).items() if name in outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))
@@ -196,16 +199,49 @@ def run_evaluation(
     return outcomes
 
 
-def show_tables(folder: Path, outcomes: dict[str, list[Outcome]], title: str, further: Further) -> list[Summary]:
-    """Draw and save Table 1 with the paper's beside it, and DR-IKE against IKE where both were run."""
-    unedited = outcomes.get(Unedited().name, [])
-    summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
-    tables = [table1(summaries, title), costs(summaries)]
-    if "IKE" in outcomes and "DR-IKE" in outcomes:
-        tables.append(differences(outcomes["DR-IKE"], outcomes["IKE"]))
-    tables += [*further(outcomes, summaries), published()]
-    for table in tables:
-        draw(table)
-    write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
-    write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
-    return summaries
+def parse_orders(given: str | None) -> list[OrderName]:
+    """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
+    names = dict.fromkeys(_parts(given))
+    for name in names:
+        if name not in ORDERS:
+            raise UsageError(f"--order knows {', '.join(ORDERS)}, not {name!r}")
+    return list(names)  # type: ignore[arg-type]
+
+
+def parse_sigmas(given: str | None) -> list[float]:
+    """Thresholds from a comma-separated option. Raises UsageError for what is no probability."""
+    sigmas = []
+    for part in _parts(given):
+        try:
+            sigmas.append(Threshold(float(part)).sigma)
+        except ValueError:
+            raise UsageError(f"--sigmas takes probabilities such as .03,.06, not {part!r}") from None
+    return list(dict.fromkeys(sigmas))
+
+
+def _parts(given: str | None) -> list[str]:
+    return [part.strip().casefold() for part in (given or "").split(",") if part.strip()]
+
+
+def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[IKE]:
+    """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
+
+    Raises UsageError where orders are wanted and no editor has a learned ranking.
+    """
+    learned = [one for one in editors if isinstance(one, IKE) and isinstance(one.ranker, Retriever)]
+    if orders and not learned:
+        raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
+    return [
+        replace(one, name=f"{one.name} ({order})", style=replace(one.style, order=order, order_seed=seed))
+        for one in learned
+        for order in orders
+    ]
+
+
+def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:
+    """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
+    own = dr_ike.budget if isinstance(dr_ike.budget, Threshold) else Threshold()
+    return [
+        replace(dr_ike, name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})", budget=replace(own, sigma=sigma))
+        for sigma in sigmas
+    ]

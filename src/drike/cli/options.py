@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -216,14 +216,6 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_groups
 
 
-def flat(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A command's parameters by the names of their options, the groups' fields among them."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        found |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    return found
-
-
 class Command(TyperCommand):
     """A command whose help lists its own options only: --help would get a panel to itself, above all others."""
 
@@ -237,21 +229,17 @@ class Command(TyperCommand):
 
 def _options(parameter: Parameter) -> Iterator[Parameter]:
     """The options that a parameter stands for."""
-    if not is_dataclass(parameter.annotation):
-        yield _annotated(parameter.name, parameter.annotation, parameter.default)
-        return
-    hints = get_type_hints(parameter.annotation)
-    for field in fields(parameter.annotation):
-        yield _annotated(field.name, hints[field.name], field.default)
-
-
-def _annotated(name: str, kind: Any, default: Any) -> Parameter:
-    kind, info = get_args(kind) if get_origin(kind) is Annotated else (kind, OPTIONS[name])
-    if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
-        info = copy(info)
-        info.help += f" (default: {default})"
-    annotation = Annotated[kind, info]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    group = parameter.annotation
+    found = [(parameter.name, group, parameter.default)]
+    if is_dataclass(group):
+        hints = get_type_hints(group)
+        found = [(field.name, hints[field.name], field.default) for field in fields(group)]
+    for name, hint, default in found:
+        kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])
+        if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
+            info = copy(info)
+            info.help += f" (default: {default})"
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
 def _place(parameter: Parameter) -> tuple[int, int]:

@@ -19,11 +19,10 @@ def paper(
     """List the paper's tables and figures with the recipe that repeats each, or show one."""
     if name is None:
         _list()
-        return
-    found = study(name)
-    if found is None:
+    elif found := study(name):
+        _show(found)
+    else:
         raise UsageError(f"{name!r} is not in the paper: choose from {', '.join(one.name for one in STUDIES)}")
-    _show(found)
 
 
 def _list() -> None:

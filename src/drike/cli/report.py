@@ -105,7 +105,7 @@ def _studies(
     for case_id in cases:
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
-            raise UsageError(f"{case_id!r} is no editable case of {setup.title}: try one of its test edits, {some}")
+            raise UsageError(f"{case_id!r} is no editable case of {split.title}: try one of its test edits, {some}")
     model = load(past.model, template=template_for(past.model, past.template), device=device)
     limit = limit_to(past.prompt_tokens, model, past.tokenizer, past.template)
     made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]

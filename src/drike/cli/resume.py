@@ -1,7 +1,6 @@
 """Continue stopped runs: `--resume RUN` of `train` and `evaluate`.
 
-A run's folder holds the options it began with. It continues with these, on the same rows, split, weights and trained
-policy, or not at all; what it has done already is not repeated.
+A run's folder holds the options it began with. It continues with these; what it has done already is not repeated.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import inspect
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import typer
 
 from drike.cli.api_options import used_in
 from drike.cli.console import complain, note, this_command
-from drike.cli.options import flat
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun
 from drike.runs.resume import locked
@@ -43,7 +42,8 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
         folder = given["resume"]
         if folder is None:
             return command(**given)
-        named = {name for name in given if _source(context, name) == "COMMANDLINE"} - {"resume"}
+        sources = {name: context.get_parameter_source(name) for name in given if name != "resume"}
+        named = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
         for name in sorted(named - _FREE):
             flag = name.replace("_", "-")
             raise UsageError(f"--resume keeps the run's options: leave --{flag} out, or start a new run")
@@ -69,9 +69,14 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def options_in(given: Mapping[str, Any]) -> dict[str, object]:
-    """A command's options from its `locals()`, as run.json keeps them for `resumable`."""
-    options = {name: value for name, value in flat(given).items() if name not in _OWN}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    """A command's options from its `locals()`, the fields of groups among them, as run.json keeps them."""
+    options: dict[str, object] = {}
+    for name, value in given.items():
+        if is_dataclass(value) and not isinstance(value, type):
+            options |= asdict(value)
+        elif name not in _OWN:
+            options[name] = str(value) if isinstance(value, Path) else value
+    return options
 
 
 def note_versions(packages: Sequence[str]) -> None:
@@ -99,8 +104,3 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
             elif is_new and not used_in(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _source(context: typer.Context, name: str) -> str:
-    source = context.get_parameter_source(name)
-    return "" if source is None else source.name

@@ -7,22 +7,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drike import datasets
 from drike.cli.console import note
 from drike.cli.console import progress as progress_bar
 from drike.cli.dry_run import token_counter
+from drike.datasets import TINYFACTS, load
 from drike.datasets.splits import SplitIds
-from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.encoders import MINILM, FloatArray, Progress, load_encoder
 from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED
 from drike.models.protocols import LanguageModel
+from drike.retrieval.pool import Pool
 from drike.retrieval.token_limit import TokenLimit
-from drike.runs import setup as setups
 from drike.runs.folder import has_begun
 from drike.runs.run import TrainedRun
 from drike.runs.setup import Setup
-
-TINYFACTS = "tinyfacts"
 
 
 @dataclass(frozen=True)
@@ -57,12 +55,12 @@ def open_setup(
     Sizes that are None are the paper's, or all available. A given `split` is kept. leave_out: facts that must not be
     edited, since they were trained on. Raises DataError.
     """
-    dataset = datasets.load(*sources, target=target or "alt")  # type: ignore[arg-type]
+    dataset = load(*sources, target=target or "alt")  # type: ignore[arg-type]
     if split is not None:
         parts = dataset.restore(split)
     else:
         parts = dataset.split(seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out)
-    return setups.open_setup(dataset, parts, open_encoder(encoder), seed=seed)
+    return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
 
 
 def open_trained_run(folder: Path) -> TrainedRun:
@@ -73,17 +71,12 @@ def open_trained_run(folder: Path) -> TrainedRun:
     return base
 
 
-def open_encoder(name: str = MINILM) -> TextEncoder:
+class WatchedEncoder:
     """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
-    return _Watched(load_encoder(name))
 
-
-class _Watched:
-    """An encoder that shows a bar while it encodes many texts."""
-
-    def __init__(self, encoder: TextEncoder) -> None:
-        self._encoder = encoder
-        self.name, self.dim = encoder.name, encoder.dim
+    def __init__(self, name: str) -> None:
+        self._encoder = load_encoder(name)
+        self.name, self.dim = self._encoder.name, self._encoder.dim
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Encode, with a bar unless the caller shows one."""

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, say, this_command, watch_training
-from drike.cli.dry_run import count_training, counting_model, show_bound
+from drike.cli.dry_run import CountingModel, count_training, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in, resumable
-from drike.cli.setup import TINYFACTS, describe_model, limit_to, new_run, open_encoder, open_setup
+from drike.cli.setup import WatchedEncoder, describe_model, limit_to, new_run, open_setup
+from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
@@ -70,7 +71,7 @@ def train(
         subset=data.subset, target=data.zsre_target or "alt",
     )  # fmt: skip
     if dry_run:
-        counted = counting_model(name, template, api)
+        counted = CountingModel(name, template, api)
         limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
         candidates = setup.pool.candidates([case.edit for case in setup.split.train])
         count_training(counted, candidates, method.max_shots, style, limit)
@@ -80,13 +81,12 @@ def train(
     limit = limit_to(model.prompt_tokens, opened, api.tokenizer, template)
     described = describe_model(name, opened)
     with alone_at(folder, "train"):
-        past: list[RecordedRollout] = []
         if resume:
             note_versions(check_same(Run.open(folder), setup, described))
-            past = recovered_episodes(folder)
         else:
             Run.create(folder, setup, described, settings, options=options)
-        retriever = Retriever(open_encoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
+        past = recovered_episodes(folder)
+        retriever = Retriever(WatchedEncoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(opened, folder):
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, limit)
@@ -114,7 +114,7 @@ def run_training(
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
     say(
-        f"Training on {len(cases)} edits of {setup.title}, {epochs} epochs, model {model.info.name}, "
+        f"Training on {len(cases)} edits of {setup.split.ids.title}, {epochs} epochs, model {model.info.name}, "
         f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)"
     )
     if past:

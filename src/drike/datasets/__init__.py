@@ -13,7 +13,7 @@ from pathlib import Path
 from drike import tinyfacts
 from drike.datasets.counts import Cleaning, Cut, Dropped, Log
 from drike.datasets.dataset import Dataset, Source, by_case_id, order_of
-from drike.datasets.fetch import PUBLISHED, fetch, is_address
+from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Target, read_cases
 from drike.datasets.forms import FORMS
 from drike.datasets.rows import GROUP, Row, read_rows, shown
@@ -70,7 +70,8 @@ def _local(source: str | Path) -> Path:
         return tinyfacts.rows_path()
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
-    return fetch(str(source)) if is_address(source) else Path(source).expanduser()
+    at_address = str(source).lower().startswith(("http://", "https://"))
+    return fetch(str(source)) if at_address else Path(source).expanduser()
 
 
 def _recognise(row: Row) -> Form:

@@ -43,13 +43,8 @@ PUBLISHED = {
 }
 
 
-def is_address(source: str | Path) -> bool:
-    """Whether a source is an http(s) address rather than a path."""
-    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
-
-
 def fetch(address: str, *, expected: str | None = None) -> Path:
-    """The local copy of a public file, downloaded unless there is an intact one.
+    """The local copy of a public file with an http(s) address, downloaded unless there is an intact one.
 
     If `expected` is given, only a file with this SHA-256 is kept. Raises DataError if the server is unreachable,
     answers with an error, stops half way, or sends another file.
@@ -88,7 +83,7 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
 
 
 def _download(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only, see is_address
+    request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
         content: bytes = answer.read(LARGEST + 1)
         promised = answer.headers.get("Content-Length")

@@ -33,11 +33,6 @@ class Entry:
         return cut.after
 
 
-def added_id(row: Row) -> str | None:
-    """The case_id of a form that is published without one, where someone has added it."""
-    return row.case_id() if "case_id" in row.values else None
-
-
 @dataclass(frozen=True)
 class Form:
     """A published form of a data set. Every function raises DataError for a field that is missing or unusable.
@@ -46,7 +41,7 @@ class Form:
         name: the form with its fields, as messages show it.
         recognises: whether a row has this form.
         edit: the edit of a row; `Target` chooses zsRE's.
-        case_id: the id of a row in its file, or None if the row is to be numbered.
+        case_id: the id of a row in its file, or None if the row is to be numbered; by default one that was added.
         answers: all known answers before the edit. A new object among them makes the row useless.
         learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
         paraphrases: texts that ask for the edit's object; the known wordings are None without cleaning.
@@ -56,7 +51,7 @@ class Form:
     name: str
     recognises: Callable[[Row], bool]
     edit: Callable[[Row, Target], Edit]
-    case_id: Callable[[Row], str | None] = added_id
+    case_id: Callable[[Row], str | None] = lambda row: row.case_id() if "case_id" in row.values else None
     answers: Callable[[Row], Sequence[str]] = lambda row: ()
     learn: Callable[[Sequence[Entry]], Templates] = lambda entries: {}
     paraphrases: Callable[[Entry, Templates | None], Iterable[str]] = lambda entry, known: ()

@@ -1,8 +1,4 @@
-"""Vectors kept on disk between runs: one file per model, keyed by the text's hash, as float32.
-
-A damaged entry is computed again, a damaged file is set aside and replaced; if the folder cannot be written to, the run
-goes on without it. Several processes may share a folder.
-"""
+"""Vectors kept on disk between runs: one file per model (see `keyvalue`), keyed by the text's hash, as float32."""
 
 from __future__ import annotations
 

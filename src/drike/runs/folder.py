@@ -112,13 +112,12 @@ def read_usage(folder: Path) -> dict[str, Usage]:
         raise RunError(f"{path} is damaged or of another version: remove it, and limits count from there") from problem
 
 
-def add_usage(folder: Path, part: str, used: Usage) -> Usage:
-    """Record the model's work in a part of a run, added to that before the run was stopped; return the sum."""
+def add_usage(folder: Path, part: str, used: Usage) -> None:
+    """Record the model's work in a part of a run, added to that before the run was stopped."""
     known = read_usage(folder)
     known[part] = known.get(part, Usage()) + used
     parts = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in known.items()}
     write_record(folder, "usage.json", parts)
-    return known[part]
 
 
 def has_begun(folder: Path) -> bool:
@@ -137,10 +136,9 @@ def answered(path: Path) -> list[RecordedRollout]:
         try:
             order, correct = record["order"], record["correct"]
             rewards = [float(reward) for reward in record["rewards"]]
-            if not rewards or not all(map(math.isfinite, rewards)) or sorted(order) != list(range(len(order))):
-                raise ValueError
-            if len(correct) != len(rewards) or not {*correct} <= {True, False}:
-                raise ValueError
+            usable = rewards and all(map(math.isfinite, rewards)) and sorted(order) == list(range(len(order)))
+            if not usable or len(correct) != len(rewards) or not {*correct} <= {True, False}:
+                raise ValueError("unusable figures")
             earned = Earned(tuple(rewards), tuple(correct), record["prompt_tokens"], float(record["seconds"]))
             found.append(RecordedRollout(str(record["case_id"]), tuple(order), earned))
         except (KeyError, TypeError, ValueError) as problem:
@@ -153,20 +151,16 @@ def whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     if not path.exists():
         return []
     found: list[tuple[int, dict[str, Any]]] = []
-    lines = path.read_bytes().split(b"\n")
+    *lines, _ = path.read_bytes().split(b"\n")  # without a line break behind it, the write of the last was cut off
     for number, line in enumerate(lines, 1):
         if not line:
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            if number == len(lines):  # no line break behind it: the write was cut off
-                break
             raise RunError(f"{path}, line {number} is not JSON: delete the file and run again") from problem
         if not isinstance(record, dict):
             raise RunError(f"{path}, line {number} is not a record of a run: delete the file and run again")
-        if number == len(lines):
-            break  # whole, but its line break is not: written again, it is the same
         found.append((number, record))
     return found
 

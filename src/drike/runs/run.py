@@ -93,9 +93,19 @@ class Run:
     def open(cls, folder: Path) -> Run:
         """Read a run's folder. Raises RunError if it is not one, is damaged, or is of another version."""
         path = folder / FILE
-        record = _read(folder)
-        settings = record.get("settings")
-        settings = settings if isinstance(settings, dict) else {}
+        try:
+            record = json.loads(path.read_text("utf-8"))
+        except OSError as problem:
+            raise RunError(
+                f"{folder} is not a run, as it holds no {FILE} ({type(problem).__name__}): "
+                "give a folder that drike demo, train or evaluate wrote"
+            ) from problem
+        except (ValueError, RecursionError) as problem:
+            raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
+        record = record if isinstance(record, dict) else {}
+        if not checksum_ok(record):
+            raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
+        settings = found if isinstance(found := record.get("settings"), dict) else {}
         missing = [
             *(name for name, kind in {"settings": dict, "model": dict, "data_fingerprint": str}.items()
               if not isinstance(record.get(name), kind)),
@@ -144,21 +154,3 @@ class TrainedRun:
             return ""
         folder = self.run.folder
         return f"{folder} was stopped after {done} of {whole} episodes; drike train --resume {folder} continues it"
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    """run.json, {} if it is no object. Raises RunError."""
-    path = folder / FILE
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except OSError as problem:
-        raise RunError(
-            f"{folder} is not a run, as it holds no {FILE} ({type(problem).__name__}): "
-            "give a folder that drike demo, train or evaluate wrote"
-        ) from problem
-    except (ValueError, RecursionError) as problem:
-        raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
-    found: dict[str, Any] = record if isinstance(record, dict) else {}
-    if not checksum_ok(found):
-        raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
-    return found

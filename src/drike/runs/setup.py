@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from drike.datasets import Dataset
 from drike.datasets.splits import Split
 from drike.edits import EditCase
-from drike.encoders import TextEncoder
 from drike.retrieval.learned_budget import Controller
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
@@ -21,11 +20,6 @@ class Setup:
     dataset: Dataset
     split: Split
     pool: Pool
-
-    @property
-    def title(self) -> str:
-        """The data set, and the subset of it that is edited if there is one."""
-        return self.split.ids.title
 
     def prepare(self, cases: Sequence[EditCase], parts: Iterable[object]) -> list[str]:
         """Encode at once all texts that the retrievers and learned budgets among `parts` read for these edits.
@@ -43,8 +37,3 @@ class Setup:
             *([f"Excluded {sum(excluded)} records that share subject and relation with the edit, at {len(excluded)} "
                "edits"] if excluded else []),
         ]  # fmt: skip
-
-
-def open_setup(dataset: Dataset, split: Split, encoder: TextEncoder, *, seed: int = 0) -> Setup:
-    """Embed the demonstrations of a split; `seed` assigns the roles. Raises PoolError if there are too few."""
-    return Setup(dataset, split, Pool(split.demonstrations, encoder, seed=seed))

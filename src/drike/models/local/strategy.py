@@ -51,13 +51,7 @@ class Scorer:
     The arguments are those of `HuggingFaceModel`; `strategy` is the first one to try.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        budget: int | None = None,
-        strategy: Strategy | None = None,
-        keep: int | None = None,
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, budget: int | None, strategy: Strategy | None, keep: int | None) -> None:
         self._model = model
         self.plan = plan(model) if strategy is None else Plan(strategy, "asked for")
         self.budget = budget or tokens_that_fit(model, _MOST_TOKENS.get(model.device.type, 4096))

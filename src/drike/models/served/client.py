@@ -16,7 +16,7 @@ import queue
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -69,16 +69,6 @@ def families(texts: Sequence[str]) -> list[list[int]]:
     return [sorted(group, key=lambda i: -len(texts[i])) for group in groups.values()]
 
 
-async def _in_families(texts: Sequence[str], put: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """Send the first of every family alone, then its others together."""
-
-    async def family(first: int, others: Sequence[int]) -> None:
-        await put(first)
-        await asyncio.gather(*(put(i) for i in others))
-
-    await asyncio.gather(*(family(first, others) for first, *others in families(texts)))
-
-
 class Connection:
     """A connection to one server; threads may share it.
 
@@ -123,12 +113,16 @@ class Connection:
         group = current_group()
         done: queue.SimpleQueue[tuple[int, asyncio.Task[T]]] = queue.SimpleQueue()
 
-        async def put(i: int) -> None:
-            task = asyncio.create_task(self._answer(calls[i], lambda answer: read(i, answer), group))
-            task.add_done_callback(lambda task: done.put((i, task)))
+        async def put(first: int, *others: int) -> None:
+            task = asyncio.create_task(self._answer(calls[first], lambda answer: read(first, answer), group))
+            task.add_done_callback(lambda task: done.put((first, task)))
             await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(*(put(i) for i in others))
 
-        running = asyncio.run_coroutine_threadsafe(_in_families([call.text for call in calls], put), self._loop)
+        async def put_all() -> None:
+            await asyncio.gather(*(put(*family) for family in families([call.text for call in calls])))
+
+        running = asyncio.run_coroutine_threadsafe(put_all(), self._loop)
         failures: list[Exception] = []
         try:
             for _ in calls:
