@@ -87,8 +87,7 @@ class Retain:
 class Side:
     """One editor's part of a case study, or of an explanation, which measures no effects.
 
-    prompt: of the edit's own query; it records how many retains were pruned to fit. sigma, share: of its budget; None
-    if it has none.
+    prompt: of the edit's own query, with its number of pruned retains. sigma, share: of its budget; None if none.
     """
 
     editor: str

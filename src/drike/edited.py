@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a query got its prompt: the edit that applies, if any, and one side of a case study.
-
-    `side` has the prompt, the retains in the editor's order, kept and cut, and what the budget cut by.
-    """
+    """Why a query got its prompt: the edit that applies, if any, and one side of a case study."""
 
     query: str
     edit: Edit | None

@@ -142,7 +142,7 @@ def estimates(
     """Metrics over cases with their intervals; the same seed and number of cases draw the same resamples."""
     whole = [sum(column) for column in zip(*by_case, strict=True)]
     values = {name: metric(whole) for name, metric in metrics.items()}
-    drawn = list(_resampled(by_case, resamples, seed)) if any(value is not None for value in values.values()) else []
+    drawn = [] if set(values.values()) == {None} else list(_resampled(by_case, resamples, seed))
     return {
         name: Estimate(None) if value is None else Estimate(value, *_interval(metrics[name](one) for one in drawn))
         for name, value in values.items()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from drike.report.groups import BASELINE, METHOD, Group
-from drike.report.paper import TABLES, PaperTable, Published
+from drike.report.paper import TABLES, PaperTable
 from drike.report.tables import INTERVALS, cell, published_cells
 from drike.table import Table
 
@@ -66,12 +67,11 @@ def beside(paper: PaperTable, blocks: Iterable[Block], what: str = "Editor") -> 
         measured = {name: row for name, row in named.items() if row[1] in row[0].summaries}
         rows += [(f"Measured: {title}",)] if measured else []
         rows += [(name, *_cells(group, editor, columns, paper)) for name, (group, editor) in measured.items()]
-    heading: tuple[str, ...] = ()
-    for row in paper.rows:
-        before, heading = heading, (f"Published: {_heading(row, by_model)}",)
-        rows += [heading] if heading != before else []
-        name = row.variant or (row.model if by_model else row.editor)
-        rows.append((name, *published_cells(row, columns, extra=paper.has_extra)))
+    for heading, published in groupby(paper.rows, lambda row: (row.editor if by_model else row.model, row.data)):
+        rows.append((f"Published: {', '.join(heading).removeprefix('not named, ')}",))
+        for row in published:
+            name = row.variant or (row.model if by_model else row.editor)
+            rows.append((name, *published_cells(row, columns, extra=paper.has_extra)))
     notes = [INTERVALS, _CAUTION]
     notes += [_SECONDS] if "s/query" in columns else []
     notes += [_TRAINED] if paper.has_extra else []
@@ -87,12 +87,6 @@ def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable)
     if paper.has_extra:
         count = group.parameters(editor)
         yield "n/a" if count is None else f"{count:,}"
-
-
-def _heading(row: Published, by_model: bool) -> str:
-    if by_model:
-        return f"{row.editor}, {row.data}"
-    return row.data if row.model == "not named" else f"{row.model}, {row.data}"
 
 
 def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:

@@ -79,8 +79,7 @@ def latex(document: Document) -> str:
 
 def _summary(groups: Sequence[Group]) -> Section:
     """Best editor, its scores, cost and uncertainty."""
-    text = [sentence for group in groups for sentence in gaps(group)]
-    text += [sentence for group in groups for sentence in findings(group)]
+    text = [sentence for what in (gaps, findings) for group in groups for sentence in what(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
     drawn = [figures.intervals(groups, metric) for metric in SCORES]
@@ -111,7 +110,7 @@ def _differences(groups: Sequence[Group]) -> Section:
 
 def _variants(groups: Sequence[Group]) -> Section:
     """The effect of other orders of the retains, and S over a sweep of sigma, where they were measured."""
-    tables = []
+    tables: list[Table] = []
     for group in groups:
         # a reordered editor is compared with the same editor in its own order, on the same edits
         measured = {
@@ -119,7 +118,7 @@ def _variants(groups: Sequence[Group]) -> Section:
             if not (base := reordered_of(name)) or group.comparable(name, base)
         }  # fmt: skip
         found = variations(measured, [group.summaries[name] for name in measured])
-        tables += [_labelled(table, group.label) for table in found]
+        tables += (_labelled(table, group.label) for table in found)
     return Section("variants", "Order and sigma", tables=tuple(tables))
 
 

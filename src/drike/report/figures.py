@@ -85,10 +85,7 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
 
 
 def pareto(group: Group) -> Figure | None:
-    """S against prompt tokens: up and left is better. The dashed line joins editors that none beats in both.
-
-    None for fewer than two editors with both.
-    """
+    """S against prompt tokens; a dashed line joins editors that none beats in both. None for fewer than two editors."""
     points = sorted(
         (one.prompt_tokens, -one.s.value, editor)
         for editor, one in group.summaries.items()
@@ -141,11 +138,11 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
     """One quantity over epochs, a line for each run; None where no run measured it."""
     what, value = CURVES[curve]
     lines = [
-        (i, run.seed, [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None])
+        (i, run.seed, points)
         for i, group in enumerate(groups)
         for run in group.runs
+        if (points := [(epoch.epoch, y) for epoch in run.epochs if (y := value(epoch)) is not None])
     ]
-    lines = [line for line in lines if line[2]]
     if not lines:
         return None
 

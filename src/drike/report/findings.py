@@ -37,19 +37,18 @@ def findings(group: Group) -> Iterator[str]:
         key=lambda pair: -(pair[0].value or 0),
     )
     if ranked:
-        s, best = ranked[0]
-        rest = f", {_lead(group, ranked[0], ranked[1])} {ranked[1][1]} with {shown(ranked[1][0])}" if ranked[1:] else ""
-        yield f"Best S: {best} with {shown(s)}{rest}."
+        (s, best), *others = ranked
+        second = "".join(f", {_lead(group, best, name)} {name} with {shown(one)}" for one, name in others[:1])
+        yield f"Best S: {best} with {shown(s)}{second}."
     if group.comparable(METHOD, BASELINE):
         yield _against_baseline(group)
         yield _prompt_sizes(group)
     yield _uncertainty(cases, [one for one, _ in ranked], len(seeds))
 
 
-def _lead(group: Group, first: tuple[Estimate, str], second: tuple[Estimate, str]) -> str:
+def _lead(group: Group, ours: str, theirs: str) -> str:
     """How the best editor compares with the next, by their difference on the same edits."""
-    (best, ours), (next_best, theirs) = first, second
-    if f"{best.value:.3f}" == f"{next_best.value:.3f}":
+    if f"{group.summaries[ours].s.value:.3f}" == f"{group.summaries[theirs].s.value:.3f}":
         return "equal to"
     if not group.comparable(ours, theirs):
         return "on other edits than"

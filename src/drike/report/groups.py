@@ -118,7 +118,8 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
                 f"no run has a setting {name!r} to compare across: choose from {', '.join(sorted(known))}"
             )
     for one, other in combinations(runs, 2):
-        _check(one, other, names)
+        if conflict := _conflict(one, other, names):
+            raise ReportError(f"{one.folder} and {other.folder} {conflict}")
     by_key: dict[tuple[str, ...], list[ReportedRun]] = {}
     for run in runs:
         by_key.setdefault((run.model, *(run.settings.get(name, "") for name in names)), []).append(run)
@@ -131,33 +132,28 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     return tuple(groups)
 
 
-def _check(one: ReportedRun, other: ReportedRun, across: Sequence[str]) -> None:
-    """Raise ReportError if two runs can neither be pooled nor be rows of one table."""
-    both = f"{one.folder} and {other.folder}"
+def _conflict(one: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
+    """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
     shared = [name for name in one.settings if name in other.settings]
     differing = [name for name in shared if one.settings[name] != other.settings[name]]
     for name in differing:
         if name not in across:
-            raise ReportError(
-                f"{both} differ in {name} ({one.settings[name]}; {other.settings[name]}) and cannot share a table: "
+            return (
+                f"differ in {name} ({one.settings[name]}; {other.settings[name]}) and cannot share a table: "
                 f"report them separately, or compare them deliberately with --across {name}"
             )
-    if "data" in differing:
-        return
-    if one.seed == other.seed and set(one.test) != set(other.test):
-        raise ReportError(
-            f"{both} have seed {one.seed} but different test edits and cannot share a table: report them separately, "
+    same_seed = one.seed == other.seed
+    if same_seed and set(one.test) != set(other.test) and "data" not in differing:
+        return (
+            f"have seed {one.seed} but different test edits and cannot share a table: report them separately, "
             "or evaluate one of them again with the other's --run"
         )
     if differing or one.model != other.model:
-        return
+        return ""
     for name in one.identity.keys() & other.identity.keys():
         if one.identity[name] != other.identity[name]:
-            raise ReportError(
-                f"{both} differ in the {name} of model {one.model} and cannot share a table: report them separately"
-            )
+            return f"differ in the {name} of model {one.model} and cannot share a table: report them separately"
     twice = [editor for editor in one.outcomes if editor in other.outcomes]
-    if one.seed == other.seed and twice:
-        raise ReportError(
-            f"{both} both measured {twice[0]} with seed {one.seed} on {one.model}: report only one of them"
-        )
+    if same_seed and twice:
+        return f"both measured {twice[0]} with seed {one.seed} on {one.model}: report only one of them"
+    return ""

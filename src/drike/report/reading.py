@@ -106,10 +106,8 @@ def _trained_by(run: Run) -> Path | None:
     here = run.folder.resolve()
     if run.run is None:
         return here if (here / "episodes.jsonl").exists() else None
-    for place in (Path(run.run), here.parent / Path(run.run).name):
-        if (place / "run.json").exists():
-            return place.resolve()
-    return None
+    places = (Path(run.run), here.parent / Path(run.run).name)
+    return next((place.resolve() for place in places if (place / "run.json").exists()), None)
 
 
 def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:

@@ -1,8 +1,4 @@
-"""Training runs, epoch by epoch: the one summary that the terminal, tables and figures use.
-
-A run's episodes are summarised from their records (the lines of episodes.jsonl), so a run in progress and one read
-from its folder give the same figures.
-"""
+"""Training runs, epoch by epoch, from the lines of episodes.jsonl: for the terminal, tables and figures alike."""
 
 from __future__ import annotations
 

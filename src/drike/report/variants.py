@@ -63,8 +63,8 @@ def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[t
     """The first editor of each pair against the second: share of equal verdicts, and paired differences."""
     rows = []
     for name, base in pairs:
-        same = agreement(outcomes[name], outcomes[base])
-        rows.append((name, shown(same), *differences(outcomes[name], outcomes[base]).rows[0][1:5]))
+        ours, theirs = outcomes[name], outcomes[base]
+        rows.append((name, shown(agreement(ours, theirs)), *differences(ours, theirs).rows[0][1:5]))
     header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
     notes = (
         "Differences from the same editor in its own order. same verdict: share of probes both answer right or both "
@@ -75,10 +75,7 @@ def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[t
 
 
 def frontier_table(summaries: Sequence[Summary]) -> Table:
-    """S against prompt length, shortest first; an editor is on the frontier if no shorter prompt has as good an S.
-
-    Length is in prompt tokens, or in retains if the model does not count tokens.
-    """
+    """S against prompt length, shortest first: in prompt tokens, or in retains if the model does not count tokens."""
 
     def cost_and_s(one: Summary) -> tuple[float, float]:
         return one.shots if one.prompt_tokens is None else one.prompt_tokens, -(one.s.value or 0.0)
@@ -94,12 +91,9 @@ def frontier_table(summaries: Sequence[Summary]) -> Table:
 
 
 def further(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
-    """The tables that apply to a set of editors: DR-IKE's retains per edit, the effect of orders, S against length.
-
-    Editors are recognised by the names that `drike evaluate` gives them.
-    """
+    """DR-IKE's retains per edit and `variations`, by the names that `drike evaluate` gives to editors."""
     kept = [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
-    return [*kept, *variations(outcomes, summaries)]
+    return kept + variations(outcomes, summaries)
 
 
 def reordered_of(editor: str) -> str:
@@ -110,10 +104,6 @@ def reordered_of(editor: str) -> str:
 
 def variations(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
     """The tables about reordered editors and about a sweep of sigma."""
-    tables = []
     pairs = [(name, base) for name in outcomes if (base := reordered_of(name)) in outcomes]
-    if pairs:
-        tables.append(agreement_table(outcomes, pairs))
-    if any(" (sigma " in name for name in outcomes):
-        tables.append(frontier_table(summaries))
-    return tables
+    orders = [agreement_table(outcomes, pairs)] if pairs else []
+    return orders + ([frontier_table(summaries)] if any(" (sigma " in name for name in outcomes) else [])
