@@ -68,8 +68,7 @@ def recorded_evaluation(
     before = model.usage
     model.forget()  # seconds are an editor's own, not what another has opened before
     try:
-        # The split keeps training rows out; rows with the same words under another id stay as they are.
-        with closing(evaluate(editor, model, cases, write=write, allow_trained=True)) as outcomes:
+        with closing(evaluate(editor, model, cases, write=write)) as outcomes:
             yield from saved(folder, editor.name, outcomes)
     finally:
         add_usage(folder, editor.name, model.usage - before)
