@@ -37,7 +37,7 @@ LONGEST = 20  # seconds allowed for a command line
 WEIRD = [
     "", " ", "-1", "0", "1e9", "NaN", "inf", "-", "--", "---", "-x", "=", "a,b", ",", ",,", ".", "..", "/", "~", "*",
     "\\", "\x00", "a\x00b", "\ud800", "caf\udce9", "\u202eabc", "\U0001f600", "[red]", "[/]", "{}", "%s", "$HOME", "'",
-    "x" * 300, "y" * 5_000, "a\nb", "/dev/null", "/dev/null/x", "/nowhere/at/all", "None", "true", "0x10", "1_000",
+    "x" * 300, "y" * 5_000, "a\nb", "/dev/null", "/dev/null/x", "/proc/no/such/folder", "None", "true", "0x10", "1_000",
     "9" * 400, "http://127.0.0.1:9/a.json", "http://", "https://[::1", "file:///etc/passwd", "-h", "--help", "--nope",
 ]  # fmt: skip
 MODELS = [
