@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# One test process more than cores: some tests wait for deadlines.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 .PHONY: demo test slow reliability browser ray check bench bench-gpu drawing tour clean
 
@@ -11,7 +13,7 @@ demo: $(READY)
 	$(BIN)/drike demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow and not browser and not ray and not reliability"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not browser and not ray and not reliability"
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
