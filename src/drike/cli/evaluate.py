@@ -20,13 +20,13 @@ from drike.editors.unedited import Unedited
 from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
-from drike.metrics import Outcome, summarise
+from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
 from drike.report import as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
-from drike.report.variants import further
+from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_usage, write_record
@@ -167,11 +167,16 @@ def run_evaluation(
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
     title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}"
-    summaries = [summarise(of_editor, outcomes.get(Unedited().name, [])) for of_editor in outcomes.values()]
+    unedited = outcomes.get(Unedited().name, [])
+    counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
+    summaries = list(map(summary_of, counts.values()))
     tables = [table1(summaries, title), costs(summaries)]
     if "IKE" in outcomes and "DR-IKE" in outcomes:
-        tables.append(differences(outcomes["DR-IKE"], outcomes["IKE"]))
-    tables += [*(further(outcomes, summaries) if full else ()), published()]
+        tables.append(differences(counts["DR-IKE"], counts["IKE"]))
+    if full:
+        tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
+        tables += variations(outcomes, counts)
+    tables.append(published())
     for table in tables:
         draw(table)
     write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
