@@ -1,7 +1,7 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
 There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
-and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run` and
+and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of models behind an API) and
 `console` (tables and progress).
 """
 

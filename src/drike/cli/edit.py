@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.api_options import metered
 from drike.cli.console import console, draw, say
-from drike.cli.dry_run import CountingModel, show_bound
+from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.options import ModelOptions, RunOptions, takes_options
 from drike.cli.setup import Defaults, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
@@ -18,7 +17,6 @@ from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
-from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 
@@ -71,10 +69,10 @@ def edit(
         say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')
     queries = ask or [one.query for one in edited.edits]
     if isinstance(asked, CountingModel):
-        before_after(asked, edited, queries)
+        before_after(edited, queries)
         return show_bound(asked, opened.api)
     with metered(asked):
-        show_before_after(asked, edited, queries)
+        draw(before_after(edited, queries))
         for query in queries:
             if explain:
                 console.print()
@@ -91,15 +89,11 @@ def _about(edit: Edit, subject: str) -> Edit:
     return replace(edit, subject=subject)
 
 
-def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:
+def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
     """A row a query: the answer of the model as it is, and under the edits."""
-    draw(Table("", ("query", "before", "after"), before_after(model, edited, queries), wide=True))
-
-
-def before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Each query with the answer of the model as it is, and under the edits."""
-    plain = EditedModel(model, Unedited(), edited.edits)
-    return tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
+    plain = EditedModel(edited.model, Unedited(), edited.edits)
+    rows = tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
+    return Table("", ("query", "before", "after"), rows, wide=True)
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:

@@ -7,9 +7,8 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from drike.cli.api_options import live, metered
 from drike.cli.console import draw, note, progress, say
-from drike.cli.dry_run import CountingModel, show_bound
+from drike.cli.costs import CountingModel, live, metered, show_bound
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import Defaults, describe_model, new_run, open_model, open_setup, open_trained_run

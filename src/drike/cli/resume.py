@@ -12,8 +12,8 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from drike.cli.api_options import used_in
 from drike.cli.console import complain, note, this_command
+from drike.cli.costs import used_in
 from drike.cli.options import Command
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun

@@ -7,10 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from drike.cli.api_options import used_in
 from drike.cli.console import note
 from drike.cli.console import progress as progress_bar
-from drike.cli.dry_run import CountingModel, token_counter
+from drike.cli.costs import CountingModel, token_counter, used_in
 from drike.cli.options import ModelOptions, RunOptions
 from drike.datasets import TINYFACTS, load
 from drike.datasets.splits import SplitIds

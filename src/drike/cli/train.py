@@ -8,9 +8,8 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.cli.api_options import live, metered
 from drike.cli.console import draw, say, this_command, watch_training
-from drike.cli.dry_run import CountingModel, count_training, show_bound
+from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import Defaults, WatchedEncoder, describe_model, new_run, open_model, open_setup
