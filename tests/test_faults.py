@@ -22,7 +22,6 @@ from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation import evaluate
-from drike.models.scripted import ScriptedModel
 from drike.models.served.address import KEY
 from drike.models.served.cache import Answers, CachedModel, contents
 from drike.retrieval.budget import Fraction, Threshold
@@ -30,6 +29,7 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, connect, deaf, nobody, serve, serving
 from worlds import CAPITALS, follows_the_fact
 

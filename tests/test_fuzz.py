@@ -27,11 +27,11 @@ from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, PoolError
 from drike.evaluation import evaluate
-from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
 from drike.runs.folder import append, read_outcomes
+from scripted import ScriptedModel
 from test_datasets import flat_row, row
 from test_forms import group, known_row, zsre_row
 

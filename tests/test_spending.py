@@ -21,11 +21,11 @@ from drike.cli.dry_run import token_counter
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
-from drike.models.scripted import ScriptedModel
 from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.spending import Meter, Price, estimated_tokens
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts import TEMPLATES
+from scripted import ScriptedModel
 from servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)

@@ -40,14 +40,13 @@ from drike.metrics import Outcome as Outcome
 from drike.metrics import Summary as Summary
 from drike.metrics import paired_difference as paired_difference
 from drike.metrics import summarise as summarise
+from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
 from drike.models.protocols import LanguageModel as LanguageModel
 from drike.models.protocols import ModelInfo as ModelInfo
 from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
-from drike.models.scripted import CustomModel as CustomModel
-from drike.models.scripted import ScriptedModel as ScriptedModel
 from drike.models.served.options import ApiOptions as ApiOptions
 from drike.models.served.spending import Price as Price
 from drike.prompts import Prompt as Prompt
