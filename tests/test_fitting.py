@@ -14,10 +14,9 @@ from drike.encoders.hashing import HashingEncoder
 from drike.evaluation import evaluate
 from drike.models.scripted import ScriptedModel
 from drike.prompts import Layout, Prompt, PromptStyle
-from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.budget import Fraction, Threshold, TokenLimit
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.retrieval.token_limit import TokenLimit
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 from worlds import CAPITALS

@@ -55,6 +55,7 @@ from drike.prompts import PromptStyle as PromptStyle
 from drike.retrieval.budget import Budget as Budget
 from drike.retrieval.budget import Fraction as Fraction
 from drike.retrieval.budget import Threshold as Threshold
+from drike.retrieval.budget import TokenLimit as TokenLimit
 from drike.retrieval.learned_budget import Controller as Controller
 from drike.retrieval.learned_budget import Feature as Feature
 from drike.retrieval.pool import Pool as Pool
@@ -62,7 +63,6 @@ from drike.retrieval.retriever import Ranker as Ranker
 from drike.retrieval.retriever import Ranking as Ranking
 from drike.retrieval.retriever import Retriever as Retriever
 from drike.retrieval.retriever import Similarity as Similarity
-from drike.retrieval.token_limit import TokenLimit as TokenLimit
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.table import Table as Table

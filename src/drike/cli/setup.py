@@ -16,11 +16,10 @@ from drike.encoders import MINILM, FloatArray, Progress, load_encoder
 from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED
 from drike.models.protocols import LanguageModel
+from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
-from drike.retrieval.token_limit import TokenLimit
 from drike.runs.folder import has_begun
-from drike.runs.run import TrainedRun
-from drike.runs.setup import Setup
+from drike.runs.run import Setup, TrainedRun
 
 
 @dataclass(frozen=True)
