@@ -22,6 +22,7 @@ from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served.cache import Answers, CachedModel
+from drike.models.served.response import TokenCounts
 from drike.models.served.spending import Meter, Price, estimated_tokens
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts import TEMPLATES
@@ -60,7 +61,7 @@ def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tupl
         text = "x" * (3 * read)
         try:
             with meter.reserved(text, written):
-                meter.answered(text, read, written, 0, written)
+                meter.answered(text, TokenCounts(read, written), written)
         except SpendingLimitError:
             refused = True
     assert (meter.usage.money or 0.0) <= most + 1e-12
