@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
-from drike.datasets.inspect import inspect, lines
+from drike.datasets.inspect import lines, nearness
 from drike.datasets.paraphrases import around, clean, learn
 from drike.edits import Aspect, Edit
 from drike.encoders import MINILM, HashingEncoder, load_encoder
@@ -362,18 +362,17 @@ class TestFetch:
 class TestInspect:
     def test_inspected_counts_agree_with_the_cases(self, tmp_path: Path) -> None:
         data = load(written(tmp_path, [row(i, f"Ada {i}") for i in range(10)]))
-        found = inspect(data, HashingEncoder(), editable=4, k=3)
-        assert dict(found.probes) == {Aspect.REWRITE: 10, Aspect.PARAPHRASE: 20, Aspect.NEIGHBORHOOD: 20}
-        assert found.nearness
-        assert (found.nearness.editable, found.nearness.demonstrations, found.nearness.k) == (4, 6, 3)
-        assert found.nearness.last <= found.nearness.mean <= found.nearness.first <= 1
-        assert found.nearness.mean <= found.nearness.others + 1e-6
-        text = "\n".join(lines(found))
+        near = nearness(data, HashingEncoder(), editable=4, k=3)
+        assert (near.editable, near.demonstrations, near.k) == (4, 6, 3)
+        assert near.last <= near.mean <= near.first <= 1
+        assert near.mean <= near.others + 1e-6
+        text = "\n".join(lines(data, near))
+        assert all(f"{aspect} probes: {count}\n" in text for aspect, count in zip(Aspect, (10, 20, 20), strict=True))
         assert "10 cases" in text
         assert data.sources[0].sha256 in text
-        assert inspect(data).nearness is None
+        assert "similarity" in text and "similarity" not in "\n".join(lines(data))
         with pytest.raises(DataError, match="change these numbers"):
-            inspect(data, HashingEncoder(), editable=10)
+            nearness(data, HashingEncoder(), editable=10)
 
     @needs_flat
     def test_similarities_of_a_sample_are_as_recorded(self) -> None:
@@ -381,20 +380,18 @@ class TestInspect:
         data = load(*FLAT)
         small = type(data)("sample", (), data.cases[:40] + data.cases[2000::69][:260], (), data.cleaning)
         try:
-            near = inspect(small, load_encoder(MINILM, keep=False), editable=40).nearness
+            near = nearness(small, load_encoder(MINILM, keep=False), editable=40)
         except EncoderError as missing:
             pytest.skip(str(missing))
-        assert near
         assert 0.30 < near.mean < 0.42
 
     @pytest.mark.slow
     @needs_flat
     def test_similarities_of_the_first_2000_rows_are_as_recorded(self) -> None:
         try:
-            near = inspect(load(*FLAT), load_encoder(MINILM)).nearness
+            near = nearness(load(*FLAT), load_encoder(MINILM))
         except EncoderError as missing:
             pytest.skip(str(missing))
-        assert near
         assert near.editable == 2000
         assert near.mean == pytest.approx(0.561, abs=0.002)
         assert near.others == pytest.approx(0.565, abs=0.002)

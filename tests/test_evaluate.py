@@ -12,13 +12,13 @@ from drike.errors import UsageError
 from drike.evaluation import evaluate
 from drike.judging import Question, judge
 from drike.metrics import summarise
-from drike.models.scripted import ScriptedModel
-from drike.prompts import bare
+from drike.prompts import Prompt
 from drike.retrieval.budget import Fraction, SameCount, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]
@@ -72,7 +72,7 @@ def test_generated_answers_recorded_beside_scores_agree_with_them() -> None:
 
 @pytest.mark.parametrize(("written", "right"), [("New", True), ("Newton", False), ("New York", True), ("Old", False)])
 def test_a_scored_target_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
-    question = [Question(bare("It is"), "New", "Old")]
+    question = [Question(Prompt("It is"), "New", "Old")]
     assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
     assert judge(ScriptedModel(lambda p: written, scores=False), question)[0].correct is right
 

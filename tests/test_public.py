@@ -11,7 +11,7 @@ import drike
 from drike import tinyfacts
 from drike.errors import ModelError
 from drike.judging import Question, judge
-from drike.prompts import bare
+from drike.prompts import Prompt
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -80,7 +80,7 @@ def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str
 )
 def test_a_model_returning_the_wrong_type_gets_a_clear_error(answers: list[Any], expected: str) -> None:
     with pytest.raises(ModelError, match=expected):
-        judge(drike.CustomModel("mine", lambda *asked: answers), [Question(bare("The capital of Peru is"), "Oslo")])
+        judge(drike.CustomModel("mine", lambda *asked: answers), [Question(Prompt("The capital of Peru is"), "Oslo")])
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from drike.errors import ModelError
 from drike.judging import Question, judge
+from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score
-from drike.models.scripted import CustomModel, ScriptedModel
-from drike.prompts import bare
+from drike.prompts import Prompt
+from scripted import ScriptedModel
 
 WORDS = st.lists(st.sampled_from(["New", "York", "Newton", "Rome", "is"]), min_size=1, max_size=4).map(" ".join)
 
@@ -24,7 +25,7 @@ def test_a_scripted_model_scores_unless_it_only_writes() -> None:
 
 @given(WORDS, WORDS)
 def test_scripted_generation_and_scores_give_the_same_verdict(answer: str, target: str) -> None:
-    question = [Question(bare("Ada comes from"), target, "Lima")]
+    question = [Question(Prompt("Ada comes from"), target, "Lima")]
     [scored] = judge(ScriptedModel(lambda prompt: answer), question, write=True)
     [written] = judge(ScriptedModel(lambda prompt: answer, scores=False), question)
     assert scored.correct == scored.matched == written.correct

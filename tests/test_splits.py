@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from drike import tinyfacts
 from drike.cli import main
 from drike.datasets import Cleaning, Dataset, load
-from drike.datasets.dataset import default_editable
 from drike.datasets.splits import SplitIds
 from drike.edits import Edit, EditCase, rewrite_probe
 from drike.errors import DataError
@@ -96,7 +95,7 @@ class TestDraw:
 
     @given(st.integers(0, 30000))
     def test_default_sizes_fit_every_data_set(self, rows) -> None:
-        editable = default_editable(rows)
+        editable = Dataset("data", (), dataset(1).cases * rows, (), Cleaning()).editable
         assert editable <= rows - editable
         if rows <= 500:
             split = draw(dataset(rows))

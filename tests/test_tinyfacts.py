@@ -218,11 +218,11 @@ def test_demonstrations_are_chosen_without_an_encoder() -> None:
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
     from drike.judging import Question, judge
     from drike.models.local.huggingface import load as load_model
-    from drike.prompts import PromptStyle, bare
+    from drike.prompts import Prompt, PromptStyle
 
     model = load_model(str(model_path()))
     cases = load(rows_path(), cleaning=False).cases[:50]
-    known = judge(model, [Question(bare(c.edit.query), c.edit.target_true or "") for c in cases])
+    known = judge(model, [Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
     edited = [
         Question(

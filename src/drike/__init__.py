@@ -4,7 +4,7 @@ The public names are listed in `__init__.pyi`. A name is imported from its modul
 loads neither torch nor transformers.
 """
 
-import ast as _ast
+import re as _re
 from functools import cache as _cache
 from importlib import import_module as _import
 from pathlib import Path as _Path
@@ -14,15 +14,12 @@ from typing import Any
 @_cache
 def _homes() -> dict[str, tuple[str, str]]:
     """For each public name of the stub its module and its name there."""
-    imported: dict[str, tuple[str, str]] = {}
-    public: dict[str, tuple[str, str]] = {}
-    for node in _ast.parse(_Path(__file__).with_suffix(".pyi").read_text("utf-8")).body:
-        match node:
-            case _ast.ImportFrom(module=str(module), names=[_ast.alias(name=name, asname=str(alias))]):
-                (imported if alias.startswith("_") else public)[alias] = module, name
-            case _ast.Assign(targets=[_ast.Name(id=alias)], value=_ast.Attribute(value=_ast.Name(id=home), attr=name)):
-                public[alias] = ".".join(imported[home]), name
-    return public
+    stub = _Path(__file__).with_suffix(".pyi").read_text("utf-8")
+    imports = _re.findall(r"^from (\S+) import (\w+) as (\w+)$", stub, _re.MULTILINE)
+    homes = {alias: (module, name) for module, name, alias in imports}
+    for alias, module, name in _re.findall(r"^(\w+) = (\w+)\.(\w+)$", stub, _re.MULTILINE):
+        homes[alias] = ".".join(homes[module]), name
+    return {alias: home for alias, home in homes.items() if not alias.startswith("_")}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from drike.editors.ike import IKE, Selection
 from drike.edits import Aspect, EditCase
 from drike.judging import Question, Verdict, complete, judge
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, bare
+from drike.prompts import Prompt
 from drike.retrieval.budget import Fraction
 from drike.table import Table
 
@@ -188,7 +188,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
     queries = [probe.query for probe in case.probes]
     selections = [editor.fit(editor.select(case.edit), queries) for editor in editors]
     chosen = list(zip(editors, selections, strict=True))
-    tried = [[[bare(query) for query in queries]], *(list(_versions(*one, queries)) for one in chosen)]
+    tried = [[[Prompt(query) for query in queries]], *(list(_versions(*one, queries)) for one in chosen)]
     questions = [
         Question(prompt, probe.target)
         for versions in tried

@@ -1,8 +1,4 @@
-"""Demonstrations: other edits, shown with the answer we want to a question about them (paper, definition 3.3).
-
-A case yields *copy* (its own query, new object), *update* (a paraphrase, new object) and *retain* (a neighbour, which
-keeps its true object). Its role, not its wording, says what it teaches the model.
-"""
+"""Demonstrations: other edits, shown with the answer we want to a question about them (paper, definition 3.3)."""
 
 from __future__ import annotations
 
@@ -13,7 +9,10 @@ from drike.edits import Edit, EditCase, Probe, mentions, rewrite_probe
 
 
 class Role(StrEnum):
-    """What a demonstration shows the model to do with a new fact."""
+    """What a demonstration teaches: copy (a case's own query, its new object), update (a paraphrase) or retain.
+
+    A retain is a neighbour, which keeps its true object.
+    """
 
     COPY = "copy"
     UPDATE = "update"
@@ -67,13 +66,10 @@ def probes_for(case: EditCase, role: Role, edit: Edit) -> tuple[Probe, ...]:
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
     probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
-    return tuple(probe for probe in probes if not _is_about(probe.query, edit))
+    about = edit.subject
+    return tuple(p for p in probes if p.query != edit.query and not (about is not None and mentions(p.query, about)))
 
 
 def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
     """`probe` of `case`, answered as `role` wants it: a probe's target is the right answer under the case's edit."""
     return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
-
-
-def _is_about(query: str, edit: Edit) -> bool:
-    return query == edit.query or (edit.subject is not None and mentions(query, edit.subject))

@@ -20,7 +20,7 @@ from drike.editors.ike import IKE
 from drike.edits import Edit, mentions
 from drike.judging import complete
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
-from drike.prompts import Prompt, bare
+from drike.prompts import Prompt
 from drike.table import Table
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class EditedModel:
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
         edit = self.edit_for(query)
-        return bare(query) if edit is None else self.editor.prompts(edit, [query])[0]
+        return Prompt(query) if edit is None else self.editor.prompts(edit, [query])[0]
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""

@@ -1,9 +1,4 @@
-"""What is to change and how we look whether it did: edits, probes, cases.
-
-An *edit* asks that a query be completed with `target_new` where the model says `target_true`. A *case* is an edit with
-the *probes* that judge it: the rewrite itself, its paraphrases, and neighbouring facts that must stay (paper, section
-3). Plain data; nothing here knows how a prompt is worded or how an answer is judged.
-"""
+"""Edits, the probes that judge them, and cases (paper, section 3): plain data."""
 
 from __future__ import annotations
 

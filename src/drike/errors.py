@@ -1,19 +1,5 @@
 """The errors that drike raises for things a user can put right: each message is one sentence that ends in the remedy.
 
-    DrikeError
-    ├── UsageError               options or arguments that do not go together
-    ├── DataError                a data file or a split
-    ├── PoolError                too few records to draw demonstrations from
-    ├── EncoderError             a text encoder
-    ├── ModelError               a language model
-    │   ├── ServerError          its server is unreachable or failing; a later attempt may succeed
-    │   ├── RefusedError         its server declines: key, quota, model name or prompt
-    │   └── SpendingLimitError   the user's own limit on calls or money
-    ├── CheckpointError          a saved policy
-    ├── RunError                 a run's folder
-    │   └── ReplayError          its recorded episodes belong to another training
-    └── ReportError              runs that cannot be reported together
-
 Programming mistakes raise ValueError or TypeError as everywhere in Python.
 """
 

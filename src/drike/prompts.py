@@ -6,9 +6,8 @@ The in-context layout is IKE's: a demonstration is two lines and a blank one,
     Prompt: {query} {answer}
 
 and a prompt ends with the edit itself as a last copy demonstration and `New Fact: {edit}` / `Prompt: {query}`, without
-a trailing space. `PromptStyle` is the only place where demonstrations are turned into prompts. The chat form for models
-that only chat is here too; FactPrompt and EditCoT keep their wording in their own files under `editors`. Every text
-ends where the model has to continue; a target is scored as " " + target after it.
+a trailing space. FactPrompt and EditCoT keep their wording in their own files under `editors`. Every text ends where
+the model has to continue; a target is scored as " " + target after it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ RetainForm = Literal["headed", "bare"]
 OrderName = Literal["policy", "similarity", "reversed", "shuffled"]
 
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-RETAIN_FORMS: tuple[RetainForm, ...] = get_args(RetainForm)
 ORDERS: tuple[OrderName, ...] = get_args(OrderName)
 
 # Prompts with these openings are instructions already: a chat model gets them without CHAT_INSTRUCTION.
@@ -79,7 +77,7 @@ class PromptStyle:
 
     def __post_init__(self) -> None:
         """Refuse unknown values. Raises ValueError."""
-        for name, allowed in (("layout", LAYOUTS), ("retain", RETAIN_FORMS), ("order", (None, *ORDERS))):
+        for name, allowed in (("layout", LAYOUTS), ("retain", get_args(RetainForm)), ("order", (None, *ORDERS))):
             if (value := getattr(self, name)) not in allowed:
                 names = " or ".join(str(one) for one in allowed if one is not None)
                 raise ValueError(f"{name} must be {names}, not {value!r}")
@@ -119,14 +117,9 @@ class PromptStyle:
         return [Prompt(text + query_block(edit, query), tuple(shown)) for query in queries]
 
 
-def fact_line(edit: Edit) -> str:
-    """The header that states an edit."""
-    return f"New Fact: {edit.fact}"
-
-
 def query_block(edit: Edit, query: str) -> str:
     """The edit and a question about it, as the last two lines of a prompt; also the retriever's text of x."""
-    return f"{fact_line(edit)}\nPrompt: {query}"
+    return f"New Fact: {edit.fact}\nPrompt: {query}"
 
 
 def demonstration_block(demonstration: Demonstration, retain: RetainForm = "headed") -> str:
@@ -135,11 +128,6 @@ def demonstration_block(demonstration: Demonstration, retain: RetainForm = "head
     if retain == "bare" and demonstration.role is Role.RETAIN:
         return shown
     return f"New Fact: {demonstration.fact}\n{shown}"
-
-
-def bare(query: str) -> Prompt:
-    """The query alone: the unedited model's prompt."""
-    return Prompt(query)
 
 
 def chat_messages(text: str) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstr
 from drike.edits import EditCase
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, PromptStyle, bare
+from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.pool import IKE_ROLES
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
 from tools.tinyfacts.neighbours import load_neighbours
@@ -121,9 +121,9 @@ def _recall(model: LanguageModel) -> Iterator[Measure]:
     """Recall of all facts in a wording seen in training, and of editable facts in the wording that was not."""
     cases = load(rows_path(), cleaning=False).cases[:EDITABLE]
     true = {(f.relation, f.subject): f.object for f in facts()}
-    seen = [Question(bare(TEMPLATES[r][3].format(s)), o) for (r, s), o in true.items()]
+    seen = [Question(Prompt(TEMPLATES[r][3].format(s)), o) for (r, s), o in true.items()]
     edits = [case.edit for case in cases]
-    unseen = [Question(bare(TEMPLATES[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
+    unseen = [Question(Prompt(TEMPLATES[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
     for name, questions in (("seen", seen), ("unseen", unseen)):
         right = fmean(v.correct for v in judge(model, questions))
         yield Measure(f"recall of true facts, wording {name} with the subject", right, 0.95, None)
@@ -184,7 +184,7 @@ def _rates(model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demons
     probes = [case.probes[0], *case.paraphrases, *case.neighborhood[:NEIGHBOURS]]
 
     def show(row: Sequence[Demonstration] | None, query: str) -> Prompt:
-        return bare(query) if row is None else PromptStyle().write(case.edit, row, [query])[0]
+        return Prompt(query) if row is None else PromptStyle().write(case.edit, row, [query])[0]
 
     questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
     right = [verdict.correct for verdict in judge(model, questions)]

@@ -15,7 +15,7 @@ from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
-from drike.retrieval.token_limit import TokenLimit
+from drike.retrieval.budget import TokenLimit
 from drike.runs.folder import add_usage, read_usage
 
 

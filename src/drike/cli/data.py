@@ -10,8 +10,7 @@ from drike.cli.console import progress, say
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
 from drike.cli.setup import WatchedEncoder
 from drike.datasets import load
-from drike.datasets.inspect import inspect as look
-from drike.datasets.inspect import lines
+from drike.datasets.inspect import lines, nearness
 from drike.encoders import MINILM
 
 app = typer.Typer(help="Look at data sets.", no_args_is_help=True)
@@ -37,13 +36,15 @@ def inspect(
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, an example, and how near neighbours are."""
     dataset = load(*sources, target=zsre_target)  # type: ignore[arg-type]
-    with progress("encoding") as (bar, task):
-        seen = look(
-            dataset,
-            None if encoder == "none" else WatchedEncoder(encoder),
-            editable=editable,
-            k=k,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    for line in lines(seen):
+    near = None
+    if encoder != "none":
+        with progress("encoding") as (bar, task):
+            near = nearness(
+                dataset,
+                WatchedEncoder(encoder),
+                editable=editable,
+                k=k,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+    for line in lines(dataset, near):
         say(line)

@@ -26,8 +26,7 @@ from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_begun
-from drike.runs.run import Run
-from drike.runs.setup import Setup
+from drike.runs.run import Run, Setup
 
 
 @takes_options

@@ -31,8 +31,7 @@ from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_usage, write_record
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import check_same, recovered_outcomes
-from drike.runs.run import Run
-from drike.runs.setup import Setup
+from drike.runs.run import Run, Setup
 
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; nearest-same-k and {', '.join(TRAINED)} need --run. NAMES of orders are "

@@ -19,11 +19,10 @@ from drike.models import EMBEDDED, template_for
 from drike.models import load as load_model
 from drike.models.protocols import LanguageModel, Template
 from drike.models.served.options import ApiOptions
+from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
-from drike.retrieval.token_limit import TokenLimit
 from drike.runs.folder import has_begun
-from drike.runs.run import Run, TrainedRun
-from drike.runs.setup import Setup
+from drike.runs.run import Run, Setup, TrainedRun
 
 
 @dataclass(frozen=True)

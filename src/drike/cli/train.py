@@ -27,8 +27,7 @@ from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_usage
 from drike.runs.recording import recorded_training
 from drike.runs.resume import check_same, recovered_episodes
-from drike.runs.run import Run
-from drike.runs.setup import Setup
+from drike.runs.run import Run, Setup
 from drike.training import reinforce
 from drike.training.choices import renormalised, sampled, top
 from drike.training.rewards import RecordedRollout, edit_takes, replayed

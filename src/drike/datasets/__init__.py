@@ -54,7 +54,7 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
     by_form, numbered = _identified(found, log)
     pairs = (pair for form in FORMS for pair in read_cases(form, by_form[form], log, cleaning=cleaning, target=target))
     cases = by_case_id(_without_repeats(pairs, numbered, log))
-    dropped = tuple(log.dropped())
+    dropped = tuple(log.dropped.values())
     if not cases:
         why = ", ".join(f"{one.count} left out: {one.reason}" for one in dropped if one.what == "row")
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")

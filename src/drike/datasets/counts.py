@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from drike.datasets.rows import Row
 
 How = Literal["unchanged", "template", "sentence", "subject"]  # where a paraphrase was cut
-_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -47,25 +45,15 @@ class Cleaning:
         """The cuts that may be wrong."""
         return tuple(cut for cut in self.cuts if cut.suspicious)
 
-    @property
-    def examples(self) -> tuple[Cut, ...]:
-        """A few cuts, spread evenly over those that changed something."""
-        changed = [cut for cut in self.cuts if cut.before != cut.after]
-        return tuple(changed[:: max(1, len(changed) // _EXAMPLES)][:_EXAMPLES])
-
 
 @dataclass(frozen=True)
 class Log:
-    """Collects the dropped rows and probes, as (what, reason): places, and the cuts, while files are read."""
+    """Collects the dropped rows and probes, by what and reason, and the cuts, while files are read."""
 
-    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    dropped: dict[tuple[str, str], Dropped] = field(default_factory=dict)
     cuts: list[Cut] = field(default_factory=list)
 
     def drop(self, what: str, reason: str, row: Row) -> None:
         """Record that a row, or a probe of it, is left out."""
-        self.places.setdefault((what, reason), []).append(row.place)
-
-    def dropped(self) -> Iterator[Dropped]:
-        """The counts by reason, in order of first appearance."""
-        for (what, reason), places in self.places.items():
-            yield Dropped(what, reason, len(places), places[0])
+        known = self.dropped.get((what, reason)) or Dropped(what, reason, 0, row.place)
+        self.dropped[what, reason] = replace(known, count=known.count + 1)

@@ -56,7 +56,8 @@ class Dataset:
         TinyFacts has its own number, since the embedded model has seen the facts of all other rows edited in prompts.
         """
         own = [source.sha256 for source in self.sources] == [tinyfacts.rows_sha256()]
-        return tinyfacts.EDITABLE if own and len(self.cases) > tinyfacts.EDITABLE else default_editable(len(self.cases))
+        rows = len(self.cases)
+        return tinyfacts.EDITABLE if own and rows > tinyfacts.EDITABLE else min(EDITABLE, rows // 2)
 
     def split(
         self,
@@ -144,11 +145,6 @@ def numerical(case: EditCase) -> bool:
 
 
 SUBSETS: dict[str, Subset] = {"numerical": numerical}
-
-
-def default_editable(rows: int) -> int:
-    """How many of so many rows are editable: the paper's 2,000, or half where there are fewer than 4,000."""
-    return min(EDITABLE, rows // 2)
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
-from drike.edits import Aspect, EditCase
+from drike.edits import Aspect
 from drike.encoders import Progress, TextEncoder, nearest
 from drike.errors import DataError
 from drike.prompts import query_block
 
 NEIGHBOURS = 32  # the paper's number of demonstrations
-_DOUBTS_SHOWN = 10
+_CUTS_SHOWN, _DOUBTS_SHOWN = 3, 10
 
 
 @dataclass(frozen=True)
@@ -34,60 +34,22 @@ class Nearness:
     others: float
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """The figures of a data set. `probes` counts by aspect, `without` cases that have none, `subsets` cases by name.
-
-    `example` is a case with a probe of every aspect the data set has, if there is one.
-    """
-
-    dataset: Dataset
-    relations: int
-    probes: dict[Aspect, int]
-    without: dict[Aspect, int]
-    subsets: dict[str, int]
-    example: EditCase
-    nearness: Nearness | None
-
-
-def inspect(
-    dataset: Dataset,
-    encoder: TextEncoder | None = None,
-    *,
-    editable: int | None = None,
-    k: int = NEIGHBOURS,
-    progress: Progress | None = None,
-) -> Inspection:
-    """Describe a data set; with an encoder also measure nearness.
-
-    Nearness is that of the first `editable` rows (default: the data set's) to all others, none of them excluded.
-    """
-    counts = {aspect: [sum(p.aspect is aspect for p in case.probes) for case in dataset.cases] for aspect in Aspect}
-    return Inspection(
-        dataset=dataset,
-        relations=len({case.edit.relation for case in dataset.cases} - {None}),
-        probes={aspect: sum(numbers) for aspect, numbers in counts.items()},
-        without={aspect: numbers.count(0) for aspect, numbers in counts.items()},
-        subsets={name: sum(map(within, dataset.cases)) for name, within in SUBSETS.items()},
-        example=max(dataset.cases, key=lambda case: len({probe.aspect for probe in case.probes})),
-        nearness=_nearness(dataset, encoder, editable, k, progress) if encoder else None,
-    )
-
-
-def lines(found: Inspection) -> Iterator[str]:
+def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     """The lines that `drike data inspect` prints."""
-    dataset, cleaning, near = found.dataset, found.dataset.cleaning, found.nearness
-    yield f"{dataset.name}: {len(dataset.cases):,} cases, {found.relations} relations"
+    cases, cleaning = dataset.cases, dataset.cleaning
+    yield f"{dataset.name}: {len(cases):,} cases, {len({case.edit.relation for case in cases} - {None})} relations"
     for source in dataset.sources:
         public = PUBLISHED.get(source.given)
         checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
-    for aspect, count in found.probes.items():
-        missing = f"; {found.without[aspect]:,} cases have none" if count and found.without[aspect] else ""
-        yield f"  {aspect.value} probes: {count:,}{missing}" if count else f"  {aspect.value} probes: n/a"
-    for name, count in found.subsets.items():
-        yield f"  subset {name}: {count:,} cases"
-    example, edit = found.example, found.example.edit
+    for aspect in Aspect:
+        counts = [sum(probe.aspect is aspect for probe in case.probes) for case in cases]
+        missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
+        yield f"  {aspect.value} probes: {sum(counts):,}{missing}" if any(counts) else f"  {aspect.value} probes: n/a"
+    for name, within in SUBSETS.items():
+        yield f"  subset {name}: {sum(map(within, cases)):,} cases"
+    example = max(cases, key=lambda case: len({probe.aspect for probe in case.probes}))
+    edit = example.edit
     yield f"example: case {example.case_id}, {edit.query} [{edit.target_true or 'unknown'} -> {edit.target_new}]"
     for aspect, probes in (Aspect.PARAPHRASE, example.paraphrases), (Aspect.NEIGHBORHOOD, example.neighborhood):
         yield f"  {aspect.value}: " + (f"{probes[0].query} [{probes[0].target}]" if probes else "n/a")
@@ -102,7 +64,8 @@ def lines(found: Inspection) -> Iterator[str]:
         )
     else:
         yield "paraphrases: as published"
-    for cut in cleaning.examples:
+    changed = [cut for cut in cleaning.cuts if cut.before != cut.after]
+    for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
     for cut in cleaning.suspicious[:_DOUBTS_SHOWN]:
         yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
@@ -114,9 +77,18 @@ def lines(found: Inspection) -> Iterator[str]:
         )
 
 
-def _nearness(
-    dataset: Dataset, encoder: TextEncoder, editable: int | None, k: int, progress: Progress | None
+def nearness(
+    dataset: Dataset,
+    encoder: TextEncoder,
+    *,
+    editable: int | None = None,
+    k: int = NEIGHBOURS,
+    progress: Progress | None = None,
 ) -> Nearness:
+    """How near the first `editable` rows (default: the data set's) are to all others, none of them excluded.
+
+    Raises DataError if one of the numbers leaves nothing to compare.
+    """
     count = len(dataset.cases)
     first = dataset.editable if editable is None else editable
     if not 0 < first < count or k < 1:

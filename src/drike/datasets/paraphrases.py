@@ -27,16 +27,12 @@ def around(text: str, subject: str) -> Template | None:
     """The text before and after the last mention of `subject`, whole words preferred; None if not mentioned."""
     if not subject:
         return None
+    size = len(subject)
     last = at = text.rfind(subject)
-    while at >= 0 and not _whole(text, at, at + len(subject)):
-        at = text.rfind(subject, 0, at + len(subject) - 1)
+    while at >= 0 and (_WORD.fullmatch(text[at - 1 : at]) or _WORD.fullmatch(text[at + size : at + size + 1])):
+        at = text.rfind(subject, 0, at + size - 1)
     at = last if at < 0 else at
-    return None if at < 0 else (text[:at], text[at + len(subject) :])
-
-
-def _whole(text: str, start: int, end: int) -> bool:
-    """Whether no word goes on across either end of `text[start:end]`."""
-    return not _WORD.fullmatch(text[start - 1 : start]) and not _WORD.fullmatch(text[end : end + 1])
+    return None if at < 0 else (text[:at], text[at + size :])
 
 
 def wording(query: str, subject: str) -> str | None:

@@ -123,10 +123,10 @@ def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
     try:
         content = path.read_bytes()
         loaded = _parse(content.decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise DataError(f"{shown} does not exist; check the path, or give the file's public address") from None
     except OSError as error:
-        raise DataError(f"{shown} cannot be read ({error.strerror}); give the path of a JSON file") from None
+        raise DataError(
+            f"{shown} cannot be read ({error.strerror}); check the path, or give the file's public address"
+        ) from None
     except UnicodeDecodeError as error:
         raise DataError(f"{shown} is not UTF-8 text (byte {error.start}); download it again") from None
     except json.JSONDecodeError as error:
@@ -134,9 +134,7 @@ def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
         if not content.strip():
             raise DataError(f"{shown} is empty; give a JSON file with rows") from None
         raise DataError(f"{shown} is not valid JSON ({where}); give a JSON file, or download it again") from None
-    except RecursionError:
-        raise DataError(f"{shown} nests lists or objects too deeply; give a data set file") from None
-    except ValueError as error:  # a number of thousands of digits
+    except (RecursionError, ValueError) as error:  # nested thousands deep, or a number of thousands of digits
         raise DataError(f"{shown} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
         raise DataError(f"{shown} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from drike.answers import first_line
 from drike.edits import Edit
 from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
-from drike.prompts import FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt, bare
+from drike.prompts import FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt
 
 ANSWER_CUE = "Answer:"
 
@@ -54,7 +54,7 @@ class EditCoTFull:
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """The final prompt of each query, with the number of calls it took."""
-        answers = [first_line(text) for text in self._write([bare(query).text for query in queries])]
+        answers = [first_line(text) for text in self._write([Prompt(query).text for query in queries])]
         asked = [_why(query, answer) for query, answer in zip(queries, answers, strict=True)]
         thoughts = [text.strip() for text in self._write(asked, MAX_REASONING_TOKENS, "\n\n")]
         asked = [_conflict(edit, query, chain) for query, chain in zip(queries, thoughts, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.edits import Edit
-from drike.prompts import Prompt, bare
+from drike.prompts import Prompt
 
 
 @dataclass(frozen=True)
@@ -17,4 +17,4 @@ class Unedited:
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """The queries themselves."""
-        return [bare(query) for query in queries]
+        return [Prompt(query) for query in queries]

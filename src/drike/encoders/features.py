@@ -30,14 +30,5 @@ class FeatureStore:
         self._file.put({_key(text): np.ascontiguousarray(row, "<f4").tobytes() for text, row in vectors.items()})
 
 
-def clear(folder: Path) -> int:
-    """Delete all features kept in `folder`; returns the bytes freed."""
-    files = [file for file in folder.glob("*") if file.suffix in (".sqlite", ".damaged")]
-    freed = sum(file.stat().st_size for file in files)
-    for file in files:
-        file.unlink(missing_ok=True)
-    return freed
-
-
 def _key(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -58,9 +58,8 @@ class FrozenEncoder:
         """
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        if not all(text in self._known for text in texts):
-            with self._computing:
-                self._fill(texts, progress)
+        with self._computing:
+            self._fill(texts, progress)
         return np.stack([self._known[text] for text in texts])
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:

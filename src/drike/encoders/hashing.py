@@ -51,12 +51,10 @@ def _mix(number: int) -> int:
 
 def named(name: str) -> HashingEncoder:
     """The encoder called "hashing" or "hashing:{dim}:{seed}"; EncoderError for anything else."""
-    try:
-        dim, seed = ([int(number) for number in name.split(":")[1:]] + [256, 0][name.count(":") :])[:2]
-        if not 0 < dim <= LARGEST or not 0 <= seed < 1 << 32:
-            raise ValueError
-        return HashingEncoder(dim, seed=seed)
-    except ValueError:
+    found = re.fullmatch(rf"{NAME}(?::([0-9]{{1,5}}))?(?::([0-9]{{1,10}}))?", name)
+    dim, seed = (int(found[1] or 256), int(found[2] or 0)) if found else (0, 0)
+    if not 0 < dim <= LARGEST or seed >= 1 << 32:
         raise EncoderError(
             f'{name!r} is no encoder; use "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'
-        ) from None
+        )
+    return HashingEncoder(dim, seed=seed)

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from huggingface_hub import constants
+
 from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
 from drike.files import sha256
@@ -55,7 +57,7 @@ def locate(name: str | Path = MINILM) -> Source:
     if cached:
         return Source(text, "cache", cached, f"local Hugging Face cache {cached}")
     if _hub_has(text):
-        return Source(text, "hub", None, f"{_hub()}/{text}, downloaded at first use")
+        return Source(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")
     if text == MINILM:
         return _offline_extra()
     raise EncoderError(
@@ -79,21 +81,13 @@ def _cached(name: str) -> Path | None:
     return folder if _complete(folder) else None
 
 
-def _hub() -> str:
-    from huggingface_hub import constants
-
-    return constants.ENDPOINT
-
-
 @cache
 def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
-    from huggingface_hub import constants
-
     found = threading.Event()
 
     def ask() -> None:
-        request = urllib.request.Request(f"{_hub()}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
+        request = urllib.request.Request(f"{constants.ENDPOINT}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
         try:
             with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
                 found.set()
@@ -121,7 +115,7 @@ def download(name: str) -> Path:
             return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]))
     except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
         raise EncoderError(
-            f"encoder {name!r} could not be downloaded from {_hub()} ({type(problem).__name__}); "
+            f"encoder {name!r} could not be downloaded from {constants.ENDPOINT} ({type(problem).__name__}); "
             "try again, or give the path of its folder"
         ) from problem
 

@@ -1,7 +1,4 @@
-"""CounterFact in its published form (Meng et al. 2022): rows with `requested_rewrite`, paraphrases, neighbours.
-
-Neighbours are bare prompts; the answer to each is the row's own `target_true`.
-"""
+"""CounterFact in its published form (Meng et al. 2022): rows with `requested_rewrite`, paraphrases, neighbours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """CounterFact in EasyEdit's flat form: one prompt, one rephrased prompt and one neighbour a row, all plain texts.
 
-`rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which start a story and do not ask for the object
-("On a walk around X one meets"). It is kept as a paraphrase only if it ends in the whole wording of some row's own
-prompt with the same true object; without cleaning, all are dropped. The prompt's template serves as the relation.
+`rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which do not ask for the object. It is kept only
+if it ends in the whole wording of some row's own prompt with the same true object; without cleaning, all are dropped.
 """
 
 from __future__ import annotations

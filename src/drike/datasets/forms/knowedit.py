@@ -1,8 +1,6 @@
 """KnowEdit's form (Zhang et al. 2024): zsRE, WikiData-counterfact and WikiData-recent, with locality and portability.
 
-Paraphrases are zsRE's `rephrase_prompt`, otherwise the edit's query about an alias of its subject (Subject_Aliasing).
-Neighbours are Relation_Specificity: another relation of the *same* subject. Where their answer is the old object, they
-mostly ask for the edited fact itself (some 390 of zsRE's 2,608), and are dropped.
+Neighbours are Relation_Specificity: another relation of the *same* subject.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The temporal edits published with IKE (Zheng et al. 2023; drawn from TempLAMA): facts that changed over the years.
 
 Each group is a list of dated records of one cloze query, `[{query: "... _X_.", answer: [{name}], date, relation}, ..]`.
-The old object is the answer of the earliest date, the new one that of the latest.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ def _recognises(row: Row) -> bool:
 
 
 def _case_id(row: Row) -> str | None:
-    """Subject and relation, as in the ids of a group's records without their year; None where they have no ids.
-
-    The published file is sorted by relation; in order of these ids the first half has as many of each as the second.
-    """
+    """Subject and relation, as in the ids of a group's records without their year; None where they have no ids."""
     first = row.objects(GROUP)[:1]
     return first[0].text("id").rpartition("_")[0] or None if first and "id" in first[0].values else None
 

@@ -1,8 +1,7 @@
 """zsRE in MEND's form (Levy et al. 2017; Mitchell et al. 2022): evaluation and training rows, and EasyEdit's copies.
 
-The neighbour is an unrelated question of Natural Questions, asked as ROME and MEMIT ask it: with "nq question: " and
-with a question mark. The target is `alt`, a made-up object (EasyEdit), or `answers[0]`, the true one (ROME, MEMIT), for
-which no old object is known. `pred` (the answer of MEND's own model), `cond` and `portability` are not read.
+The neighbour is asked as ROME and MEMIT ask it: with "nq question: " and with a question mark. `pred` (the answer of
+MEND's own model), `cond` and `portability` are not read.
 """
 
 from __future__ import annotations
