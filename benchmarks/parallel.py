@@ -1,6 +1,6 @@
 """Measure the speed-up from processing several edits at once, with slow endpoints or several replicas of a model.
 
-Endpoints are simulated by a scripted model that sleeps 50 ms per call and takes N calls at once. Speed-up is the time
+Endpoints are simulated by a model that sleeps 50 ms per call and takes N calls at once. Speed-up is the time
 with one endpoint over the time with N; efficiency is speed-up over N. The loss is due to drike (prompts, rankings,
 threads) and in part to the simulation. With --replicas, Ray actors hold the embedded model instead, each on its own
 core; "here" is the same model in this process, without Ray. Runs of all sizes alternate and the best of each counts,
@@ -24,8 +24,8 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
+from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request, Score
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -39,13 +39,12 @@ BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default numbe
 
 def endpoints(count: int) -> CustomModel:
     """Simulate `count` endpoints that answer every call after `LATENCY` seconds."""
-    model = ScriptedModel(lambda prompt: prompt[-7:])
 
     def score(requests: Sequence[Request]) -> list[Score]:
         time.sleep(LATENCY)  # one network call
-        return model.score(requests)
+        return [Score((-1.0,), greedy=False, logit_gap=-1.0)] * len(requests)
 
-    return CustomModel("endpoints", model.generate, score, calls_at_once=count)
+    return CustomModel("endpoints", lambda prompts, max_tokens, stop: [""] * len(prompts), score, calls_at_once=count)
 
 
 def main() -> None:
@@ -60,7 +59,9 @@ def main() -> None:
     encoder = load_encoder()
     pool = Pool(parts.demonstrations, encoder)
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
-    list(evaluate(ike, ScriptedModel(str), parts.test))  # compute all features
+    list(
+        evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
+    )  # compute all features
     if given.replicas:
         measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
         return

@@ -34,7 +34,7 @@ from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
-from drike.models.scripted import ScriptedModel
+from drike.models.custom import CustomModel
 from drike.models.served.cache import Answers, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.options import ApiOptions
@@ -116,7 +116,9 @@ def main() -> None:
     parts = dataset.split(train=0, test=given.edits, seed=0)
     pool = Pool(parts.demonstrations, load_encoder())
     ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
-    list(evaluate(ike, ScriptedModel(str), parts.test))  # compute all features
+    list(
+        evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
+    )  # compute all features
     with serving(given.latency / 1e3) as name:
         measured(name, 1, partial(answer, FactPrompt(), parts.test[:1]))  # import everything
         for editor in (FactPrompt(), ike):

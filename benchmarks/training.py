@@ -34,7 +34,7 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.runs.setup import Setup
+from drike.runs.run import Setup
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
 

@@ -395,7 +395,7 @@ def _nothing() -> Iterator[None]:
 @contextmanager
 def _server() -> Iterator[tuple[str, Callable[[], int]]]:
     """Serve a model on a socket in another process; yield its name and a function that counts its requests."""
-    from drike.models.scripted import ScriptedModel
+    from scripted import ScriptedModel
     from servers import Handler, serve, serving
 
     counted = mmap.mmap(-1, _SPAN.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import socket
@@ -275,6 +276,24 @@ def tattling(code: int) -> Respond:
     return respond
 
 
+def with_usage(**counts: object) -> Respond:
+    """Answer with token counts that cannot be right."""
+    return always({**chat_answer(ANSWER), "usage": counts})
+
+
+def refusing(**fields: object) -> Respond:
+    """Refuse every request, with these fields in the error."""
+    return status(400, value={"error": {"message": "no", "code": "unsupported", **fields}})
+
+
+def twice(handler: Handler, body: dict) -> None:
+    """Send two answers to one request in one packet, the second of them wrong."""
+    right, wrong = (json.dumps(chat_answer(text)).encode() for text in (ANSWER, "Rome"))
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(one), one) for one in (right, wrong)]
+    handler.wfile.write(b"".join(answers))
+
+
+BOMB = gzip.compress(b" " * (17 << 20))
 QUOTA = {"error": {"message": "You have no money.", "type": "insufficient_quota", "code": "insufficient_quota"}}
 
 # Faults that always occur: those that are final at once, and those worth another attempt.
@@ -300,6 +319,18 @@ FINAL: dict[str, Respond] = {
     "drip": drip,
     "dripping headers": drip_headers,
     "huge": huge,
+    "more than 16 MB in gzip": content(BOMB, {"Content-Encoding": "gzip"}),
+    "gzip in gzip": content(gzip.compress(BOMB), {"Content-Encoding": "gzip, gzip"}),
+    "brotli": content(b"\x0b\x02\x80{}\x03", {"Content-Encoding": "br"}),
+    "negative count": with_usage(prompt_tokens=-5),
+    "endless count": with_usage(prompt_tokens=10**400),
+    "count of 5,000 digits": content(
+        json.dumps({**chat_answer(ANSWER), "usage": {"prompt_tokens": "@"}}).replace('"@"', "9" * 5_000).encode()
+    ),
+    "infinite count": with_usage(completion_tokens=float("inf")),
+    "count of true": with_usage(completion_tokens=True),
+    "parameter is an object": refusing(param={"a": 1}),
+    "parameter is a list": refusing(param=["temperature"], message=[1]),
     "tattling 400": tattling(400),
     "tattling 401": tattling(401),
 }
@@ -320,6 +351,7 @@ AGAIN: dict[str, Respond] = {
     "truncated": content(b'{"choices": [{"message": {"content": "Par'),
     "html": content(b"<html><body>Bad gateway</body></html>", {"Content-Type": "text/html"}),
     "bad UTF-8": content(b'{"choices": [{"message": {"content": "Par\xff\xfe"}}]}'),
+    "not gzip": content(b"{}", {"Content-Encoding": "gzip"}),
     "deep": content(b"[" * 200_000),
     "tattling 500": tattling(500),
 }

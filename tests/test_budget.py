@@ -2,11 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drike.demonstrations import DemonstrationSet
+from drike.edits import Edit
 from drike.retrieval.budget import Fraction, Threshold
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)
 )
+NO_POOL = DemonstrationSet(Edit("The capital of Peru is", "Oslo"), (), ())
 rewards = st.lists(st.sampled_from([1, -1]), max_size=16)
 
 
@@ -47,7 +50,7 @@ def test_sigma_is_unchanged_when_no_reward_drops(probs: list[float], earned: lis
 def test_a_fraction_budget_keeps_its_share_and_never_changes(probs: list[float], share: float) -> None:
     budget = Fraction(share)
     assert abs(budget.keep(probs) - share * len(probs)) <= 0.5 or budget.keep(probs) == 1
-    assert budget.after(probs, [1, -1]) is budget
+    assert budget.after(probs, [1, -1], NO_POOL) is budget
 
 
 @given(probabilities, st.floats(0.01, 1), st.integers(1, 20))
@@ -58,9 +61,9 @@ def test_a_fraction_budget_is_capped_by_max_shots(probs: list[float], share: flo
 @given(probabilities, st.floats(0, 1), st.integers(1, 20))
 def test_fixed_rules_evaluate_exactly_what_they_keep(probs: list[float], share: float, most: int) -> None:
     for budget in (Fraction(max(share, 0.01), most), Threshold(share, most)):
-        assert budget.evaluated(probs) == budget.keep(probs)
+        assert budget.evaluated(probs, NO_POOL) == budget.keep(probs)
     assert Threshold(share, most).sigma_for(probs) == share
-    assert Fraction(max(share, 0.01)).sigma_for(probs) is None
+    assert Fraction(max(share, 0.01)).sigma_for(probs, NO_POOL) is None
 
 
 def test_rank_50_keeps_8_of_16() -> None:

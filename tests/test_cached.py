@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.errors import ModelError
+from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel, Request, Score
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.models.served.cache import Answers, CachedModel, clear, contents
+from scripted import ScriptedModel
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
@@ -224,10 +225,10 @@ def test_an_unwritable_cache_folder_only_warns(tmp_path: Path) -> None:
 RUN = """
 import sys
 from pathlib import Path
-from drike.models.served.cache import CachedModel
-from drike.models.scripted import ScriptedModel
-from drike.models.served.cache import Answers
-model = CachedModel(ScriptedModel(str.upper, scores=False), "m", Answers(Path(sys.argv[1])))
+from drike.models.custom import CustomModel
+from drike.models.served.cache import Answers, CachedModel
+upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
+model = CachedModel(upper, "m", Answers(Path(sys.argv[1])))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"
 """

@@ -14,13 +14,12 @@ from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
-from drike.models.scripted import ScriptedModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
 from drike.report.cases import prompt_blocks
-from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.budget import Fraction, Threshold, TokenLimit
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.retrieval.token_limit import TokenLimit
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()

@@ -20,7 +20,6 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
-from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, START, Controller, bracket, untrained
 from drike.retrieval.pool import Pool
@@ -28,6 +27,7 @@ from drike.retrieval.retriever import Retriever
 from drike.training.choices import Choice, sampled, top
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from worlds import CAPITALS, capital
 
 

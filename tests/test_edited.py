@@ -10,11 +10,11 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
-from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()

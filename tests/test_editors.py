@@ -12,11 +12,11 @@ from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.judging import Question, judge
-from drike.models.scripted import ScriptedModel
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
+from scripted import ScriptedModel
 from worlds import CAPITALS
 
 CASE = CAPITALS[3]

@@ -12,13 +12,13 @@ from drike.errors import UsageError
 from drike.evaluation import evaluate
 from drike.judging import Question, judge
 from drike.metrics import summarise
-from drike.models.scripted import ScriptedModel
 from drike.prompts import Prompt
 from drike.retrieval.budget import Fraction, SameCount, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:10]

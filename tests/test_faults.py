@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import io
+import json
 import logging
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
+import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,15 +28,32 @@ from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation import evaluate
-from drike.models.scripted import ScriptedModel
 from drike.models.served.address import KEY
 from drike.models.served.cache import Answers, CachedModel, contents
+from drike.models.served.openai import ServedModel
 from drike.retrieval.budget import Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
-from servers import AGAIN, CANARY, FINAL, Handler, Respond, Served, connect, deaf, nobody, serve, serving
+from scripted import ScriptedModel
+from servers import (
+    AGAIN,
+    ANSWER,
+    CANARY,
+    FINAL,
+    Handler,
+    Respond,
+    Served,
+    chat_answer,
+    connect,
+    deaf,
+    nobody,
+    serve,
+    serving,
+    silent,
+    twice,
+)
 from worlds import CAPITALS, follows_the_fact
 
 POOL = Pool(CAPITALS[10:], HashingEncoder())
@@ -38,7 +61,8 @@ CASES = CAPITALS[:2]
 DEADLINE = 1.2
 ATTEMPTS = 2
 REFUSALS = {kind for kind in FINAL if kind[:3].isdigit()}
-REFUSALS |= {"quota", "redirect", "huge", "tattling 400", "tattling 401"}
+REFUSALS |= {"quota", "redirect", "huge", "tattling 400", "tattling 401", "more than 16 MB in gzip", "gzip in gzip"}
+REFUSALS |= {"brotli", "parameter is an object", "parameter is a list"}
 
 
 def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
@@ -257,6 +281,111 @@ def test_the_api_key_is_never_leaked(
     assert "What is your key?" not in caplog.text, "prompts must not be logged"
     if (tmp_path / "answers.sqlite").exists():
         assert CANARY.encode() not in (tmp_path / "answers.sqlite").read_bytes()
+
+
+@contextmanager
+def replying(code: int, raw: bytes, headers: dict[str, str] | None = None) -> Iterator[ServedModel]:
+    """Connect to a server that answers every request with these bytes."""
+    with (
+        serve(lambda handler, body: handler.reply(code, raw, headers)) as served,
+        closing(connect(served.named(), deadline=5.0)) as model,
+    ):
+        yield model
+
+
+CHARSETS = ["utf-16", "iso-8859-1", "rot13", "bz2", "hex", "idna", "punycode", "undefined", "no-such", '"', "\u00e9"]
+
+
+@pytest.mark.parametrize("charset", CHARSETS)
+def test_json_is_utf8_whatever_its_header_says(charset: str) -> None:
+    header = {"Content-Type": f"application/json; charset={charset}"}
+    text = json.dumps(chat_answer("Zürich"), ensure_ascii=False).encode()
+    refusal = json.dumps({"error": {"message": "kein Zürich"}}, ensure_ascii=False).encode()
+    with replying(200, text, header) as model:
+        assert model.generate(["a"])[0].text == "Zürich"
+    with replying(400, refusal, header) as model, pytest.raises(RefusedError, match="kein Zürich"):
+        model.generate(["a"])
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "GZIP", "identity"])
+def test_compressed_answers_are_read(encoding: str) -> None:
+    raw = json.dumps(chat_answer(ANSWER)).encode()
+    packed = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding.lower(), bytes)(raw)
+    with replying(200, packed, {"Content-Encoding": encoding}) as model:
+        assert model.generate(["a"])[0].text == ANSWER
+
+
+def test_a_large_compressed_answer_is_refused_at_once_and_takes_little_memory() -> None:
+    once = gzip.compress(bytes(256 << 20), 1)
+    for encoding, packed in {"gzip": once, "gzip, gzip": gzip.compress(once)}.items():
+        with replying(200, packed, {"Content-Encoding": encoding}) as model:
+            tracemalloc.start()
+            began = time.monotonic()
+            with pytest.raises(RefusedError):
+                model.generate(["a"])
+            assert time.monotonic() - began < 3
+            assert tracemalloc.get_traced_memory()[1] < 64 << 20
+            tracemalloc.stop()
+
+
+def test_an_answer_that_came_before_its_request_is_never_used() -> None:
+    with serve(twice) as served, closing(connect(served.named(), deadline=20.0, concurrency=1)) as model:
+        assert [model.generate([f"{i}"])[0].text for i in range(4)] == [ANSWER] * 4
+
+
+def test_keys_are_hidden_in_decoded_text_and_short_ones_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk/canary/0123456789"
+    escaped = "".join(f"\\u{ord(c):04x}" for c in key)
+
+    def reply(text: str, code: int) -> AbstractContextManager[ServedModel]:
+        value = chat_answer("@") if code == 200 else {"error": {"message": "@"}}
+        return replying(code, json.dumps(value).replace("@", text).encode())
+
+    monkeypatch.setenv(KEY, key)
+    for text in (key, key.replace("/", "\\/"), escaped, "x" * 190 + key):
+        for code in (200, 400):
+            with reply(text, code) as model, pytest.raises(RefusedError) as caught:
+                model.generate(["a"])
+            assert "sk/c" not in str(caught.value)
+    for placeholder in ("1", "{", "Os", "Paris"):
+        monkeypatch.setenv(KEY, placeholder)
+        with reply("Paris 1 { Oslo", 200) as model:
+            assert model.generate(["a"])[0].text == "Paris 1 { Oslo"
+
+
+def test_a_closed_model_is_refused_in_a_sentence() -> None:
+    with serve(silent) as served:
+        model = connect(served.named(), deadline=20.0)
+        closer = threading.Timer(0.5, model.close)
+        closer.start()
+        began = time.monotonic()
+        for _ in range(2):  # closed while a request is in flight, and before one
+            with pytest.raises(ModelError, match="was closed"):
+                model.generate(["a", "b"])
+        assert time.monotonic() - began < 5
+        closer.join()
+
+
+def test_a_model_opened_before_a_fork_is_refused_in_a_sentence() -> None:
+    program = """if True:
+        import os, sys
+        from drike.errors import ModelError
+        from drike.models.served.openai import connect
+        model = connect("vllm:m@http://127.0.0.1:9/v1")
+        child = os.fork()
+        if child == 0:
+            try:
+                model.generate(["a"])
+            except ModelError as error:
+                print(error)
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], check=False, capture_output=True, text=True, timeout=20
+    )
+    assert "forked: open the model again" in done.stdout and "\n7\n" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
-from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Retriever
@@ -21,6 +20,7 @@ from drike.training.choices import Choice, renormalised, sampled, top
 from drike.training.reinforce import Episode, loss_of, train
 from drike.training.rewards import Attempt, edit_takes
 from drike.training.schedules import Channel, at_once, disturbed, late, noisy
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, rollout
 
 CASES = CAPITALS[:20]

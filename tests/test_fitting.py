@@ -12,14 +12,13 @@ from drike.edited import EditedModel
 from drike.editors.ike import IKE
 from drike.encoders.hashing import HashingEncoder
 from drike.evaluation import evaluate
-from drike.models.scripted import ScriptedModel
 from drike.prompts import Layout, Prompt, PromptStyle
-from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.budget import Fraction, Threshold, TokenLimit
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.retrieval.token_limit import TokenLimit
 from drike.training.reinforce import train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from worlds import CAPITALS
 
 

@@ -13,8 +13,8 @@ from drike import tinyfacts
 from drike.errors import ModelError, UsageError
 from drike.models import template_for
 from drike.models.protocols import LanguageModel
-from drike.models.scripted import ScriptedModel
 from drike.models.served.cache import CachedModel
+from scripted import ScriptedModel
 from servers import serve, serving
 
 

@@ -23,9 +23,9 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, ServerError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
+from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request
 from drike.models.reader import BayesianReader
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.models.served import logprobs as given
 from drike.models.served.address import KEY, parse_address
 from drike.models.served.client import SHARED, families
@@ -37,6 +37,7 @@ from drike.retrieval.retriever import Retriever, Similarity
 from drike.tinyfacts import TEMPLATES
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)

@@ -24,8 +24,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
+from drike.models.custom import CustomModel
 from drike.models.protocols import Request, Score
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.parallel import GRACE, StoppedError, current_group, in_order
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
@@ -35,6 +35,7 @@ from drike.training.choices import Choice, sampled, top
 from drike.training.reinforce import Episode, loss_of, train
 from drike.training.rewards import Attempt, Earned, edit_takes
 from drike.training.schedules import disturbed, in_blocks
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, rollout
 
 CASES = CAPITALS[:11]

@@ -48,8 +48,14 @@ def tiny() -> BayesianReader:
     return BayesianReader(facts(), TEMPLATES)
 
 
+def probability_new(reader: BayesianReader, prompt: str) -> float:
+    parsed = reader.read(prompt)
+    assert parsed is not None, "not a TinyFacts prompt"
+    return parsed.probability
+
+
 def p(*blocks: str, query: str = "copy") -> float:
-    return READER.probability_new("".join(blocks) + EDIT + QUERIES[query])
+    return probability_new(READER, "".join(blocks) + EDIT + QUERIES[query])
 
 
 def test_the_reader_is_a_scoring_model() -> None:
@@ -116,8 +122,6 @@ def test_the_reader_answers_nothing_to_unknown_prompts() -> None:
     assert READER.read("The capital of Peru is") is None
     assert READER.generate(["The capital of Peru is"])[0].text == ""
     assert not READER.score([Request("The capital of Peru is", " Lima")])[0].greedy
-    with pytest.raises(ValueError, match="not a TinyFacts prompt"):
-        READER.probability_new("The capital of Peru is")
 
 
 def test_firmness_values_are_evenly_spaced() -> None:
@@ -134,4 +138,4 @@ def test_the_reader_agrees_with_the_label_of_every_training_document(seed: int, 
     document = label(kit, rng, draw(kit, rng, n))
     for last, want in zip(document.last.tolist(), document.p.tolist(), strict=True):
         text = tokenizer.decode(document.ids[: last + 1].tolist())
-        assert math.isclose(tiny().probability_new(text), want, rel_tol=1e-9)
+        assert math.isclose(probability_new(tiny(), text), want, rel_tol=1e-9)

@@ -14,7 +14,6 @@ from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.ike import IKE
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
-from drike.models.scripted import ScriptedModel
 from drike.prompts import demonstration_block
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.pool import Pool
@@ -22,6 +21,7 @@ from drike.retrieval.retriever import Retriever
 from drike.training.choices import Choice, renormalised, sampled, top
 from drike.training.reinforce import Episode, loss_of, train
 from drike.training.rewards import edit_takes
+from scripted import ScriptedModel
 from worlds import rollout
 
 EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")

@@ -26,11 +26,11 @@ from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.ray import RemoteModel
 from drike.models.replicas import Replicas, route
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
 from drike.runs import checkpoint
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
 
 CASES = CAPITALS[:12]
@@ -85,12 +85,9 @@ def test_calls_go_to_their_home_replica_unless_another_is_free_sooner(data: st.D
 def test_replicas_keep_the_models_info_and_add_up_calls_at_once() -> None:
     model: LanguageModel = Replicas([Copy(), Copy(2)])
     assert model.info == ModelInfo("scripted", 3, 512, "by rule", {"weights_sha256": "ab"})
-    assert model.score is not None and model.count_tokens is not None
     assert load(str(tinyfacts.model_path())).info.calls_at_once == 1
     with pytest.raises(ValueError, match="at least one"):
         Replicas([])
-    only_write = Replicas([CustomModel("mine", lambda prompts, max_tokens, stop: [])])
-    assert only_write.score is None and only_write.count_tokens is None
 
 
 @pytest.mark.parametrize("rooms", [(None,), (None, None), (2, 2), (None, 3, 2)])

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
-from drike.models.scripted import ScriptedModel
 from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
@@ -25,6 +24,7 @@ from drike.training.choices import sampled, top
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import Earned, RecordedRollout, edit_takes, replayed
 from drike.training.schedules import disturbed, in_blocks
+from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
 
 ENCODER = HashingEncoder()

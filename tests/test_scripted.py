@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from drike.errors import ModelError
 from drike.judging import Question, judge
+from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.prompts import Prompt
+from scripted import ScriptedModel
 
 WORDS = st.lists(st.sampled_from(["New", "York", "Newton", "Rome", "is"]), min_size=1, max_size=4).map(" ".join)
 

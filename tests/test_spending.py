@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from commands import run
 from drike import tinyfacts
-from drike.cli.api_options import live, sentence, used_in
-from drike.cli.dry_run import token_counter
+from drike.cli.costs import live, sentence, token_counter, used_in
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
-from drike.models.scripted import ScriptedModel
 from drike.models.served.cache import Answers, CachedModel
+from drike.models.served.response import TokenCounts
 from drike.models.served.spending import Meter, Price, estimated_tokens
 from drike.runs.folder import read_outcomes
 from drike.tinyfacts import TEMPLATES
+from scripted import ScriptedModel
 from servers import Handler, Served, chat_answer, connect, serve, serving, status
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
@@ -60,7 +60,7 @@ def test_spending_never_exceeds_its_limit_if_the_estimate_holds(calls: list[tupl
         text = "x" * (3 * read)
         try:
             with meter.reserved(text, written):
-                meter.answered(text, read, written, 0, written)
+                meter.answered(text, TokenCounts(read, written), written)
         except SpendingLimitError:
             refused = True
     assert (meter.usage.money or 0.0) <= most + 1e-12

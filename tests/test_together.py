@@ -28,8 +28,8 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
+from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel
-from drike.models.scripted import CustomModel, ScriptedModel
 from drike.models.served.cache import Answers, CachedModel, contents
 from drike.models.served.openai import ServedModel
 from drike.models.served.spending import Price
@@ -41,6 +41,7 @@ from drike.runs.folder import read_outcomes
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import edit_takes
 from drike.training.schedules import in_blocks
+from scripted import ScriptedModel
 from servers import Handler, Respond, Served, connect, serve, serving, status
 from worlds import CAPITALS, follows_the_fact
 

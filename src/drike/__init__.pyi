@@ -40,14 +40,13 @@ from drike.metrics import Outcome as Outcome
 from drike.metrics import Summary as Summary
 from drike.metrics import paired_difference as paired_difference
 from drike.metrics import summarise as summarise
+from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
 from drike.models.protocols import LanguageModel as LanguageModel
 from drike.models.protocols import ModelInfo as ModelInfo
 from drike.models.protocols import Request as Request
 from drike.models.protocols import Score as Score
 from drike.models.protocols import Usage as Usage
-from drike.models.scripted import CustomModel as CustomModel
-from drike.models.scripted import ScriptedModel as ScriptedModel
 from drike.models.served.options import ApiOptions as ApiOptions
 from drike.models.served.spending import Price as Price
 from drike.prompts import Prompt as Prompt
@@ -55,6 +54,7 @@ from drike.prompts import PromptStyle as PromptStyle
 from drike.retrieval.budget import Budget as Budget
 from drike.retrieval.budget import Fraction as Fraction
 from drike.retrieval.budget import Threshold as Threshold
+from drike.retrieval.budget import TokenLimit as TokenLimit
 from drike.retrieval.learned_budget import Controller as Controller
 from drike.retrieval.learned_budget import Feature as Feature
 from drike.retrieval.pool import Pool as Pool
@@ -62,7 +62,6 @@ from drike.retrieval.retriever import Ranker as Ranker
 from drike.retrieval.retriever import Ranking as Ranking
 from drike.retrieval.retriever import Retriever as Retriever
 from drike.retrieval.retriever import Similarity as Similarity
-from drike.retrieval.token_limit import TokenLimit as TokenLimit
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.table import Table as Table

@@ -64,10 +64,8 @@ def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -
     ]
     verdicts = judge(model, questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
-    return [
-        _outcome(editor.name, case.case_id, probe, prompt, verdict, seconds=share)
-        for probe, prompt, verdict in zip(case.probes, prompts, verdicts, strict=True)
-    ]
+    asked = zip(case.probes, prompts, verdicts, strict=True)
+    return [_outcome(editor.name, case.case_id, *one, seconds=share) for one in asked]
 
 
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:

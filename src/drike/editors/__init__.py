@@ -18,10 +18,9 @@ from drike.edits import Edit
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import Budget, Fraction, SameCount
+from drike.retrieval.budget import Budget, Fraction, SameCount, TokenLimit
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
-from drike.retrieval.token_limit import TokenLimit
 
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")
@@ -35,11 +34,9 @@ class Editor(Protocol):
     @property
     def name(self) -> str:
         """Its name in tables."""
-        ...
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order."""
-        ...
 
 
 class Trained(Protocol):
@@ -48,17 +45,14 @@ class Trained(Protocol):
     @property
     def retriever(self) -> Retriever:
         """The learned ranking."""
-        ...
 
     @property
     def budget(self) -> Budget:
         """The learned cut."""
-        ...
 
     @property
     def style(self) -> PromptStyle:
         """The style of its prompts."""
-        ...
 
 
 def require_editor(name: str, *, trained: bool) -> None:

@@ -1,9 +1,4 @@
-"""IKE and DR-IKE: one editor, other parts (paper, sections 4 and 5.3).
-
-    IKE, IKE-All   Similarity   Fraction(1.0)      PromptStyle("ike")
-    Rank-All       Retriever    Fraction(1.0)
-    Rank-50%       Retriever    Fraction(0.5)
-    DR-IKE         Retriever    Threshold(sigma)
+"""IKE and DR-IKE: one editor, other parts (paper, sections 4 and 5.3; `editors.make` lists them).
 
 A ranker orders the retain pool, a budget cuts it, a style lays out what is kept.
 """
@@ -16,10 +11,9 @@ from dataclasses import dataclass, replace
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import Budget, SameCount
+from drike.retrieval.budget import Budget, SameCount, TokenLimit
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Ranker, Ranking, Retriever
-from drike.retrieval.token_limit import TokenLimit
 
 
 @dataclass(frozen=True)

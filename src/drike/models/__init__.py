@@ -47,9 +47,10 @@ def load(
     if name == READER:
         if replicas > 1:
             raise UsageError("--replicas copies a model with weights; the reader answers in microseconds: leave it out")
-        from drike.models.reader import tinyfacts_reader
+        from drike.models.reader import BayesianReader
+        from drike.tinyfacts import TEMPLATES, facts
 
-        return tinyfacts_reader()
+        return BayesianReader(facts(), TEMPLATES)
     if is_served(name):
         if replicas > 1:
             raise UsageError(f"{name} is not loaded here: give --concurrency instead of --replicas")

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from drike.answers import first_line
 from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.replicas import Replicas
@@ -131,7 +132,7 @@ def _connect() -> Any:
         except (OSError, RuntimeError, ValueError) as error:
             what = "Ray does not start here" if own else f"the Ray cluster at {address} cannot be reached"
             raise ModelError(
-                f"{what} ({_first_line(error)}): check `ray status`, RAY_ADDRESS and, if the cluster needs a token, "
+                f"{what} ({_summary(error)}): check `ray status`, RAY_ADDRESS and, if the cluster needs a token, "
                 "RAY_AUTH_MODE=token; or leave replicas out"
             ) from error
     return ray
@@ -171,7 +172,7 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
         answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
         raise ModelError(
-            f"{who} failed with {type(error.cause).__name__} ({_first_line(error.cause)}): "
+            f"{who} failed with {type(error.cause).__name__} ({_summary(error.cause)}): "
             "run the same without replicas to see where"
         ) from error
     except exceptions.RayError as error:
@@ -184,5 +185,5 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
     return answer, used
 
 
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+def _summary(error: BaseException) -> str:
+    return first_line(str(error)).rstrip(".") or type(error).__name__

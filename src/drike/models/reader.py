@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
-from drike.tinyfacts import TEMPLATES, facts
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
 UNKNOWN = -23.0  # log-probability of a continuation that the reader never gives
@@ -108,9 +107,8 @@ class Statement(NamedTuple):
 
 
 class ParsedPrompt(NamedTuple):
-    """A parsed prompt: its query, true and new object (None without an edit), and P(new)."""
+    """A parsed prompt: the true and the new object (None without an edit) of its query, and P(new)."""
 
-    query: Statement
     true: str
     new: str | None
     probability: float
@@ -153,13 +151,6 @@ class BayesianReader:
     def forget(self) -> None:
         """Do nothing: this model keeps no cache."""
 
-    def probability_new(self, prompt: str) -> float:
-        """P(new) after a prompt; 0 without an edit. Raises ValueError if the reader does not know the query."""
-        parsed = self.read(prompt)
-        if parsed is None:
-            raise ValueError("not a TinyFacts prompt: the reader knows neither query nor wording")
-        return parsed.probability
-
     def read(self, prompt: str) -> ParsedPrompt | None:
         """Parse a prompt in any of the layouts; None if its query is unknown."""
         if prompt.startswith("Imagine that "):
@@ -180,7 +171,7 @@ class BayesianReader:
         if asked is None:
             return None
         if fact is None:
-            return ParsedPrompt(asked, self._true[asked], None, 0.0)
+            return ParsedPrompt(self._true[asked], None, 0.0)
         wording, _, new = fact.rpartition(" ")
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[asked.relation]]), form)
@@ -189,7 +180,7 @@ class BayesianReader:
         seen = Seen(relations, answers, adopted.astype(bool))
         k = self.observer.weights(kind, self._number[asked.relation], self._number[self._true[asked]], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
-        return ParsedPrompt(asked, self._true[asked], new, float(self.observer.sharpen(share)[0]))
+        return ParsedPrompt(self._true[asked], new, float(self.observer.sharpen(share)[0]))
 
     def _parse_block(self, block: str) -> tuple[int, int, bool] | None:
         """A demonstration block as (relation, answer, adopted); None if its query is unknown."""
@@ -220,8 +211,3 @@ class BayesianReader:
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])
         return Score((own,), greedy=own > rival, logit_gap=own - rival, following="\n\n")
-
-
-def tinyfacts_reader() -> BayesianReader:
-    """The reader of the TinyFacts benchmark."""
-    return BayesianReader(facts(), TEMPLATES)

@@ -1,4 +1,4 @@
-"""Several copies of a model as one, for work that is split by edit.
+"""Several copies of a local model as one, for work that is split by edit.
 
 A call has the prompts of one edit and goes to one replica, so that shared prefixes are still read once. Its home is a
 hash of the first prompt's beginning, so an edit usually returns to the replica that has it cached.
@@ -8,7 +8,7 @@ The answers are those of one model, up to rounding in the last digits, which dep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Condition
@@ -34,17 +34,6 @@ class Replicas:
         self._busy = [0] * len(models)
         self._changed = Condition()
 
-    # Properties, since methods kept in attributes would keep the replicas until garbage is collected.
-    @property
-    def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
-        """Score requests on one of the replicas; None if they do not score."""
-        return None if self.models[0].score is None else self._score
-
-    @property
-    def count_tokens(self) -> Callable[[Sequence[str]], list[int]] | None:
-        """Count the tokens of prompts on one of the replicas; None if they do not."""
-        return None if self.models[0].count_tokens is None else self._count_tokens
-
     @property
     def usage(self) -> Usage:
         """The work of all replicas; `seconds` adds up, so it can exceed the clock's."""
@@ -62,11 +51,13 @@ class Replicas:
         with self._one_for(prompts[0] if prompts else "") as model:
             return model.generate(prompts, max_tokens, stop)
 
-    def _score(self, requests: Sequence[Request]) -> list[Score]:
+    def score(self, requests: Sequence[Request]) -> list[Score]:
+        """Score requests on one of the replicas."""
         with self._one_for(requests[0].prompt if requests else "") as model:
-            return model.score(requests)  # type: ignore[misc]  # only called if models score
+            return model.score(requests)  # type: ignore[misc]  # local models score
 
-    def _count_tokens(self, prompts: Sequence[str]) -> list[int]:
+    def count_tokens(self, prompts: Sequence[str]) -> list[int]:
+        """Count the tokens of prompts on one of the replicas."""
         with self._one_for(prompts[0] if prompts else "") as model:
             return model.count_tokens(prompts)  # type: ignore[misc]
 

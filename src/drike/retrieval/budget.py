@@ -1,19 +1,20 @@
 """How many demonstrations of a ranking are kept (paper, section 4.3; Algorithm 1, lines 8-9 and 18-20).
 
-Two rules that need no network of their own: a fixed `Fraction` (IKE keeps all, the ablation half) and `Threshold`, the
-paper's: keep p_i > sigma, and raise sigma whenever one more retain turns a right answer into a wrong one. The learned
-ones of the paper's appendix are in `learned_budget`. All keep at least one. Budgets are values: `after` returns the
-next one.
+A fixed `Fraction` (IKE keeps all, the ablation half) and `Threshold`, the paper's rule, need no network of their own;
+the learned ones of the paper's appendix are in `learned_budget`. All keep at least one. Budgets are values: `after`
+returns the next one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from drike.demonstrations import DemonstrationSet
+from drike.prompts import Prompt
 
 if TYPE_CHECKING:
     from drike.retrieval.retriever import Ranker
@@ -22,27 +23,29 @@ Flip = Literal["offender", "algorithm1"]
 
 
 class Budget(Protocol):
-    """A rule that cuts a ranking. `probs` [n] are in ranking order; `candidates` is the pool that was ranked."""
+    """A rule that cuts a ranking. `probs` [n] are in ranking order; `candidates` is the pool that was ranked.
+
+    A class that derives from it and only defines `keep` is a rule without a sigma that learns nothing.
+    """
 
     def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """How many of the ranked candidates to keep, at least 1."""
-        ...
 
     def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """How many prefixes an episode of training evaluates, at least `keep` (k of Algorithm 1, line 8)."""
-        ...
+        return self.keep(probs, candidates)
 
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float | None:
         """The probability that a candidate must exceed here to be kept; None if the rule has no such bar."""
-        ...
+        return None
 
     def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Budget:
         """The budget for the next episode, given the rewards [k] of the first k prefixes, `probs` as tried."""
-        ...
+        return self
 
 
 @dataclass(frozen=True)
-class Fraction:
+class Fraction(Budget):
     """Keep a fixed share of every pool, rounded to the nearest count (a half counts up), at least one.
 
     `max_shots` caps the count; None caps nothing.
@@ -64,23 +67,9 @@ class Fraction:
         kept = max(1, math.floor(self.share * len(probs) + 0.5))
         return kept if self.max_shots is None else min(kept, self.max_shots)
 
-    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
-        """What it keeps."""
-        return self.keep(probs)
-
-    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> None:
-        """None: a share does not depend on probabilities."""
-        return
-
-    def after(
-        self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet | None = None
-    ) -> Fraction:
-        """Itself: nothing is learned."""
-        return self
-
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(Budget):
     """Keep candidates whose probability exceeds `sigma`, at most `max_shots`, at least one.
 
     `flip` says where sigma goes when the j-th retain turns a right answer wrong:
@@ -105,10 +94,6 @@ class Threshold:
         require_candidates(probs)
         return max(1, min(self.max_shots, sum(p > self.sigma for p in probs)))
 
-    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> int:
-        """What it keeps."""
-        return self.keep(probs)
-
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet | None = None) -> float:
         """The one sigma of all edits."""
         return self.sigma
@@ -126,7 +111,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class SameCount:
+class SameCount(Budget):
     """Keep as many retains as `budget` keeps of `ranker`'s ranking, whichever ranking they are taken from.
 
     A control: the k of DR-IKE with the retains of another ranker.
@@ -139,17 +124,34 @@ class SameCount:
         """The other ranking's k."""
         return self.budget.keep(self.ranker.rank(candidates).probs, candidates)
 
-    def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """What it keeps."""
-        return self.keep(probs, candidates)
 
-    def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> None:
-        """None: the other ranking's sigma says nothing about these probabilities."""
-        return
+@dataclass(frozen=True)
+class TokenLimit:
+    """At most `tokens` in a prompt, as `count` counts them (a model's `count_tokens`): prunes what a budget keeps.
 
-    def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> SameCount:
-        """Itself: nothing is learned."""
-        return self
+    Copies, updates and the best retain stay: what is too long even then is for the model to refuse.
+    """
+
+    tokens: int
+    count: Callable[[Sequence[str]], Sequence[int]]
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that nothing meets."""
+        if self.tokens < 1:
+            raise ValueError(f"a prompt has at least one token; it cannot be limited to {self.tokens}")
+
+    def fitting(self, k: int, shown: Callable[[int], Sequence[Prompt]]) -> int:
+        """The most retains, from 1 to k, with which all prompts fit; 1 where none does.
+
+        shown: the prompts with the first j of the ranking; they grow with j.
+        """
+
+        def too_long(j: int) -> bool:
+            return max(self.count([prompt.text for prompt in shown(j)])) > self.tokens
+
+        if k == 1 or not too_long(k):  # nearly always everything fits
+            return k
+        return 1 + bisect(range(2, k), False, key=too_long)
 
 
 def require_candidates(probs: Sequence[float]) -> None:

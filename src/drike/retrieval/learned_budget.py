@@ -1,25 +1,9 @@
 """Learned budget controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
 
-The paper names four and does not say how they are trained. Here they are one `Controller` with other features:
-
-    scores          MLP on softmax scores                  the policy's probabilities, best first
-    scores-query    MLP on softmax + query features        these, and simple traits of the query and its pool
-    query           BERT + MLP (predict sigma)             the frozen encoder's vector of the query
-    query-context   BERT (query + context) + MLP           that, and the mean vector of all demonstrations
-
-Output: sigma = exp(o(x)) / n, where o is a network with one hidden layer of 16 tanh units, at first log(1/2) for all x.
-
-Target: the interval [low, high) of sigmas that cut what broke an answer and keep what did not (`bracket`).
-To notice that sigma has become too high, training always evaluates one retain more than is kept.
-
-Loss: the pinball loss of quantile regression (Koenker and Bassett) to that interval, in log sigma:
-
-    q (log low - log sigma)         where sigma < low      a retain was kept that broke the answer
-    (1 - q) (log sigma - log high)  where sigma >= high    a harmless retain was cut
-    0                               in between
-
-Each episode whose sigma lies outside makes one step of Adam, at the rate .01 / sqrt(1 + t / 25) after t steps.
-`docs/method.md` gives the reasons for these decisions.
+The paper names four (`KINDS`) and does not say how they are trained. Here they are one `Controller` with other
+features, of which `docs/method.md` gives the inputs, the loss and the reasons. Output: sigma = exp(o(x)) / n, where o
+is a network with one hidden layer of 16 tanh units, at first log(1/2) for all x. Each episode whose sigma lies outside
+`bracket` makes one step of Adam on the pinball loss (Koenker and Bassett) to that interval, in log sigma.
 """
 
 from __future__ import annotations
@@ -35,7 +19,7 @@ from torch import Tensor
 from drike.demonstrations import DemonstrationSet
 from drike.encoders import TextEncoder
 from drike.prompts import demonstration_block, query_block
-from drike.retrieval.budget import Flip, Threshold, require_candidates, require_shots
+from drike.retrieval.budget import Budget, Flip, Threshold, require_candidates, require_shots
 
 HIDDEN = 16
 RANKS = 16  # of the probabilities that a controller sees
@@ -91,11 +75,7 @@ def _scores(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
 
 
 def _traits(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-    """Query features without an encoder: length of the query and the new object, similarity of the pool.
-
-    log(1 + words) of both; mean, greatest and least cosine of the retains' records; share of retains that answer with
-    the new object.
-    """
+    """log(1 + words) of query and object; mean, max, min cosine of the retains; share of them with this object."""
     edit, near = candidates.edit, candidates.retain_similarities
     same = sum(retain.answer == edit.target_new for retain in candidates.retains)
     words = [math.log1p(len(text.split())) for text in (edit.query, edit.target_new)]
@@ -115,8 +95,8 @@ def _encoded(name: str, encoder: TextEncoder, texts: Callable[[DemonstrationSet]
 
 
 @dataclass(frozen=True, eq=False)
-class Controller:
-    """A budget whose sigma a small network predicts from `features`; the module's docstring describes its training.
+class Controller(Budget):
+    """A budget whose sigma a small network predicts from `features`.
 
     weights: of the network, flat [P]. moments: Adam's means of gradient and squared gradient, [2, P]. steps: of Adam.
     max_shots: K. quantile: q. learning_rate: of the first step. flip: how a fall raises low, as in `Threshold`.
@@ -134,13 +114,15 @@ class Controller:
     def __post_init__(self) -> None:
         """Refuse values that could not have come from a run."""
         require_shots(self.max_shots)
+        Threshold(flip=self.flip)
         if type(self.quantile) is not float or not 0.0 < self.quantile < 1.0:
             raise ValueError(f"a controller's quantile must lie in (0, 1), not {self.quantile!r}")
-        if type(self.learning_rate) not in (int, float) or not 0.0 <= self.learning_rate < math.inf:
-            raise ValueError(f"a controller's learning rate must be a number of at least 0, not {self.learning_rate!r}")
-        if type(self.steps) is not int or self.steps < 0:
-            raise ValueError(f"a controller's steps must be a whole number of at least 0, not {self.steps!r}")
-        Threshold(flip=self.flip)
+        for name, kinds in (("learning_rate", (int, float)), ("steps", (int,))):
+            value = getattr(self, name)
+            if type(value) not in kinds or not 0 <= value < math.inf:
+                raise ValueError(
+                    f"a controller's {name.replace('_', ' ')} must be a number of at least 0, not {value!r}"
+                )
         size = _size(self.features)
         if self.weights.shape != (size,) or self.moments.shape != (2, size):
             raise ValueError(f"a controller of {', '.join(f.name for f in self.features)} has {size} weights")

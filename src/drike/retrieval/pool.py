@@ -3,11 +3,8 @@
 The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
 the edit assigns the roles. The retriever ranks the retains and the budget cuts them; copies and updates are always
 shown. Records that share the edit's subject and relation, or its query, are excluded: in the published index 47 of
-2,000 edits are shown a contradiction of themselves.
-
-If no record of a data set has a paraphrase, copies replace updates. If none has a neighbour, retains show synthetic
-neighbours: facts of other records as they were before their edits. The temporal edits need both. The metrics ignore
-this: what a data set has no probes for stays n/a.
+2,000 edits are shown a contradiction of themselves. Where no record has a paraphrase or a neighbour (the temporal
+edits), other demonstrations stand in (docs/method.md, row 30).
 """
 
 from __future__ import annotations

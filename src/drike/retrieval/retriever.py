@@ -45,7 +45,6 @@ class Ranker(Protocol):
 
     def rank(self, candidates: DemonstrationSet) -> Ranking:
         """Every retain of the pool, best first."""
-        ...
 
 
 def best_first(probs: Sequence[float]) -> list[int]:
@@ -88,7 +87,9 @@ class Retriever:
             raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
         self.encoder = encoder
         self.form: Form = form
-        self.head = _new_head(form, encoder.dim, seed)
+        with torch.random.fork_rng(devices=[]):  # so that the global generator is left alone
+            torch.manual_seed(seed)
+            self.head = nn.Linear(encoder.dim, HIDDEN) if form == "dot" else nn.Linear(encoder.dim, 1, bias=False)
         self.trained_on: frozenset[tuple[str, str]] = frozenset()
 
     @property
@@ -121,10 +122,3 @@ class Retriever:
         """The pool in the policy's order."""
         with torch.no_grad():
             return ranking_of(candidates.retains, self.log_probs(self.features(candidates)).tolist())
-
-
-def _new_head(form: Form, dim: int, seed: int) -> nn.Linear:
-    """PyTorch's default initialisation drawn from its own generator, so that global seeds are left alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return nn.Linear(dim, HIDDEN) if form == "dot" else nn.Linear(dim, 1, bias=False)

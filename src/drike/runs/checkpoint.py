@@ -1,8 +1,7 @@
 """Save and load a trained policy in one file: head, budget, prompt style, and the facts they were trained on.
 
 `checkpoint.safetensors` holds the tensors; the JSON in its metadata holds everything else, with a SHA-256 of the whole
-file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right. The file is
-written beside the old one and renamed over it: at every moment there is one whole checkpoint, the old or the new.
+file (computed with zeros in its own place), so that no damaged byte is ever read as if it were right.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ class Checkpoint:
         if Path(name).exists():
             return load(name, encoder=encoder)
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+        from huggingface_hub.errors import HFValidationError
 
         try:
             path = hf_hub_download(name, FILE, revision=revision)
-        except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as problem:
+        except (HFValidationError, OSError) as problem:
             raise CheckpointError(
                 f"{name!r} is neither a path nor a reachable hub repository ({type(problem).__name__}): "
                 "give the path of a checkpoint"

@@ -122,7 +122,7 @@ def add_usage(folder: Path, part: str, used: Usage) -> None:
 
 def has_begun(folder: Path) -> bool:
     """Whether a run is in the folder that recorded anything."""
-    records = ("episodes.jsonl", "outcomes/*.jsonl", "summary.json", "*/episodes.jsonl")  # the last: of several models
+    records = ("episodes.jsonl", "outcomes/*.jsonl", "summary.json")
     return (folder / "run.json").exists() and any(any(folder.glob(record)) for record in records)
 
 

@@ -14,8 +14,7 @@ from drike.edits import EditCase
 from drike.errors import RunError
 from drike.metrics import Outcome
 from drike.runs.folder import answered, keep_lines, outcomes_path, read_outcomes, versions
-from drike.runs.run import Run
-from drike.runs.setup import Setup
+from drike.runs.run import Run, Setup
 from drike.training.rewards import RecordedRollout
 
 

@@ -1,26 +1,56 @@
-"""A run: what it was asked for, on which data and model; kept in the run.json of its folder."""
+"""A run: its data, split and pool (`Setup`), and what it was asked for, kept in the run.json of its folder."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drike.datasets.splits import SplitIds
+from drike.datasets import Dataset
+from drike.datasets.splits import Split, SplitIds
+from drike.edits import EditCase
 from drike.errors import RunError
 from drike.files import checksum_ok, with_checksum
+from drike.retrieval.learned_budget import Controller
+from drike.retrieval.pool import Pool
+from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import versions, write_record
-from drike.runs.setup import Setup
 
 FILE, SPLIT = "run.json", "split.json"
 _SETTINGS = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
 _OPTIONAL = {"zsre_target": str, "prompt_tokens": int, "tokenizer": str, "epochs": int, "run": str, "editors": list}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A data set, its split, and a pool over the demonstrations of the split."""
+
+    dataset: Dataset
+    split: Split
+    pool: Pool
+
+    def prepare(self, cases: Sequence[EditCase], parts: Iterable[object]) -> list[str]:
+        """Encode at once all texts that the retrievers and learned budgets among `parts` read for these edits.
+
+        Batches are faster than pool by pool, and seconds per edit are then not the first look-up's. Returns notes on
+        the demonstrations: synthetic ones, and records that share subject and relation with an edit.
+        """
+        candidates = self.pool.candidates([case.edit for case in cases])
+        for part in parts:
+            if isinstance(part, Retriever | Controller) and part.encoder is not None:
+                part.encoder.encode(sorted({text for one in candidates for text in part.texts(one)}))
+        excluded = [one.excluded for one in candidates if one.excluded]
+        return [
+            *self.pool.fallbacks,
+            *([f"Excluded {sum(excluded)} records that share subject and relation with the edit, at {len(excluded)} "
+               "edits"] if excluded else []),
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)

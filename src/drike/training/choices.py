@@ -16,7 +16,7 @@ from torch import Tensor
 from drike.demonstrations import DemonstrationSet
 from drike.edits import EditCase
 from drike.retrieval.budget import Budget
-from drike.retrieval.retriever import best_first
+from drike.retrieval.retriever import best_first, ranking_of
 from drike.training.rewards import Attempt
 
 Choice = Callable[[EditCase, DemonstrationSet, Tensor, Budget], Attempt]
@@ -24,11 +24,9 @@ Choice = Callable[[EditCase, DemonstrationSet, Tensor, Budget], Attempt]
 
 def top(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Attempt:
     """The most probable retains first (Algorithm 1)."""
-    p = [math.exp(one) for one in log_p.tolist()]  # as in a ranking: sigma is compared with these
-    order = best_first(p)
-    probs = tuple(p[i] for i in order)
-    kept, k = budget.keep(probs, pool), budget.evaluated(probs, pool)
-    return Attempt(case, pool, tuple(order), probs, log_p[order], kept, k)
+    ranking = ranking_of(pool.retains, log_p.tolist())
+    order, probs = ranking.order, ranking.probs
+    return Attempt(case, pool, order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
 
 
 def sampled(rng: random.Random, *, apart: bool = False) -> Choice:

@@ -17,7 +17,7 @@ from drike.errors import ReplayError
 from drike.judging import Question, Verdict, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.retrieval.token_limit import TokenLimit
+from drike.retrieval.budget import TokenLimit
 
 if TYPE_CHECKING:
     from torch import Tensor

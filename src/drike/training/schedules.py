@@ -4,12 +4,8 @@ Pace: `one_by_one` is Algorithm 1; `in_blocks` tries several edits under the sam
 
 Channel (paper, appendix "Sensitivity of Reward Function"): rewards arrive `at_once`, unless a robustness study applies
 them `late` or flips the sign of some (`noisy`). A late update is exactly the one that would have been made at once: log
-p_j keeps the graph of the policy that acted. It is the score function of the decision that the reward is about, so each
-term remains a REINFORCE term and only comes later, as in delayed gradient descent. Log-probabilities of the current
-policy would be another estimator, biased without a weight pi_now / pi_then, and a change in results would have two
-causes. The graph of a linear head over fixed features is small and does not need the weights that have moved on since.
-
-A channel keeps state: make a new one for each training run.
+p_j keeps the graph of the policy that acted (docs/method.md, row 33). A channel keeps state: make a new one for each
+training run.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -27,9 +27,8 @@ from drike.models.local.tree import TokenTree
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-Strategy = Literal["tree", "fork", "batch", "naive"]
-
-STRATEGIES: tuple[Strategy, ...] = ("tree", "fork", "batch", "naive")  # fastest first; each is exact for more models
+Strategy = Literal["tree", "fork", "batch", "naive"]  # fastest first; each is exact for more models
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 _SPLIT = "drike_split"  # the name of our attention function among those of transformers
 # Given a state and several tokens, these ignore the state (measured: errors of 1 to 20 nats), or return none.
@@ -190,7 +189,13 @@ def tree_masks(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> torch
     """
     config = model.config.get_text_config()
     types = sorted(set(getattr(config, "layer_types", None) or ()))
-    masks = {kind: _given(model, _seen(config, kind, tree, first)) for kind in types or [""]}
+    masks = {}
+    for kind in types or [""]:
+        mask = torch.from_numpy(_seen(config, kind, tree, first)).to(model.device)[None, None]
+        if config._attn_implementation == "eager":
+            added = torch.zeros(mask.shape, dtype=model.dtype, device=mask.device)
+            mask = added.masked_fill_(~mask, torch.finfo(model.dtype).min)
+        masks[kind] = mask
     # Only models with several layer types accept a dict; all accept a single mask.
     return masks if len(types) > 1 else next(iter(masks.values()))
 
@@ -208,14 +213,6 @@ def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int
     cut = min(limit or longest for limit in (window, chunk)) < longest
     split = config._attn_implementation == _SPLIT and not cut and not first
     return tree.mask(window=window, chunk=chunk, first=tree.trunk if split else first)
-
-
-def _given(model: PreTrainedModel, seen: NDArray[np.bool_]) -> torch.Tensor:
-    mask = torch.from_numpy(seen).to(model.device)[None, None]
-    if model.config.get_text_config()._attn_implementation != "eager":
-        return mask
-    lowest = torch.finfo(model.dtype).min
-    return torch.zeros(mask.shape, dtype=model.dtype, device=mask.device).masked_fill_(~mask, lowest)
 
 
 def _carries_state(model: PreTrainedModel) -> bool:

@@ -7,7 +7,6 @@ end-of-text tokens, as a list or None.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from transformers import DynamicCache
 
 from drike.models.local.attention import forget_length, tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
+from drike.models.local.scoring import forward
 from drike.models.local.tokens import decode
 from drike.models.local.tree import build_tree, packs
 from drike.models.protocols import Completion, cut
@@ -114,8 +114,7 @@ def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], prefixes: Pref
     trunk = tree.ids[: tree.trunk]
     first, packed = prefixes.recall(trunk)
     if first < len(tree):
-        keep = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
-        model(**tree_inputs(model, tree, first), past_key_values=packed, use_cache=True, **keep)
+        forward(model, np.array([0]), use_cache=True, past_key_values=packed, **tree_inputs(model, tree, first))
         prefixes.keep(trunk, packed)
     longest = max(map(len, tree.paths))
     paths = np.stack([np.pad(path, (longest - len(path), 0)) for path in tree.paths])

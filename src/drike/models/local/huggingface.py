@@ -47,7 +47,8 @@ def load(
     """
     model: Any
     try:
-        place = torch.device(device or _best_device())
+        best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        place = torch.device(device or best or "cpu")
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"there is no device {device!r} here: choose cpu, or leave the choice to drike") from error
@@ -218,12 +219,6 @@ class HuggingFaceModel:
 def _key(request: Request) -> bytes:
     """Cache key of a score: a hash of the two texts, since model, tokenizer and template are fixed."""
     return hashlib.blake2b(repr((request.prompt, request.continuation)).encode(), digest_size=16).digest()
-
-
-def _best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from drike.answers import first_line
 from drike.errors import ModelError
 from drike.hub import quiet
 
@@ -24,12 +25,17 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
     """Open a causal language model and its tokenizer; dtype None keeps the stored one. Raises ModelError."""
     with quiet():
         try:
-            model, tokenizer, missing = _read(name_or_path, dtype, local=True)
-        except OSError as error:
-            if Path(name_or_path).is_dir():
-                raise _refusal(name_or_path, error) from error
-            _ask_hub(name_or_path)
-            model, tokenizer, missing = _read(name_or_path, dtype, local=False)
+            try:
+                model, tokenizer, missing = _read(name_or_path, dtype, local=True)
+            except OSError:
+                if Path(name_or_path).is_dir():
+                    raise
+                _ask_hub(name_or_path)
+                model, tokenizer, missing = _read(name_or_path, dtype, local=False)
+        except ModelError:
+            raise
+        except Exception as error:  # transformers raises almost anything for damaged or unusual files
+            raise _refusal(name_or_path, error) from error
         if missing:
             raise ModelError(
                 f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): "
@@ -46,23 +52,14 @@ def _read(
     name_or_path: str, dtype: torch.dtype | None, *, local: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, list[str]]:
     """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
-        opened: Any = AutoModelForCausalLM.from_pretrained(
-            name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
-        )
-    except OSError as error:
-        if local:
-            raise
-        raise _refusal(name_or_path, error) from error
-    except (ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        raise _refusal(name_or_path, error) from error
-    model, report = opened
-    return model, tokenizer, sorted(report["missing_keys"])
+    tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
+    opened: Any = AutoModelForCausalLM.from_pretrained(
+        name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
+    )
+    return opened[0], tokenizer, sorted(opened[1]["missing_keys"])
 
 
 def _ask_hub(name: str) -> None:
@@ -102,7 +99,6 @@ def _refusal(name_or_path: str, error: Exception) -> ModelError:
     text = str(error)
     if isinstance(error, SafetensorError):
         return ModelError(f"the weights of {name_or_path} are damaged or cut short: download or copy them again")
-    first = next(iter(text.splitlines()), type(error).__name__)
     if "trust_remote_code" in text:
         return ModelError(f"{name_or_path} needs code of its own, which is never run here: choose another model")
     if "Unrecognized configuration class" in text:
@@ -112,7 +108,7 @@ def _refusal(name_or_path: str, error: Exception) -> ModelError:
             f"{name_or_path} has no safetensors weights, and pickled ones are never opened: "
             "convert it with save_pretrained, or choose another model"
         )
-    return ModelError(f"{name_or_path} cannot be opened: {first}")
+    return ModelError(f"{name_or_path} cannot be opened: {first_line(text) or type(error).__name__}")
 
 
 def _lacks(folder: Path) -> str | None:

@@ -60,7 +60,7 @@ def score_naively(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored
         forget_length(model)
         ids = torch.tensor([request.ids], device=model.device)
         rows = np.arange(request.start - 1, len(request.ids))
-        scores += _token_scores(_logits(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
+        scores += _token_scores(forward(model, rows, input_ids=ids).logits[0], [request], [np.arange(len(rows))])
     tokens = sum(len(request.ids) for request in requests)
     return Scored(scores, Usage(forwards=len(requests), tokens_computed=tokens), tokens)
 
@@ -73,7 +73,7 @@ def score_batch(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     # The same columns are kept for every row: those that any request needs.
     needed = [np.arange(request.start - 1, len(request.ids)) for request in requests]
     columns = np.unique(np.concatenate(needed))
-    logits = _logits(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
+    logits = forward(model, columns, input_ids=ids.to(model.device), attention_mask=real.to(model.device)).logits
     rows = [np.searchsorted(columns, own) + i * len(columns) for i, own in enumerate(needed)]
     scores = _token_scores(logits.flatten(0, 1), requests, rows)
     return Scored(scores, Usage(forwards=1, tokens_computed=ids.numel()), ids.numel())
@@ -98,7 +98,7 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
             if takes_positions(model):
                 inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
             here = rows[(begin <= rows) & (rows < end)] - begin
-            output = _logits(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
+            output = forward(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
             found.append(output.logits[0, : len(here)])
             if children[run]:
                 caches[run] = output[name]
@@ -111,12 +111,12 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: Pr
     tree, rows, needed = _tree(requests)
     first = 0
     if prefixes is None:
-        logits = _logits(model, rows, **tree_inputs(model, tree)).logits[0]
+        logits = forward(model, rows, **tree_inputs(model, tree)).logits[0]
     else:
         prompt = tree.ids[: min(tree.trunk, int(rows[0]))]
         first, cache = prefixes.recall(prompt)
         inputs = tree_inputs(model, tree, first)
-        logits = _logits(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
+        logits = forward(model, rows - first, use_cache=True, past_key_values=cache, **inputs).logits[0]
         prefixes.keep(prompt, cache)
     scores = _token_scores(logits, requests, [np.searchsorted(rows, own) for own in needed])
     return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
@@ -136,7 +136,7 @@ def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
 
 
 @torch.inference_mode()
-def _logits(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool = False, **inputs: Any) -> Any:
+def forward(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool = False, **inputs: Any) -> Any:
     """Output of a forward, with float32 logits [batch, len(rows), V] of the given rows only."""
     chosen = torch.from_numpy(rows).to(model.device)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:

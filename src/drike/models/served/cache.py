@@ -23,6 +23,7 @@ from drike.errors import ModelError
 from drike.files import cache_folder
 from drike.keyvalue import KeyValueFile
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Usage
+from drike.models.served.logprobs import is_logprob
 from drike.parallel import ATTENTION, StoppedError, current_group
 
 Asked = TypeVar("Asked", str, Request)
@@ -140,9 +141,9 @@ def _read_score(row: bytes) -> Score | None:
     """Read a row; None if another version of drike wrote it."""
     match _json(row):
         case {
-            "logprobs": [_, *_] as logprobs, "greedy": bool(greedy), "logit_gap": float() | int() as gap,
+            "logprobs": [_, *_] as logprobs, "greedy": bool(greedy), "logit_gap": gap,
             "following": str() | None as following, "prompt_tokens": int() | None as read,
-        } if all(isinstance(one, float | int) for one in logprobs):  # fmt: skip
+        } if all(map(is_logprob, (*logprobs, gap))):  # fmt: skip
             return Score(tuple(map(float, logprobs)), greedy, float(gap), following, read)
     return None
 

@@ -11,12 +11,12 @@ deadline or at Ctrl-C. The key is added to a request at the last moment and remo
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import queue
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ import httpx2
 import openai
 
 from drike.errors import ModelError, RefusedError, ServerError
+from drike.models.served import response
 from drike.models.served.address import is_loopback
 from drike.models.served.spending import Meter
 from drike.parallel import ATTENTION, StoppedError, TaskGroup, current_group
@@ -31,11 +32,8 @@ from drike.parallel import ATTENTION, StoppedError, TaskGroup, current_group
 T = TypeVar("T")
 
 SHARED = 1000  # characters; prompts that share a beginning this long are worth a server's prefix cache
-BODY_LIMIT = 8 * 1024 * 1024  # bytes; log-probabilities of a prompt at the end of a long window take about half of it
-_COMPRESSION = 64  # a compressed answer may grow, so it may be this many times smaller
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
-_EMPTY, _NO_JSON = "gives an empty answer", "answers with something that is not JSON"
 _TOO_LONG = ("context length", "context window", "too long", "maximum context")
 # Parameters that some models refuse, with 400 and the parameter's name, and what to send instead.
 _INSTEAD = {"max_tokens": "max_completion_tokens", "temperature": None}
@@ -79,7 +77,8 @@ class Connection:
         self.meter = meter
         self._at = server
         url, silence = server.url, server.deadline / server.attempts
-        self._clean = (lambda text: text.replace(key, "[key]")) if key else str
+        self._process = os.getpid()
+        self._hide_key = response.hiding(key)
         self._unwanted: set[str] = set()
         self._slots = asyncio.Semaphore(concurrency)
         self._loop = asyncio.new_event_loop()
@@ -93,7 +92,7 @@ class Connection:
                 # A redirect would take prompts to a server that nobody named; a proxy has no business on loopback.
                 follow_redirects=False,
                 trust_env=not is_loopback(httpx2.URL(url).host),
-                event_hooks={"request": [_outgoing(key, meter)], "response": [_read_within_bounds]},
+                event_hooks={"request": [_outgoing(key, meter)], "response": [response.read_body]},
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
             ),
         )
@@ -108,8 +107,10 @@ class Connection:
         has read their shared beginning. After a failure, of `read` too, no thread of the same `TaskGroup` sends
         anything more; requests in flight are awaited until the group is abandoned. `read` runs in the thread of the
         requests. Raises ServerError, RefusedError, SpendingLimitError, and any ModelError of `read`; StoppedError if
-        calls were not sent because another failed or the group is over.
+        calls were not sent because another failed or the group is over; ModelError if the connection is closed, or
+        was opened before a fork.
         """
+        self._check_open()
         group = current_group()
         done: queue.SimpleQueue[tuple[int, asyncio.Task[T]]] = queue.SimpleQueue()
 
@@ -126,11 +127,13 @@ class Connection:
         failures: list[Exception] = []
         try:
             for _ in calls:
-                i, task = _next(done, group)
+                i, task = self._next(done, group)
                 try:
                     item = task.result()
                 except (ModelError, StoppedError) as error:
                     failures.append(error)
+                except asyncio.CancelledError:
+                    raise self._closed() from None
                 else:
                     yield i, item
         finally:
@@ -146,12 +149,43 @@ class Connection:
             try:
                 with self.meter.reserved(call.text, call.max_tokens):
                     body = await self._post(call)
-                    prompt, written, prefix = token_counts(body)
-                    self.meter.answered(call.text, prompt, written, prefix or 0, call.max_tokens)
+                    self._count(call, body)
                 return read(body)
             except ModelError as error:
                 group.stop(error)
                 raise
+
+    def _count(self, call: Call, body: Mapping[str, Any]) -> None:
+        counts = response.TokenCounts()  # an estimate, if the server's counts are refused
+        try:
+            counts = response.token_counts(body, self._at.url)
+        finally:
+            self.meter.answered(call.text, counts, call.max_tokens)
+
+    def check_answer(self, text: str) -> str:
+        """Return the text of an answer. Raises RefusedError if it contains the key; lone surrogates are replaced."""
+        if self._hide_key(text) != text:
+            raise RefusedError(f"{self._at.url} repeats the key in an answer: set another key, and use another server")
+        return valid_text(text)
+
+    def _check_open(self) -> None:
+        if not self.close.alive:
+            raise self._closed()
+        if self._process != os.getpid():
+            raise ModelError(f"{self._at.url} was connected before this process was forked: open the model again here")
+
+    def _closed(self) -> ModelError:
+        return ModelError(f"the connection to {self._at.url} was closed: open the model again")
+
+    def _next(self, done: queue.SimpleQueue[T], group: TaskGroup) -> T:
+        """Wait for the next item. Raises StoppedError if the group is abandoned before."""
+        while True:
+            try:
+                return done.get(timeout=ATTENTION)
+            except queue.Empty:
+                self._check_open()
+                if group.abandoned:
+                    raise StoppedError from None
 
     async def _post(self, call: Call) -> dict[str, Any]:
         try:
@@ -163,42 +197,26 @@ class Connection:
                         if (name := _INSTEAD[given] if given in self._unwanted else given) is not None
                     }
                     try:
-                        response = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
-                        break
+                        answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
+                        return response.json_object(answer.extensions["json"], self._at.url, self._hide_key)
                     except openai.BadRequestError as error:
-                        if error.param not in _INSTEAD.keys() & sent.keys() or "unsupported" not in str(error.code):
+                        refused = {name for name in _INSTEAD.keys() & sent.keys() if name == error.param}
+                        if not refused or "unsupported" not in str(error.code):
                             raise
-                        self._unwanted.add(error.param)
+                        self._unwanted |= refused
         except TimeoutError:
             raise ServerError(
                 f"{self._at.url} gave no whole answer within {self._at.deadline:g} seconds: allow more with "
                 "--deadline, or send fewer requests at a time with --concurrency"
             ) from None
         except openai.OpenAIError as error:
-            problem = _explained(error, self._at, f"{call.path} for {call.body.get('model')}")
-            problem.args = tuple(self._clean(str(part)) for part in problem.args)
-            raise problem from None
-        return _checked(json.loads(self._clean(response.text)), self._at.url)
+            message = response.error_message(getattr(error, "body", None), self._hide_key)
+            raise _explained(error, message, self._at, f"{call.path} for {call.body.get('model')}") from None
 
 
-def _next(done: queue.SimpleQueue[T], group: TaskGroup) -> T:
-    """Wait for the next item. Raises StoppedError if the group is abandoned before."""
-    while True:
-        try:
-            return done.get(timeout=ATTENTION)
-        except queue.Empty:
-            if group.abandoned:
-                raise StoppedError from None
-
-
-def token_counts(body: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:
-    """Tokens read, written, and found in the server's own prefix cache; None if the answer does not say."""
-    usage = next((part for part in (body.get("usage"), body.get("meta_info")) if isinstance(part, dict)), {})
-    details = usage.get("prompt_tokens_details")
-    cached = (details if isinstance(details, dict) else usage).get("cached_tokens")  # the latter is SGLang's own form
-    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-    read, written, prefix = (value if type(value) is int and value >= 0 else None for value in counts)
-    return read, written, prefix
+def valid_text(text: str) -> str:
+    """Replace lone surrogates, which can neither be sent nor saved."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
@@ -217,6 +235,8 @@ def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:
 
 def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: openai.AsyncOpenAI) -> None:
     """Cancel requests in flight, close the connections, and end the loop's thread."""
+    if not thread.is_alive():  # a fork has only the thread that forked
+        return
 
     async def shut_down() -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -234,16 +254,16 @@ def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: op
             loop.close()
 
 
-def _explained(error: openai.OpenAIError, server: Server, asked: str) -> ModelError:
-    """The error that a failed request for `asked` becomes. Its sentence may still contain a key."""
+def _explained(error: openai.OpenAIError, message: str, server: Server, asked: str) -> ModelError:
+    """The error that a failed request for `asked` becomes. message: the server's own."""
     if isinstance(error, openai.APIStatusError):
-        return _of_status(error.status_code, _message(error.body), server, asked)
+        return _of_status(error.status_code, message, server, asked)
     if isinstance(error, openai.APITimeoutError):
         return ServerError(
             f"{server.url} was silent for {server.deadline / server.attempts:g} seconds, {server.attempts} times: "
             "is it up, and is --deadline long enough for it?"
         )
-    if str(error.__cause__) in (_EMPTY, _NO_JSON):
+    if str(error.__cause__) in (response.EMPTY, response.NOT_JSON, response.SECOND_ANSWER):
         return ServerError(f"{server.url} {error.__cause__}, {server.attempts} times: is it the address of an API?")
     reason = type(error.__cause__ or error).__name__
     return ServerError(f"{server.url} cannot be reached ({reason}): start the server, or correct the address")
@@ -267,63 +287,3 @@ def _of_status(status: int, message: str, server: Server, asked: str) -> ModelEr
     sentence = f"{server.url} {remedy} ({f'{status}: {message}' if message else status})"
     temporary = status in (408, 409, 429) or status >= 500
     return ServerError(sentence) if temporary else RefusedError(sentence, status)
-
-
-def _checked(body: object, url: str) -> dict[str, Any]:
-    """The JSON object of an answer. Raises ServerError for another value, and for an error sent with status 200."""
-    if not isinstance(body, dict):
-        raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
-    if isinstance(body.get("error"), dict) and not body.get("choices"):
-        raise ServerError(f"{url} failed ({_brief(str(body['error'].get('message')))}): try again later")
-    return body
-
-
-def _message(body: object) -> str:
-    """The server's own error message, shortened; "" if it sends none in the API's form."""
-    if isinstance(body, list) and len(body) == 1:  # Gemini's form
-        [body] = body
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):
-        body = body["error"]
-    text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
-    return _brief(text) if isinstance(text, str) else ""
-
-
-def _brief(text: str) -> str:
-    line = " ".join(text.split()).encode("utf-8", "replace").decode()
-    return line if len(line) <= 200 else f"{line[:200]}..."
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """A response body that raises an error where it grows too large."""
-
-    def __init__(self, stream: Any, limit: int, url: str) -> None:
-        self._stream, self._left, self._url = stream, limit, url
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._stream:
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise RefusedError(
-                    f"{self._url} answers with more than {BODY_LIMIT >> 20} MB: is it the right address?"
-                )
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _read_within_bounds(response: httpx2.Response) -> None:
-    """Read a response up to the limit. One that is not JSON becomes a failed connection, so that it is retried."""
-    plain = response.headers.get("content-encoding", "identity") == "identity"
-    where = str(response.request.url.copy_with(query=None))
-    response.stream = _Bounded(response.stream, BODY_LIMIT if plain else BODY_LIMIT // _COMPRESSION, where)
-    await response.aread()
-    status = response.status_code
-    if response.is_success:
-        try:
-            json.loads(response.content.decode("utf-8"))
-        except (ValueError, RecursionError):
-            kind = _NO_JSON if response.content.strip() else _EMPTY
-            raise httpx2.RemoteProtocolError(kind, request=response.request) from None
-    elif status == 402 or (status == 429 and b"insufficient_quota" in response.content):
-        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)

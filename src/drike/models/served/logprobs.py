@@ -11,7 +11,6 @@ of one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from drike.models.protocols import Request, Score
 PROBE = "red green blue, red green blue, red green blue, red green blue, red green"
 OBVIOUS, ODD = " blue", " Wednesday"
 _LEAD = 1.0  # nats by which the obvious one must lead
+_LARGEST = 1e6  # nats; a larger value is no log-probability
 _CHOICES = 2  # the best two tokens at each place: the target's rival is among them
 
 
@@ -56,14 +56,21 @@ def score_of(rated: RatedText, request: Request) -> Score:
     tokens = rated.tokens
     start, end = _place([token.text for token in tokens], request)
     own = tokens[start:end]
-    if any(token.logprob is None or not math.isfinite(token.logprob) for token in own):
-        raise ValueError("it gives no log-probability for a token of the continuation")
     if any(not token.rivals for token in own):
         raise ValueError("it does not give the second choice at each token")
+    if not all(is_logprob(value) for token in own for value in (token.logprob, *token.rivals)):
+        raise ValueError("it gives no finite log-probability for a token of the continuation")
     logprobs = tuple(min(token.logprob or 0.0, 0.0) for token in own)
     gap = min(logprob - max(token.rivals) for logprob, token in zip(logprobs, own, strict=True))
     following = rated.written if rated.written is not None else "".join(token.text for token in tokens[end:])
+    if not isinstance(following, str):
+        raise TypeError("the text after the continuation is not a string")
     return Score(logprobs, gap > 0, gap, following, start)
+
+
+def is_logprob(value: object) -> bool:
+    """Whether a value is a number that a log-probability, or a difference of two, can have."""
+    return type(value) in (int, float) and abs(value) <= _LARGEST  # type: ignore[arg-type]  # false for NaN
 
 
 def _place(texts: Sequence[str], request: Request) -> tuple[int, int]:
@@ -126,7 +133,7 @@ def _rivals(own: float | None, text: str, best: Mapping[str, float] | None) -> t
     others = dict(best or {})
     itself = text if text in others else next((other for other, value in others.items() if value == own), text)
     others.pop(itself, None)
-    return tuple(float(value) for value in others.values())
+    return tuple(others.values())
 
 
 def _read_echo(answer: Mapping[str, Any], text: str) -> RatedText:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -15,8 +16,9 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, parse_address
-from drike.models.served.client import Call, Connection, Server, token_counts
+from drike.models.served.client import Call, Connection, Server, valid_text
 from drike.models.served.options import ApiOptions
+from drike.models.served.response import token_counts
 from drike.models.served.spending import Meter
 from drike.prompts import chat_messages
 
@@ -95,8 +97,8 @@ class ServedModel:
         """Yield completions as they arrive, with the index of their prompt."""
 
         def read(i: int, answer: Mapping[str, Any]) -> Completion:
-            prompt_tokens, completion_tokens, _ = token_counts(answer)
-            return Completion(cut(self._text(answer), stop), prompt_tokens, completion_tokens)
+            counts = token_counts(answer, self._address.url)
+            return Completion(cut(self._text(answer), stop), counts.prompt, counts.completion)
 
         room = max_tokens + self._options.thinking_tokens
         return self._connection.send([self._call(prompt, room) for prompt in prompts], read)
@@ -119,9 +121,14 @@ class ServedModel:
         for request in requests:
             if not request.continuation.strip():
                 raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
-            text = _valid(request.prompt + request.continuation)
+            text = valid_text(request.prompt + request.continuation)
             calls.append(Call(path, form.body(self._address.model, text), text, 1))
-        return self._connection.send(calls, lambda i, answer: logprobs.read(form, answer, requests[i]))
+
+        def read(i: int, answer: Mapping[str, Any]) -> Score:
+            score = logprobs.read(form, answer, requests[i])
+            return replace(score, following=self._connection.check_answer(score.following or ""))
+
+        return self._connection.send(calls, read)
 
     def _probe(self) -> tuple[logprobs.Form | None, str]:
         """Find the form of request in which the server rates given continuations; else None and why it cannot.
@@ -151,7 +158,7 @@ class ServedModel:
         return None, "text only: " + "; ".join(found)
 
     def _call(self, prompt: str, max_tokens: int) -> Call:
-        prompt = _valid(prompt)
+        prompt = valid_text(prompt)
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
         if self._options.reasoning_effort is not None:
             body["reasoning_effort"] = self._options.reasoning_effort
@@ -179,12 +186,7 @@ class ServedModel:
             )
         if not isinstance(text, str):
             raise ServerError(f"{self._address.url} answers without a text: try again, or another model")
-        return _valid(text)
-
-
-def _valid(text: str) -> str:
-    """Replace lone surrogates, which can neither be sent nor saved."""
-    return text.encode("utf-8", "replace").decode()
+        return self._connection.check_answer(text)
 
 
 def _in_order(arriving: Iterator[tuple[int, T]]) -> list[T]:

@@ -13,6 +13,7 @@ from threading import Lock
 
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
+from drike.models.served.response import TokenCounts
 
 CHARACTERS_PER_TOKEN = 4
 _CAUTIOUS = 3  # characters a token while an answer is awaited, so that a limit is not exceeded
@@ -85,19 +86,17 @@ class Meter:
             with self._counting:
                 self._reserved -= aside
 
-    def answered(
-        self, text: str, prompt_tokens: int | None, completion_tokens: int | None, prefix_tokens: int, max_tokens: int
-    ) -> None:
+    def answered(self, text: str, counts: TokenCounts, max_tokens: int) -> None:
         """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""
-        read = estimated_tokens(text) if prompt_tokens is None else prompt_tokens
-        written = max_tokens if completion_tokens is None else completion_tokens
+        read = estimated_tokens(text) if counts.prompt is None else counts.prompt
+        written = max_tokens if counts.completion is None else counts.completion
         with self._counting:
             self.usage += Usage(
                 calls=1,
                 prompts=1,
                 prompt_tokens=read,
                 completion_tokens=written,
-                tokens_computed=read + written - prefix_tokens,
-                estimated=int(prompt_tokens is None or completion_tokens is None),
+                tokens_computed=read + written - min(counts.cached or 0, read),
+                estimated=int(counts.prompt is None or counts.completion is None),
                 money=self.price.of(read, written),
             )

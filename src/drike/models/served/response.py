@@ -1,0 +1,152 @@
+"""Read a server's response: its bytes, its JSON, its token counts and its error message.
+
+Nothing in a response is trusted. A body is bounded while it is read and decoded, and is UTF-8 whatever its headers say.
+A key is hidden in decoded text, before anything is shortened.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, NamedTuple
+
+import httpx2
+
+from drike.errors import RefusedError, ServerError
+
+BODY_LIMIT = 16 * 1024 * 1024  # bytes, decoded; log-probabilities of a long prompt take about a quarter of it
+NOT_JSON, EMPTY = "answers with something that is not JSON", "gives an empty answer"
+SECOND_ANSWER = "answers a request twice on one connection"
+_SHORTEST_KEY = 8  # characters; a shorter one is a placeholder, and may stand in any text
+_MOST_TOKENS = 10**9
+_LONGEST_INTEGER = 18  # digits; a longer one is read as a float, which no count accepts
+
+
+class TokenCounts(NamedTuple):
+    """Tokens read, written, and found in the server's own prefix cache; None if the response does not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+
+
+def hiding(key: str | None) -> Callable[[str], str]:
+    """Return a function that replaces `key` in a text."""
+    return (lambda text: text.replace(key, "[key]")) if key and len(key) >= _SHORTEST_KEY else str
+
+
+async def read_body(response: httpx2.Response) -> None:
+    """Read and decode a response, and keep its JSON as its extension "json"; for use as an event hook.
+
+    A successful response that is not JSON becomes a failed connection, so that it is retried. Raises RefusedError if
+    the body is too large or compressed in a way that was not asked for, or if the account has no money left.
+    """
+    where = str(response.request.url.copy_with(query=None))
+    stream = response.extensions["network_stream"]
+    _count_reads(stream)
+    if stream.reads == stream.reads_before:
+        # Nothing was read since the last response, so this one came with it, before the request was sent.
+        await stream.aclose()
+        raise httpx2.RemoteProtocolError(SECOND_ANSWER, request=response.request)
+    response.stream = _Decoded(response.stream, response.headers.get("content-encoding", "identity"), where)
+    response.headers.pop("content-encoding", None)
+    response.encoding = "utf-8"
+    await response.aread()
+    stream.reads_before = stream.reads
+    status = response.status_code
+    if response.is_success:
+        try:
+            response.extensions["json"] = json.loads(response.content.decode(), parse_int=_integer)
+        except (ValueError, RecursionError):
+            kind = NOT_JSON if response.content.strip() else EMPTY
+            raise httpx2.RemoteProtocolError(kind, request=response.request) from None
+    elif status == 402 or (status == 429 and b"insufficient_quota" in response.content):
+        raise RefusedError(f"the account has no money left ({status}): top it up, or use another key", status)
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
+
+
+def _count_reads(stream: Any) -> None:
+    """Count in `stream.reads` how often a connection is read from, beginning with its first response."""
+    if hasattr(stream, "reads"):
+        return
+    read = stream.read
+
+    async def counted(*args: Any, **kwargs: Any) -> bytes:
+        stream.reads += 1
+        data: bytes = await read(*args, **kwargs)
+        return data
+
+    stream.read, stream.reads, stream.reads_before = counted, 0, -1
+
+
+class _Decoded(httpx2.AsyncByteStream):
+    """A response body without its compression; raises RefusedError where it grows too large."""
+
+    def __init__(self, stream: Any, encoding: str, where: str) -> None:
+        self._stream, self._encoding, self._where = stream, encoding.strip().casefold(), where
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        body = bytearray()
+        async for chunk in self._stream:
+            body += chunk
+            self._check_size(body)
+        if self._encoding == "identity" or not body:
+            yield bytes(body)
+        elif self._encoding in ("gzip", "deflate"):
+            try:
+                plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT + 1)
+            except zlib.error:
+                plain = b""  # treated as an empty answer
+            self._check_size(plain)
+            yield plain
+        else:
+            raise RefusedError(
+                f"{self._where} compresses its answers ({self._encoding[:40]!r}) although asked not to: "
+                "correct the address, or the proxy before it"
+            )
+
+    def _check_size(self, body: bytes | bytearray) -> None:
+        if len(body) > BODY_LIMIT:
+            raise RefusedError(f"{self._where} answers with more than {BODY_LIMIT >> 20} MB: is it the right address?")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def json_object(body: object, url: str, hide: Callable[[str], str]) -> dict[str, Any]:
+    """The JSON object of an answer. Raises ServerError for another value, and for an error sent with status 200."""
+    if not isinstance(body, dict):
+        raise ServerError(f"{url} answered with something that is no JSON object: is it the address of an API?")
+    if isinstance(body.get("error"), dict) and not body.get("choices"):
+        raise ServerError(f"{url} failed ({error_message(body, hide)}): try again later")
+    return body
+
+
+def token_counts(body: Mapping[str, Any], url: str) -> TokenCounts:
+    """The token counts of an answer. Raises ServerError for one that cannot be right."""
+    usage = next((part for part in (body.get("usage"), body.get("meta_info")) if isinstance(part, dict)), {})
+    details = usage.get("prompt_tokens_details")
+    cached = (details if isinstance(details, dict) else usage).get("cached_tokens")  # the latter is SGLang's own form
+    counts = TokenCounts(usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    for name, value in zip(("prompt", "completion", "cached"), counts, strict=True):
+        if value is not None and not (type(value) is int and 0 <= value <= _MOST_TOKENS):
+            shown = value if isinstance(value, int | float) else type(value).__name__
+            raise ServerError(f"{url} reports {shown} {name} tokens: is it the address of an API?")
+    return counts
+
+
+def error_message(body: object, hide: Callable[[str], str]) -> str:
+    """The server's own error message, shortened, without the key; "" if it sends none in the API's form."""
+    if isinstance(body, list) and len(body) == 1:  # Gemini's form
+        [body] = body
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
+    if not isinstance(text, str):
+        return ""
+    line = " ".join(hide(text).split()).encode("utf-8", "replace").decode()
+    return line if len(line) <= 200 else f"{line[:200]}..."
