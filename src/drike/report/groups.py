@@ -117,14 +117,12 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     """
     names = tuple(dict.fromkeys(across))
     known = {name for run in runs for name in run.settings}
-    for name in names:
-        if name not in known:
-            raise ReportError(
-                f"no run has a setting {name!r} to compare across: choose from {', '.join(sorted(known))}"
-            )
-    for one, other in combinations(runs, 2):
-        if conflict := _conflict(one, other, names):
-            raise ReportError(f"{one.folder} and {other.folder} {conflict}")
+    for one in names:
+        if one not in known:
+            raise ReportError(f"no run has a setting {one!r} to compare across: choose from {', '.join(sorted(known))}")
+    for run, other in combinations(runs, 2):
+        if conflict := _conflict(run, other, names):
+            raise ReportError(f"{run.folder} and {other.folder} {conflict}")
     by_key: dict[tuple[str, ...], list[ReportedRun]] = {}
     for run in runs:
         by_key.setdefault((run.model, *(run.settings.get(name, "") for name in names)), []).append(run)
