@@ -376,7 +376,7 @@ class TestFetch:
         assert len(asked) == 2
         assert sorted(file.suffix for file in cache.iterdir()) == [".json", ".sha256"]
 
-    @pytest.mark.parametrize(("path", "named"), [("/none.json", "Not Found"), ("/short.json", "stopped after")])
+    @pytest.mark.parametrize(("path", "named"), [("/none.json", "Not Found"), ("/short.json", "announced")])
     def test_download_errors_are_one_sentence_and_leave_no_file(
         self, server, cache: Path, path: str, named: str
     ) -> None:
