@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from statistics import fmean
 
 from drike.errors import ReportError
 from drike.metrics import Counts, Outcome, Summary, counted, summary_of
@@ -90,10 +89,6 @@ class Group:
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""
         return tuple(sorted({run.seed for run in self.runs if editor is None or editor in run.outcomes}))
-
-    def seconds_per_query(self, editor: str) -> float:
-        """Mean wall time of a probe."""
-        return fmean(outcome.seconds for outcome in self.outcomes[editor])
 
     def parameters(self, editor: str) -> int | None:
         """How many parameters were trained for an editor; None where that is not known of every run."""

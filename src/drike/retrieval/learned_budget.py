@@ -1,9 +1,8 @@
 """Learned budget controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
 
 The paper names four (`KINDS`) and does not say how they are trained. Here they are one `Controller` with other
-features, of which `docs/method.md` gives the inputs, the loss and the reasons. Output: sigma = exp(o(x)) / n, where o
-is a network with one hidden layer of 16 tanh units, at first log(1/2) for all x. Each episode whose sigma lies outside
-`bracket` makes one step of Adam on the pinball loss (Koenker and Bassett) to that interval, in log sigma.
+features; `docs/method.md` gives the inputs, the network, the loss and the reasons. Each episode whose sigma lies
+outside `bracket` makes one step of Adam on the pinball loss (Koenker and Bassett) to that interval, in log sigma.
 """
 
 from __future__ import annotations

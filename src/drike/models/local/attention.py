@@ -5,8 +5,7 @@ either depends on the index in the row (ALiBi, fixed local windows), if layers c
 the encoding of positions depends on the text's length (dynamic rope). `plan` recognises these by the config; since it
 cannot know future models, `strategy` also checks the first results against plain forwards.
 
-transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type. Models
-that accept an attention function get one that runs the fast causal kernel on the tree's trunk.
+transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
 """
 
 from __future__ import annotations

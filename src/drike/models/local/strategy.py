@@ -1,9 +1,4 @@
-"""Score by the fastest strategy, and check that it is right for the model.
-
-The plan is checked on the first requests that share a forward, and again whenever a forward is twice as long as any
-checked before: the shortest and the longest request are also scored by themselves. If the results disagree, one warning
-is given and the next slower strategy is used from then on.
-"""
+"""Score by the fastest strategy, check it on requests scored by themselves, and use the next slower one if it fails."""
 
 from __future__ import annotations
 
