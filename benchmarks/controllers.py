@@ -22,7 +22,7 @@ from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation import evaluate
-from drike.metrics import Outcome, summarise
+from drike.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown, differences, table1
@@ -83,7 +83,8 @@ def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[S
 
 def minus_threshold(outcomes: dict[str, list[Outcome]]) -> Table:
     """Compare every learned controller with Threshold on the same edits."""
-    found = {name: differences(outcomes[name], outcomes["Threshold"]) for name in outcomes if name in KINDS}
+    counts = {name: counted(of_editor) for name, of_editor in outcomes.items()}
+    found = {name: differences(counts[name], counts["Threshold"]) for name in outcomes if name in KINDS}
     header = next(iter(found.values())).header[1:]
     rows = tuple((name, *table.rows[0][1:]) for name, table in found.items())
     return Table("Minus Threshold, paired", ("", *header), rows, next(iter(found.values())).notes)

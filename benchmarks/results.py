@@ -26,7 +26,7 @@ from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
-from drike.metrics import Outcome, summarise
+from drike.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
@@ -136,7 +136,7 @@ def main() -> None:
     print(as_markdown(costs(summaries)))
     for name, of_editor in outcomes.items():
         if name not in ("Unedited", "IKE"):
-            print(as_markdown(differences(of_editor, outcomes["IKE"])))
+            print(as_markdown(differences(counted(of_editor), counted(outcomes["IKE"]))))
 
 
 if __name__ == "__main__":

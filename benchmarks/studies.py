@@ -33,7 +33,7 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.files import write_text
-from drike.metrics import METRICS, Estimate, Outcome, Summary, paired_difference, summarise
+from drike.metrics import Estimate, Outcome, Summary, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
@@ -199,7 +199,7 @@ def claims_table(outcomes: dict[str, list[Outcome]], claims: Iterable[Claim], ti
     """Tabulate our differences, what the paper reports, and whether they agree."""
     rows = []
     for claim in claims:
-        ours = paired_difference(outcomes[claim.ours], outcomes[claim.base], METRICS[claim.metric])
+        ours = paired_difference(outcomes[claim.ours], outcomes[claim.base], claim.metric)
         what = f"{claim.ours} minus {claim.base}: {claim.metric}"
         rows.append((what, shown(ours), claim.reported, verdict(ours, claim.reported), claim.says))
     header = ("difference, paired", "ours", "the paper", "verdict", "the paper's figures (Llama, Qwen)")

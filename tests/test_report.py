@@ -22,7 +22,7 @@ from drike.cli import console as showing
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import ReportError, RunError
-from drike.metrics import METRICS, Estimate, paired_difference, paired_differences, summarise
+from drike.metrics import METRICS, Estimate, counted, paired_difference, paired_differences, summarise
 from drike.models.protocols import Usage
 from drike.report.cases import as_script, packed
 from drike.report.comparison import by_model, counterparts
@@ -190,8 +190,8 @@ def test_means_over_prompts_and_over_edits_have_different_labels() -> None:
 def test_paired_differences_of_all_metrics_equal_those_of_each_alone() -> None:
     run = run_of(0)
     ours, theirs = run.outcomes["DR-IKE"], run.outcomes["IKE"]
-    assert paired_differences(ours, theirs, METRICS) == {
-        name: paired_difference(ours, theirs, metric) for name, metric in METRICS.items()
+    assert paired_differences(counted(ours), counted(theirs)) == {
+        name: paired_difference(ours, theirs, name) for name in METRICS
     }
 
 
@@ -199,7 +199,7 @@ def test_findings_claim_a_difference_only_where_the_interval_excludes_0() -> Non
     [group] = grouped([run_of(0)])
     [finding] = [sentence for sentence in findings(group) if sentence.startswith("DR-IKE minus")]
     for name in ("S", "ESR", "PC", "RR"):
-        one = paired_difference(group.outcomes["DR-IKE"], group.outcomes["IKE"], METRICS[name])
+        one = paired_difference(group.outcomes["DR-IKE"], group.outcomes["IKE"], name)
         assert one.low is not None and one.high is not None
         word = "higher" if one.low > 0 else "lower" if one.high < 0 else "not significant"
         assert re.search(rf"\b{name} [^a-z]*\({word}\)", finding)

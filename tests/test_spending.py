@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from commands import run
 from drike import tinyfacts
-from drike.cli.api_options import live, sentence, used_in
-from drike.cli.dry_run import token_counter
+from drike.cli.costs import live, sentence, token_counter, used_in
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.studies import efficiency_table, verdict
 from drike.edits import Aspect
-from drike.metrics import Estimate, Outcome, summarise
+from drike.metrics import Estimate, Outcome, counted, summarise
 from drike.report.training import by_epoch, epochs_table, step_of
 from drike.report.variants import agreement, agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Fraction, Threshold
@@ -107,7 +107,9 @@ def test_agreement_is_the_share_of_equal_verdicts_on_the_same_probes() -> None:
     with pytest.raises(ValueError, match="same probes"):
         agreement(ours, ours[1:])
     moved = [replace(one, editor="DR-IKE (reversed)") for one in ours]
-    table = agreement_table({"DR-IKE": ours, "DR-IKE (reversed)": moved}, [("DR-IKE (reversed)", "DR-IKE")])
+    outcomes = {"DR-IKE": ours, "DR-IKE (reversed)": moved}
+    counts = {name: counted(of_editor) for name, of_editor in outcomes.items()}
+    table = agreement_table(outcomes, counts, [("DR-IKE (reversed)", "DR-IKE")])
     [row] = table.rows
     assert row[:2] == ("DR-IKE (reversed)", "1.000 [1.00,1.00]") and row[3].startswith("+0.000")
 

@@ -8,14 +8,7 @@ from typing import TypeVar
 
 from drike.answers import ends_answer, ends_word, equals, matches
 from drike.errors import ModelError
-from drike.models.protocols import (
-    MAX_ANSWER_TOKENS,
-    MAX_REASONING_TOKENS,
-    Completion,
-    LanguageModel,
-    Request,
-    Score,
-)
+from drike.models.protocols import MAX_ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
 Answer = TypeVar("Answer")

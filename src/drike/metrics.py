@@ -1,4 +1,4 @@
-"""Outcomes and the paper's metrics over them (section 5.1): pure functions, standard library only.
+"""Outcomes and the paper's metrics over them (section 5.1).
 
 ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged over probes.
 S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
@@ -8,16 +8,24 @@ Intervals are percentile bootstraps over *cases*: the probes of one case are not
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from drike.edits import Aspect
 
 RESAMPLES = 1000
+METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """One probe answered by one editor.
 
@@ -90,132 +98,135 @@ def _field(metric: str) -> str:
     return metric.casefold().replace(" ", "_")
 
 
-# What is counted of each case, so that resampling only adds numbers: hits of each metric, with the total behind it.
-Counts = tuple[float, ...]
-Metric = Callable[[Sequence[float]], float | None]
-_AT = {"ESR": 0, "PC": 2, "RR": 4, "RR known": 6, "ESM": 8, "GSM": 10}
-_RATE = {Aspect.REWRITE: "ESR", Aspect.PARAPHRASE: "PC", Aspect.NEIGHBORHOOD: "RR"}
-_MARGIN = {Aspect.REWRITE: "ESM", Aspect.PARAPHRASE: "GSM"}
-_FIELDS = 2 * len(_AT)
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """One editor's outcomes, counted by case, so that resampling only adds numbers.
+
+    by_case: (cases, 6, 2), for every metric after S the sum of its values over a case's probes, and their number. The
+    same seed and number of cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
+    """
+
+    editor: str
+    cases: tuple[str, ...]
+    by_case: Floats
+    resamples: int
+    seed: int
+    costs: Mapping[str, Any]
+
+    @cached_property
+    def values(self) -> Floats:
+        """The metrics of METRICS over all cases (7); NaN where nothing was measured."""
+        return _metrics(self.by_case.sum(axis=0))
+
+    @cached_property
+    def drawn(self) -> Floats:
+        """The metrics over each resample, (resamples, 7)."""
+        return _metrics(resampled(self.by_case, self.resamples, self.seed))
 
 
-def _ratio(at: int) -> Metric:
-    return lambda counts: counts[at] / counts[at + 1] if counts[at + 1] else None
+def _metrics(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        ratios = sums[..., 0] / sums[..., 1]
+    return np.concatenate([harmonic_mean(ratios[..., :3])[..., None], ratios], axis=-1)
 
 
-def _score(counts: Sequence[float]) -> float | None:
-    return harmonic_mean([METRICS[name](counts) for name in ("ESR", "PC", "RR")])
+def harmonic_mean(rates: ArrayLike) -> Floats:
+    """S of ESR, PC and RR along the last axis: 0 if one of them is 0, NaN if one is NaN, which is not measured."""
+    with np.errstate(divide="ignore"):
+        inverse: Floats = 1 / np.asarray(rates, dtype=float)
+    mean: Floats = inverse.shape[-1] / inverse.sum(axis=-1)
+    return mean
 
 
-METRICS: dict[str, Metric] = {"S": _score, **{name: _ratio(at) for name, at in _AT.items()}}
+def counted(
+    outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
+) -> Counts:
+    """Count one editor's outcomes; `unedited` says which neighbours the model knew.
 
-
-def harmonic_mean(values: Sequence[float | None]) -> float | None:
-    """S of ESR, PC, RR: 0 if one of them is 0, None if one was not measured."""
-    if any(value is None for value in values):
-        return None
-    if any(value == 0 for value in values):
-        return 0.0
-    return len(values) / sum(1 / value for value in values if value is not None)
-
-
-def counts_by_case(outcomes: Iterable[Outcome], unedited: Iterable[Outcome] = ()) -> dict[str, Counts]:
-    """Count probes by case id; `unedited` says which neighbours the model knew."""
+    Raises ValueError for none, or for several editors mixed.
+    """
+    editors = {outcome.editor for outcome in outcomes}
+    if len(editors) != 1:
+        raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
     known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
-    counts: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        row = counts.setdefault(outcome.case_id, [0.0] * _FIELDS)
-        values: dict[str, float] = {_RATE[outcome.aspect]: outcome.correct}
-        if outcome.aspect is Aspect.NEIGHBORHOOD and (outcome.case_id, outcome.query) in known:
-            values["RR known"] = outcome.correct
-        if outcome.aspect in _MARGIN and outcome.prob_margin is not None:
-            values[_MARGIN[outcome.aspect]] = outcome.prob_margin
-        for name, value in values.items():
-            row[_AT[name]] += value
-            row[_AT[name] + 1] += 1
-    return {case_id: tuple(row) for case_id, row in counts.items()}
-
-
-def estimates(
-    by_case: Sequence[Counts], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Estimate]:
-    """Metrics over cases with their intervals; the same seed and number of cases draw the same resamples."""
-    whole = [sum(column) for column in zip(*by_case, strict=True)]
-    values = {name: metric(whole) for name, metric in metrics.items()}
-    drawn = [] if set(values.values()) == {None} else list(_resampled(by_case, resamples, seed))
-    return {
-        name: Estimate(None) if value is None else Estimate(value, *_interval(metrics[name](one) for one in drawn))
-        for name, value in values.items()
+    sums: dict[str, list[float]] = {}
+    rate = {Aspect.REWRITE: 0, Aspect.PARAPHRASE: 2, Aspect.NEIGHBORHOOD: 4}
+    for one in outcomes:
+        if (row := sums.get(one.case_id)) is None:
+            row = sums[one.case_id] = [0.0] * 12
+        at = rate[one.aspect]
+        row[at] += one.correct
+        row[at + 1] += 1
+        if at < 4 and one.prob_margin is not None:
+            row[at + 8] += one.prob_margin
+            row[at + 9] += 1
+        elif at == 4 and (one.case_id, one.query) in known:
+            row[6] += one.correct
+            row[7] += 1
+    # A case that several seeds tested was edited as often; every edit has one rewrite probe.
+    edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(sums)
+    tokens = [outcome.prompt_tokens for outcome in outcomes if outcome.prompt_tokens is not None]
+    costs = {
+        "shots": sum(outcome.shots for outcome in outcomes) / len(outcomes),
+        "prompt_tokens": sum(tokens) / len(tokens) if tokens else None,
+        "calls": sum(outcome.calls for outcome in outcomes) / edits,
+        "seconds": sum(outcome.seconds for outcome in outcomes) / edits,
     }
+    by_case = np.array(list(sums.values())).reshape(-1, 6, 2)
+    return Counts(editors.pop(), tuple(sums), by_case, resamples, seed, costs)
+
+
+def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+    """Sum the rows of each resample of the cases: (cases, ...) to (resamples, ...)."""
+    cases, rows = len(by_case), by_case.reshape(len(by_case), -1)
+    _, (*state, position), _ = random.Random(seed).getstate()  # the draws of Python's `random.Random(seed).choices`
+    stream = np.random.RandomState()
+    stream.set_state({"bit_generator": "MT19937", "state": {"key": state, "pos": position}})
+    drawn = (np.bincount((stream.random_sample(cases) * cases).astype(int), minlength=cases) for _ in range(resamples))
+    return np.array([times @ rows for times in drawn]).reshape(resamples, *by_case.shape[1:])
+
+
+def estimated(values: Floats, drawn: Floats) -> list[Estimate]:
+    """Values (n) with their intervals: the 2.5 % and 97.5 % quantiles of those over resamples, (resamples, n).
+
+    A resample without a single probe of the aspect has no value and is left out.
+    """
+    found = []
+    for value, ordered in zip(values.tolist(), np.sort(drawn, axis=0).T, strict=True):  # NaN comes last
+        last = int(np.count_nonzero(~np.isnan(ordered))) - 1
+        ends = [float(ordered[round(share * last)]) for share in (0.025, 0.975)] if last >= 0 else [None, None]
+        found.append(Estimate(None) if math.isnan(value) else Estimate(value, *ends))
+    return found
 
 
 def paired_difference(
-    ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: Metric, *, resamples: int = RESAMPLES
+    ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: str, *, resamples: int = RESAMPLES
 ) -> Estimate:
-    """Our metric minus theirs on the same cases, resampled together (paired bootstrap).
+    """Our metric (one of METRICS) minus theirs on the same cases, resampled together (paired bootstrap).
 
     Raises ValueError if the two were not measured on the same cases.
     """
-    return paired_differences(ours, theirs, {"": metric}, resamples=resamples)[""]
+    return paired_differences(counted(ours, resamples=resamples), counted(theirs, resamples=resamples))[metric]
 
 
-def paired_differences(
-    ours: Sequence[Outcome], theirs: Sequence[Outcome], metrics: Mapping[str, Metric], *, resamples: int = RESAMPLES
-) -> dict[str, Estimate]:
-    """Several paired differences from the same resamples; see `paired_difference`."""
-    mine, other = counts_by_case(ours), counts_by_case(theirs)
-    if mine.keys() != other.keys():
-        missing = len(mine.keys() ^ other.keys())
-        raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
-    pairs = [mine[case_id] + other[case_id] for case_id in mine]
-    return estimates(pairs, {name: _minus(metric) for name, metric in metrics.items()}, resamples=resamples)
-
-
-def _minus(metric: Metric) -> Metric:
-    """The metric of the first half of paired counts minus that of the second."""
-
-    def difference(counts: Sequence[float]) -> float | None:
-        a, b = metric(counts[:_FIELDS]), metric(counts[_FIELDS:])
-        return None if a is None or b is None else a - b
-
-    return difference
+def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
+    """The paired difference of every metric; see `paired_difference`."""
+    if ours.cases != theirs.cases:
+        if missing := len({*ours.cases} ^ {*theirs.cases}):
+            raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
+        at = {case: i for i, case in enumerate(theirs.cases)}
+        theirs = replace(theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]])
+    return dict(zip(METRICS, estimated(ours.values - theirs.values, ours.drawn - theirs.drawn), strict=True))
 
 
 def summarise(
     outcomes: Sequence[Outcome], unedited: Sequence[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Summary:
     """A table row for one editor's outcomes. Raises ValueError for none, or for several editors mixed."""
-    editors = {outcome.editor for outcome in outcomes}
-    if len(editors) != 1:
-        raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
-    by_case = list(counts_by_case(outcomes, unedited).values())
-    by_name = estimates(by_case, METRICS, resamples=resamples, seed=seed)
-    # A case that several seeds tested was edited as often; every edit has one rewrite probe.
-    edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(by_case)
-    tokens = [outcome.prompt_tokens for outcome in outcomes if outcome.prompt_tokens is not None]
-    return Summary(
-        editor=editors.pop(),
-        cases=len(by_case),
-        **{_field(name): one for name, one in by_name.items()},
-        shots=sum(outcome.shots for outcome in outcomes) / len(outcomes),
-        prompt_tokens=sum(tokens) / len(tokens) if tokens else None,
-        calls=sum(outcome.calls for outcome in outcomes) / edits,
-        seconds=sum(outcome.seconds for outcome in outcomes) / edits,
-    )
+    return summary_of(counted(outcomes, unedited, resamples=resamples, seed=seed))
 
 
-def _resampled(by_case: Sequence[Counts], resamples: int, seed: int) -> Iterable[list[float]]:
-    rng, cases = random.Random(seed), range(len(by_case))
-    columns = list(zip(*by_case, strict=True))
-    for _ in range(resamples):
-        drawn = rng.choices(cases, k=len(cases))
-        yield [sum(map(column.__getitem__, drawn)) for column in columns]  # some 15 times as fast as adding up rows
-
-
-def _interval(values: Iterable[float | None]) -> tuple[float | None, float | None]:
-    """The 2.5 % and 97.5 % quantiles; a resample without a single probe of the aspect has no value and is left out."""
-    ordered = sorted(value for value in values if value is not None)
-    if not ordered:
-        return None, None
-    last = len(ordered) - 1
-    return ordered[round(0.025 * last)], ordered[round(0.975 * last)]
+def summary_of(counts: Counts) -> Summary:
+    """A table row for one editor."""
+    metrics: dict[str, Any] = dict(zip(map(_field, METRICS), estimated(counts.values, counts.drawn), strict=True))
+    return Summary(counts.editor, len(counts.cases), **metrics, **counts.costs)

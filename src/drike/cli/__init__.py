@@ -1,7 +1,7 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
 There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
-and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `api_options`, `dry_run` and
+and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of models behind an API) and
 `console` (tables and progress).
 """
 
@@ -32,6 +32,7 @@ from drike.cli import report as reporting
 from drike.cli import train as training
 from drike.cli.console import complain
 from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
+from drike.cli.resume import Resumable
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
@@ -61,17 +62,17 @@ def options(
 
 TRY, RUN, READ, MORE = "Start here", "Edit models", "Read results", "Data, caches"
 _VALUES = f"{VALUES_OF_DATA}\n\n{VALUES_OF_MODEL}"
-for panel, command, epilog in (
-    (TRY, demo.demo, ""),
-    (TRY, doctor.doctor, VALUES_OF_MODEL),
-    (RUN, training.train, _VALUES),
-    (RUN, evaluating.evaluate, f"{RUN_DECIDES}\n\n{evaluating.VALUES_OF_EDITORS}\n\n{_VALUES}"),
-    (RUN, editing.edit, f"{RUN_DECIDES}\n\n{_VALUES}"),
-    (READ, reporting.report, ""),
-    (READ, reporting.case, ""),
-    (READ, paper.paper, ""),
+for panel, command, epilog, kind in (
+    (TRY, demo.demo, "", Command),
+    (TRY, doctor.doctor, VALUES_OF_MODEL, Command),
+    (RUN, training.train, _VALUES, Resumable),
+    (RUN, evaluating.evaluate, f"{RUN_DECIDES}\n\n{evaluating.VALUES_OF_EDITORS}\n\n{_VALUES}", Resumable),
+    (RUN, editing.edit, f"{RUN_DECIDES}\n\n{_VALUES}", Command),
+    (READ, reporting.report, "", Command),
+    (READ, reporting.case, "", Command),
+    (READ, paper.paper, "", Command),
 ):
-    app.command(cls=Command, rich_help_panel=panel, epilog=epilog)(command)
+    app.command(cls=kind, rich_help_panel=panel, epilog=epilog)(command)
 app.add_typer(data.app, name="data", rich_help_panel=MORE)
 app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 

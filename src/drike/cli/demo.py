@@ -6,8 +6,8 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated
 
-from drike.cli.console import say, this_command
-from drike.cli.edit import show_before_after
+from drike.cli.console import draw, say, this_command
+from drike.cli.edit import before_after
 from drike.cli.evaluate import run_evaluation
 from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
@@ -73,7 +73,7 @@ def demo(
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")
     drike, edited = this_command(), EditedModel(opened, dr_ike, case.edit)
     say(f"\nAn edit that took: {case.edit.query} {case.edit.target_true} -> {case.edit.target_new}")
-    show_before_after(opened, edited, [probe.query for probe in case.probes[:5]])
+    draw(before_after(edited, [probe.query for probe in case.probes[:5]]))
     say(
         f"Saved in {folder}. Next:\n  {drike} report {folder}\n  {drike} edit --run {folder} --explain "
         f'--fact "{case.edit.query} -> {case.edit.target_new}"\n  {drike} train --help'

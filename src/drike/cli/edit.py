@@ -8,18 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.api_options import metered
 from drike.cli.console import console, draw, say
-from drike.cli.dry_run import CountingModel, show_bound
-from drike.cli.options import ModelOptions, takes_options
-from drike.cli.setup import Defaults, limit_to, open_setup, open_trained_run
+from drike.cli.costs import CountingModel, metered, show_bound
+from drike.cli.options import ModelOptions, RunOptions, takes_options
+from drike.cli.setup import Defaults, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import make
 from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
-from drike.models import load, template_for
-from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 
@@ -54,14 +51,9 @@ def edit(
         data or given.data, encoder=encoder or given.encoder, seed=given.seed,
         split=base.split if base and data is None else None, train=0, test=0, target=given.zsre_target,
     )  # fmt: skip
-    name = model.model or given.model
-    template = template_for(name, model.template or given.template)
-    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
-    counted = CountingModel(name, template, api) if dry_run else None
-    opened = counted or load(name, template=template, device=model.device, api=api)
-    by = editor.casefold() if editor else "dr-ike" if base else "ike"
-    limit = limit_to(model.prompt_tokens or given.prompt_tokens, opened, api.tokenizer, template)
-    chosen = make(by, pool=setup.pool, model=opened, trained=base.trained if base else None, limit=limit)
+    opened = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
+    by, asked = editor.casefold() if editor else "dr-ike" if base else "ike", opened.model
+    chosen = make(by, pool=setup.pool, model=asked, trained=base.trained if base else None, limit=opened.limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     if subject:
         edits = [_about(one, who) for one, who in zip(edits, subject, strict=True)]
@@ -69,18 +61,18 @@ def edit(
     if count > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
     try:
-        edited = EditedModel(opened, chosen, edits, gate=gate)
+        edited = EditedModel(asked, chosen, edits, gate=gate)
     except ValueError as problem:
         raise UsageError(f"{problem}, with --subject") from problem
     for one in edited.edits:
         about = f", about {one.subject}" if one.subject else ""
         say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')
     queries = ask or [one.query for one in edited.edits]
-    if counted is not None:
-        before_after(counted, edited, queries)
-        return show_bound(counted, api)
-    with metered(opened):
-        show_before_after(opened, edited, queries)
+    if isinstance(asked, CountingModel):
+        before_after(edited, queries)
+        return show_bound(asked, opened.api)
+    with metered(asked):
+        draw(before_after(edited, queries))
         for query in queries:
             if explain:
                 console.print()
@@ -97,15 +89,11 @@ def _about(edit: Edit, subject: str) -> Edit:
     return replace(edit, subject=subject)
 
 
-def show_before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> None:
+def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
     """A row a query: the answer of the model as it is, and under the edits."""
-    draw(Table("", ("query", "before", "after"), before_after(model, edited, queries), wide=True))
-
-
-def before_after(model: LanguageModel, edited: EditedModel, queries: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Each query with the answer of the model as it is, and under the edits."""
-    plain = EditedModel(model, Unedited(), edited.edits)
-    return tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
+    plain = EditedModel(edited.model, Unedited(), edited.edits)
+    rows = tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
+    return Table("", ("query", "before", "after"), rows, wide=True)
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, note, progress, say
-from drike.cli.dry_run import CountingModel, show_bound
-from drike.cli.options import DataOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, note_versions, options_in, resumable
-from drike.cli.setup import Defaults, describe_model, limit_to, new_run, open_setup, open_trained_run
+from drike.cli.costs import CountingModel, live, metered, show_bound
+from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
+from drike.cli.resume import alone_at, note_versions, options_in
+from drike.cli.setup import Defaults, describe_model, new_run, open_model, open_setup, open_trained_run
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
@@ -20,14 +19,13 @@ from drike.editors.unedited import Unedited
 from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
-from drike.metrics import Outcome, Summary, summarise
-from drike.models import load, template_for
+from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import Table, as_markdown, costs, differences, published, table1, work
+from drike.report import as_markdown, costs, differences, published, table1, work
 from drike.report.reading import trained_run
-from drike.report.variants import further
+from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_usage, write_record
@@ -40,33 +38,27 @@ VALUES_OF_EDITORS = (
     f"{', '.join(ORDERS)}."
 )
 
-Further = Callable[[Mapping[str, Sequence[Outcome]], Sequence[Summary]], Sequence[Table]]
 
-
-@resumable
 @takes_options
 def evaluate(
     *,
     run: Path | None = None,
     data: DataOptions,
     model: ModelOptions,
-    replicas: int = 1,
     editors: str | None = None,
     encoder: str | None = None,
     order: str | None = None,
     sigmas: str | None = None,
     write: bool = False,
-    out: Path | None = None,
-    resume: Path | None = None,
+    at: RunOptions,
     api: ApiOptions,
-    dry_run: bool = False,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
-    if resume and run:
-        run = trained_run(resume) or Path(run)  # folders may have moved, together
+    if at.resume and run:
+        run = trained_run(at.resume) or Path(run)  # folders may have moved, together
     base = None if run is None else open_trained_run(run)
     split = None
     if base is not None and data.data is None:
@@ -76,51 +68,45 @@ def evaluate(
             )
         split = tested(base.split, data.test)
     given = base.run if base else Defaults()
-    sources, name = data.data or list(given.data), model.model or given.model
-    template = template_for(name, model.template or given.template)
-    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
-    settings = {
-        "run": None if run is None else str(run), "data": sources, "model": name, "template": template,
-        "test": data.test, "editable": data.editable,
-        "seed": data.seed if data.seed is not None else given.seed, "encoder": encoder or given.encoder,
-        "write": write, "subset": data.subset, "zsre_target": data.zsre_target or given.zsre_target or "alt",
-        "prompt_tokens": model.prompt_tokens or given.prompt_tokens,
-        "order": order, "sigmas": sigmas, "replicas": replicas, "tokenizer": api.tokenizer,
-    }  # fmt: skip
+    sources, encoder = data.data or list(given.data), encoder or given.encoder
+    seed, target = given.seed if data.seed is None else data.seed, data.zsre_target or given.zsre_target or "alt"
     by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if base else ())]
     names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
-    folder = resume or new_run(out, "evaluate")
+    folder = at.resume or new_run(at.out, "evaluate")
     setup = open_setup(
-        sources, encoder=str(settings["encoder"]), seed=int(str(settings["seed"])), split=split,
-        train=0, test=data.test, editable=data.editable, subset=data.subset, target=str(settings["zsre_target"]),
+        sources, encoder=encoder, seed=seed, split=split, train=0, test=data.test, editable=data.editable,
+        subset=data.subset, target=target,
         leave_out=base.trained.retriever.trained_on if base and split is None else (),
     )  # fmt: skip
-    counted = CountingModel(name, template, api) if dry_run else None
-    left = api.after(used_in(folder)) if resume else api
-    opened = counted or load(name, template=template, device=model.device, replicas=replicas, api=left, cache=False)
-    limit = limit_to(settings["prompt_tokens"], opened, api.tokenizer, template)  # type: ignore[arg-type]
-    trained = base.trained if base else None
-    made = [make(one, pool=setup.pool, model=opened, trained=trained, limit=limit) for one in names]
+    opened = open_model(model, api, given, at=at, cache=False)
+    limit, trained = opened.limit, base.trained if base else None
+    made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
-    if counted is not None:
+    if isinstance(opened.model, CountingModel):
         for editor in made:
-            for _ in outcomes_of(editor, counted, setup.split.test, write=write, allow_trained=True):
+            for _ in outcomes_of(editor, opened.model, setup.split.test, write=write, allow_trained=True):
                 pass
-        return show_bound(counted, api)
-    described, policy = describe_model(name, opened), None if base is None else base.trained_sha256
+        return show_bound(opened.model, opened.api)
+    described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
+    settings = {
+        "run": None if run is None else str(run), "data": sources, "model": opened.name, "template": opened.template,
+        "test": data.test, "editable": data.editable, "seed": seed, "encoder": encoder, "write": write,
+        "subset": data.subset, "zsre_target": target, "prompt_tokens": model.prompt_tokens or given.prompt_tokens,
+        "order": order, "sigmas": sigmas, "replicas": at.replicas, "tokenizer": opened.api.tokenizer,
+        "editors": [one.name for one in made],
+    }  # fmt: skip
     with alone_at(folder, "evaluate"):
-        if resume:
+        if at.resume:
             note_versions(check_same(Run.open(folder), setup, described, policy))
         else:
-            named = settings | {"editors": [one.name for one in made]}
-            Run.create(folder, setup, described, named, options=options, trained_sha256=policy)
-        with metered(opened, folder):
-            outcomes = run_evaluation(folder, setup, opened, made, write=write, further=further)
+            Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
+        with metered(opened.model, folder):
+            outcomes = run_evaluation(folder, setup, opened.model, made, write=write, full=True)
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():
         if over := sum((one.prompt_tokens or 0) > longest for one in of_editor):
@@ -152,12 +138,11 @@ def run_evaluation(
     editors: Sequence[Editor],
     *,
     write: bool = False,
-    further: Further = lambda outcomes, summaries: [],
+    full: bool = False,
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
-    Edits whose outcomes are in the folder already are skipped. `further` makes tables to show and save after the usual
-    ones.
+    Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas.
     """
     cases = setup.split.test
     if not cases:
@@ -180,11 +165,16 @@ def run_evaluation(
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
     title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}"
-    summaries = [summarise(of_editor, outcomes.get(Unedited().name, [])) for of_editor in outcomes.values()]
+    unedited = outcomes.get(Unedited().name, [])
+    counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
+    summaries = list(map(summary_of, counts.values()))
     tables = [table1(summaries, title), costs(summaries)]
     if "IKE" in outcomes and "DR-IKE" in outcomes:
-        tables.append(differences(outcomes["DR-IKE"], outcomes["IKE"]))
-    tables += [*further(outcomes, summaries), published()]
+        tables.append(differences(counts["DR-IKE"], counts["IKE"]))
+    if full:
+        tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
+        tables += variations(outcomes, counts)
+    tables.append(published())
     for table in tables:
         draw(table)
     write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))

@@ -1,9 +1,8 @@
 """The options of all commands, each defined once: metavar, help, panel and the values it takes.
 
 `takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
-frozen dataclass of options (`DataOptions`, `ModelOptions`, `MethodOptions`, `ApiOptions`) stands for all of its fields.
-A parameter annotated with an option of its own, for a meaning of its own, keeps it. Help lists them in the order of
-`OPTIONS`, so every command shows the same panels in the same order.
+frozen dataclass of options, such as `DataOptions`, stands for all of its fields. A parameter annotated with an option
+of its own, for a meaning of its own, keeps it. Help lists options in the order of `OPTIONS`, in the same panels.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -173,6 +173,16 @@ class ModelOptions:
     device: str | None = None
     prompt_tokens: int | None = None
     template: str | None = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run that is recorded in a folder."""
+
+    replicas: int = 1
+    out: Path | None = None
+    resume: Path | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,26 @@ def paper(
 ) -> None:
     """List the paper's tables and figures with the recipe that repeats each, or show one."""
     if name is None:
-        _list()
-    elif found := study(name):
-        _show(found)
-    else:
+        return draw(_studies())
+    found = study(name)
+    if found is None:
         raise UsageError(f"{name!r} is not in the paper: choose from {', '.join(one.name for one in STUDIES)}")
+    say(f"{found.place}: {found.about}", style="bold")
+    lines = {
+        "recipe": f"sh {found.recipe}   (in minutes, on TinyFacts: MODEL=embedded sh {found.recipe})",
+        "models": ", ".join(found.models) + (" (needs an API key)" if found.needs_api else ""),
+        "data": ", ".join(found.data),
+        "work": f"{found.trainings} training run(s) and {found.editors} evaluated editor(s) for each model",
+        "unclear": found.unclear,
+    }
+    for label, text in lines.items():
+        if text:
+            say(f"  {label:<8}{text}")
+    if table := _reported(found):
+        draw(table)
 
 
-def _list() -> None:
+def _studies() -> Table:
     rows = tuple(
         (one.name, one.place, one.about, str(len(one.models)), ", ".join(one.data), "yes" if one.needs_api else "")
         for one in STUDIES
@@ -35,23 +47,7 @@ def _list() -> None:
         "Run one: sh recipes/table2.sh. In minutes, on TinyFacts: MODEL=embedded sh recipes/table2.sh",
         "What one needs and what the paper reports: drike paper table2",
     )
-    draw(Table("The paper's tables and figures", header, rows, notes, wide=True))
-
-
-def _show(one: Study) -> None:
-    say(f"{one.place}: {one.about}", style="bold")
-    lines = [
-        ("recipe", f"sh {one.recipe}   (in minutes, on TinyFacts: MODEL=embedded sh {one.recipe})"),
-        ("models", ", ".join(one.models) + (" (needs an API key)" if one.needs_api else "")),
-        ("data", ", ".join(one.data)),
-        ("work", f"{one.trainings} training run(s) and {one.editors} evaluated editor(s) for each model"),
-    ]
-    if one.unclear:
-        lines.append(("unclear", one.unclear))
-    for label, text in lines:
-        say(f"  {label:<8}{text}")
-    if table := _reported(one):
-        draw(table)
+    return Table("The paper's tables and figures", header, rows, notes, wide=True)
 
 
 def _reported(one: Study) -> Table | None:

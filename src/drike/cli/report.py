@@ -13,13 +13,13 @@ from rich.text import Text
 
 from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress, say
-from drike.cli.options import DATA, OUTPUT, option, takes_options
-from drike.cli.setup import limit_to, open_setup
+from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, takes_options
+from drike.cli.setup import open_model, open_setup
 from drike.editors import TRAINED, make
 from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
-from drike.models import load, template_for
+from drike.models.served.options import ApiOptions
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
@@ -106,9 +106,8 @@ def _studies(
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])
             raise UsageError(f"{case_id!r} is no editable case of {split.title}: try one of its test edits, {some}")
-    model = load(past.model, template=template_for(past.model, past.template), device=device)
-    limit = limit_to(past.prompt_tokens, model, past.tokenizer, past.template)
-    made = [make(name, pool=setup.pool, model=model, trained=learned, limit=limit) for name in names]
+    opened = open_model(ModelOptions(device=device), ApiOptions(), past, at=RunOptions())
+    made = [make(name, pool=setup.pool, model=opened.model, trained=learned, limit=opened.limit) for name in names]
     chosen = [editor for editor in made if isinstance(editor, IKE)]
     with progress("asking"):
-        return [study(model, known[case_id], chosen) for case_id in cases]
+        return [study(opened.model, known[case_id], chosen) for case_id in cases]

@@ -5,19 +5,16 @@ A run's folder holds the options it began with. It continues with these; what it
 
 from __future__ import annotations
 
-import inspect
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from drike.cli.api_options import used_in
 from drike.cli.console import complain, note, this_command
+from drike.cli.costs import used_in
+from drike.cli.options import Command
 from drike.errors import RunError, UsageError
 from drike.runs.folder import has_begun
 from drike.runs.resume import locked
@@ -25,24 +22,22 @@ from drike.runs.run import Run
 
 # Options that may change when a run continues, since no result depends on them.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
-_OWN = ("out", "resume")  # where a run is, rather than what it is
+_OWN = {"out", "resume"}  # where a run is, rather than what it is
 
 
-def resumable(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with the options that the run under --resume began with.
+class Resumable(Command):
+    """A command with --resume, which takes the options that the run under it began with.
 
     Raises UsageError for an option beside --resume that could change the result, RunError for the run of another
     command.
     """
-    signature = inspect.signature(command, eval_str=True)  # typer reads the annotations themselves
-    known = {name for name in signature.parameters if name not in _OWN}
 
-    @wraps(command)
-    def with_options(context: typer.Context, **given: Any) -> None:
-        folder = given["resume"]
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        folder, known = ctx.params["resume"], ctx.params.keys() - _OWN
         if folder is None:
-            return command(**given)
-        sources = {name: context.get_parameter_source(name) for name in given if name != "resume"}
+            return super().invoke(ctx)
+        sources = {name: ctx.get_parameter_source(name) for name in known | {"out"}}
         named = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
         for name in sorted(named - _FREE):
             flag = name.replace("_", "-")
@@ -59,24 +54,16 @@ def resumable(command: Callable[..., None]) -> Callable[..., None]:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
-        return command(**({**began} | {name: given[name] for name in named}), resume=folder)
-
-    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    taken = signature.replace(parameters=[first, *signature.parameters.values()])
-    with_options.__signature__ = taken  # type: ignore[attr-defined]
-    with_options.__annotations__ = {one.name: one.annotation for one in taken.parameters.values()}
-    return with_options
+        ctx.params |= {name: value for name, value in began.items() if name not in named}
+        return super().invoke(ctx)
 
 
 def options_in(given: Mapping[str, Any]) -> dict[str, object]:
     """A command's options from its `locals()`, the fields of groups among them, as run.json keeps them."""
     options: dict[str, object] = {}
     for name, value in given.items():
-        if is_dataclass(value) and not isinstance(value, type):
-            options |= asdict(value)
-        elif name not in _OWN:
-            options[name] = str(value) if isinstance(value, Path) else value
-    return options
+        options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
+    return {name: str(one) if isinstance(one, Path) else one for name, one in options.items() if name not in _OWN}
 
 
 def note_versions(packages: Sequence[str]) -> None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drike.cli.console import note
 from drike.cli.console import progress as progress_bar
-from drike.cli.dry_run import token_counter
+from drike.cli.costs import CountingModel, token_counter, used_in
+from drike.cli.options import ModelOptions, RunOptions
 from drike.datasets import TINYFACTS, load
 from drike.datasets.splits import SplitIds
 from drike.encoders import MINILM, FloatArray, Progress, load_encoder
 from drike.errors import RunError, UsageError
-from drike.models import EMBEDDED
-from drike.models.protocols import LanguageModel
+from drike.models import EMBEDDED, template_for
+from drike.models import load as load_model
+from drike.models.protocols import LanguageModel, Template
+from drike.models.served.options import ApiOptions
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
 from drike.runs.folder import has_begun
-from drike.runs.run import Setup, TrainedRun
+from drike.runs.run import Run, Setup, TrainedRun
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,35 @@ def limit_to(
         )
     count = token_counter(tokenizer, template)
     return TokenLimit(tokens, lambda prompts: list(map(count, prompts)))
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model with its name and what the options and a run's settings say about its prompts and requests."""
+
+    name: str
+    model: LanguageModel
+    template: Template
+    api: ApiOptions
+    limit: TokenLimit | None
+
+
+def open_model(
+    asked: ModelOptions, api: ApiOptions, given: Run | Defaults, *, at: RunOptions, cache: bool = True
+) -> OpenedModel:
+    """Open the model that is asked for, or else given; a `CountingModel` for a dry run. Raises ModelError, UsageError.
+
+    A resumed run has spent a part of its limits. cache: as in `drike.models.load`.
+    """
+    name = asked.model or given.model
+    template = template_for(name, asked.template or given.template)
+    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
+    left = api.after(used_in(at.resume)) if at.resume else api
+    model = CountingModel(name, template, api) if at.dry_run else load_model(
+        name, template=template, device=asked.device, replicas=at.replicas, api=left, cache=cache
+    )  # fmt: skip
+    limit = limit_to(asked.prompt_tokens or given.prompt_tokens, model, api.tokenizer, template)
+    return OpenedModel(name, model, template, api, limit)
 
 
 def describe_model(name: str, model: LanguageModel) -> dict[str, object]:

@@ -8,17 +8,15 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.cli.api_options import live, metered, used_in
 from drike.cli.console import draw, say, this_command, watch_training
-from drike.cli.dry_run import CountingModel, count_training, show_bound
-from drike.cli.options import DataOptions, MethodOptions, ModelOptions, takes_options
-from drike.cli.resume import alone_at, note_versions, options_in, resumable
-from drike.cli.setup import WatchedEncoder, describe_model, limit_to, new_run, open_setup
+from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
+from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
+from drike.cli.resume import alone_at, note_versions, options_in
+from drike.cli.setup import Defaults, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
-from drike.models import EMBEDDED, load, template_for
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
@@ -36,60 +34,46 @@ from drike.training.rewards import RecordedRollout, edit_takes, replayed
 from drike.training.schedules import disturbed, in_blocks
 
 
-@resumable
 @takes_options
 def train(
-    *,
-    data: DataOptions,
-    edits: int | None = None,
-    model: ModelOptions,
-    replicas: int = 1,
-    method: MethodOptions,
-    out: Path | None = None,
-    resume: Path | None = None,
+    *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: MethodOptions, at: RunOptions,
     api: ApiOptions,
-    dry_run: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     options = options_in(locals())
-    if method.parallel_edits < replicas:
+    if method.parallel_edits < at.replicas:
         raise UsageError(
-            f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: "
-            f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
+            f"--parallel-edits {method.parallel_edits} leaves some of {at.replicas} replicas idle: "
+            f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
         )
-    settings = options | {
-        "data": data.data or [TINYFACTS], "model": model.model or EMBEDDED, "seed": data.seed or 0,
-        "encoder": method.encoder or MINILM, "zsre_target": data.zsre_target or "alt",
-    }  # fmt: skip
-    name, encoder, seed = str(settings["model"]), str(settings["encoder"]), data.seed or 0
-    template = settings["template"] = template_for(name, model.template)
-    style = PromptStyle(method.layout, method.own_copy, method.retain)  # type: ignore[arg-type]
-    folder = resume or new_run(out, "train")
+    sources, encoder, seed = data.data or [TINYFACTS], method.encoder or MINILM, data.seed or 0
+    target, style = data.zsre_target or "alt", PromptStyle(method.layout, method.own_copy, method.retain)  # type: ignore[arg-type]
+    folder = at.resume or new_run(at.out, "train")
     setup = open_setup(
-        data.data or [TINYFACTS], train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder,
-        subset=data.subset, target=data.zsre_target or "alt",
+        sources, train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder, subset=data.subset,
+        target=target,
     )  # fmt: skip
-    if dry_run:
-        counted = CountingModel(name, template, api)
-        limit = limit_to(model.prompt_tokens, counted, api.tokenizer, template)
+    opened = open_model(model, api, Defaults(), at=at)
+    if isinstance(opened.model, CountingModel):
         candidates = setup.pool.candidates([case.edit for case in setup.split.train])
-        count_training(counted, candidates, method.max_shots, style, limit)
-        return show_bound(counted, api, method.epochs)
-    left = api.after(used_in(folder)) if resume else api
-    opened = load(name, template=template, device=model.device, replicas=replicas, api=left)
-    limit = limit_to(model.prompt_tokens, opened, api.tokenizer, template)
-    described = describe_model(name, opened)
+        count_training(opened.model, candidates, method.max_shots, style, opened.limit)
+        return show_bound(opened.model, api, method.epochs)
+    described = describe_model(opened.name, opened.model)
+    settings = options | {
+        "data": sources, "model": opened.name, "seed": seed, "encoder": encoder, "zsre_target": target,
+        "template": opened.template,
+    }  # fmt: skip
     with alone_at(folder, "train"):
-        if resume:
+        if at.resume:
             note_versions(check_same(Run.open(folder), setup, described))
         else:
             Run.create(folder, setup, described, settings, options=options)
         past = recovered_episodes(folder)
         retriever = Retriever(WatchedEncoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
-        with metered(opened, folder):
-            editor = IKE("DR-IKE", setup.pool, retriever, learner, style, limit)
-            run_training(folder, setup, opened, editor, method, seed=seed, described=described, past=past)
+        with metered(opened.model, folder):
+            editor = IKE("DR-IKE", setup.pool, retriever, learner, style, opened.limit)
+            run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
 
 

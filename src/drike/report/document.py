@@ -99,7 +99,7 @@ def _differences(groups: Sequence[Group]) -> Section:
         editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
         pairs = [(name, BASELINE) for name in editors] + [(METHOD, name) for name in editors if name != METHOD]
         rows = tuple(
-            (f"{one} minus {other}", *differences(group.outcomes[one], group.outcomes[other]).rows[0][1:])
+            (f"{one} minus {other}", *differences(group.counts[one], group.counts[other]).rows[0][1:])
             for one, other in pairs if group.comparable(one, other)
         )  # fmt: skip
         if rows:
@@ -117,7 +117,7 @@ def _variants(groups: Sequence[Group]) -> Section:
             name: of_editor for name, of_editor in group.outcomes.items()
             if not (base := reordered_of(name)) or group.comparable(name, base)
         }  # fmt: skip
-        found = variations(measured, [group.summaries[name] for name in measured])
+        found = variations(measured, {name: group.counts[name] for name in measured})
         tables += (_labelled(table, group.label) for table in found)
     return Section("variants", "Order and sigma", tables=tuple(tables))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drike.metrics import METRICS, Estimate, paired_difference, paired_differences
+from drike.metrics import Estimate, paired_differences
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES, has_0, shown
@@ -52,17 +52,16 @@ def _lead(group: Group, ours: str, theirs: str) -> str:
         return "equal to"
     if not group.comparable(ours, theirs):
         return "on other edits than"
-    difference = paired_difference(group.outcomes[ours], group.outcomes[theirs], METRICS["S"])
+    difference = paired_differences(group.counts[ours], group.counts[theirs])["S"]
     return "not significantly above" if has_0(difference) else "significantly above"
 
 
 def _against_baseline(group: Group) -> str:
     """DR-IKE minus IKE, metric by metric, in words."""
-    compared = paired_differences(
-        group.outcomes[METHOD], group.outcomes[BASELINE], {name: METRICS[name] for name in SCORES}
-    )
+    compared = paired_differences(group.counts[METHOD], group.counts[BASELINE])
     parts = []
-    for name, one in compared.items():
+    for name in SCORES:
+        one = compared[name]
         verdict = "not significant" if has_0(one) else "higher" if (one.low or 0) > 0 else "lower"
         parts += [f"{name} {shown(one, signed=True)} ({verdict})"] if one.value is not None else []
     return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(parts)}."

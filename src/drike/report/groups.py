@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import fmean
 
 from drike.errors import ReportError
-from drike.metrics import Outcome, Summary, summarise
+from drike.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.models.protocols import Usage
 from drike.report.training import Epoch, Step, epochs_of
 
@@ -77,10 +77,15 @@ class Group:
         return {editor: pooled[editor] for editor in dict.fromkeys((*ORDER, *pooled)) if editor in pooled}
 
     @cached_property
+    def counts(self) -> dict[str, Counts]:
+        """The counts of each editor."""
+        unedited = self.outcomes.get(UNEDITED, [])
+        return {editor: counted(of_editor, unedited) for editor, of_editor in self.outcomes.items()}
+
+    @cached_property
     def summaries(self) -> dict[str, Summary]:
         """A summary for each editor."""
-        unedited = self.outcomes.get(UNEDITED, [])
-        return {editor: summarise(of_editor, unedited) for editor, of_editor in self.outcomes.items()}
+        return {editor: summary_of(counts) for editor, counts in self.counts.items()}
 
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""

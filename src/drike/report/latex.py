@@ -28,25 +28,22 @@ def as_latex(table: Table, label: str) -> str:
             lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{escaped(row[0])}}}}} \\")
         else:
             lines.append(_line((escaped(row[0]), *map(_small_interval, row[1:]))))
-    return "\n".join(
-        (
-            r"\begin{table}",
-            r"\centering",
-            *([r"\footnotesize"] if width > _NARROW else []),
-            rf"\caption{{{escaped(' '.join((table.title.removesuffix('.') + '.', *table.notes)))}}}",
-            rf"\label{{{label}}}",
-            *([r"\setlength{\tabcolsep}{3pt}"] if width > _NARROW else []),
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            _line(map(escaped, table.header)),
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        )
-    )
+    body = "\n".join(lines)
+    small, narrow = ("\\footnotesize\n", "\\setlength{\\tabcolsep}{3pt}\n") if width > _NARROW else ("", "")
+    caption = escaped(" ".join((f"{table.title.removesuffix('.')}.", *table.notes)))
+    return rf"""\begin{{table}}
+\centering
+{small}\caption{{{caption}}}
+\label{{{label}}}
+{narrow}\begin{{tabular}}{{{columns}}}
+\toprule
+{_line(map(escaped, table.header))}
+\midrule
+{body}
+\bottomrule
+\end{{tabular}}
+\end{{table}}
+"""
 
 
 def escaped(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from drike.metrics import METRICS, Estimate, Outcome, Summary, harmonic_mean, paired_differences
+from drike.metrics import Counts, Estimate, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
 from drike.table import Table
@@ -91,18 +91,19 @@ def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> t
 
     def value(column: str) -> str:
         printed = row.value(column)
-        if printed is None and column == "S" and (s := harmonic_mean([row.esr, row.pc, row.rr])) is not None:
-            return f"{s:.3f}"
+        rates = [rate for rate in (row.esr, row.pc, row.rr) if rate is not None]
+        if printed is None and column == "S" and len(rates) == 3:
+            return f"{harmonic_mean(rates):.3f}"
         return "n/a" if printed is None else f"{printed:.2f}" if round(printed, 2) == printed else str(printed)
 
     return (*map(value, columns), *([row.extra_parameters] if extra else []))
 
 
-def differences(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Table:
+def differences(ours: Counts, theirs: Counts) -> Table:
     """Paired differences of every metric. Raises ValueError if the two are not about the same cases."""
-    by_name = paired_differences(ours, theirs, {column: METRICS[column] for column in COLUMNS})
-    row = ("difference", *map(starred, by_name.values()))
-    return Table(f"{ours[0].editor} minus {theirs[0].editor}, paired", ("", *COLUMNS), (row,), (STARRED,))
+    by_name = paired_differences(ours, theirs)
+    row = ("difference", *(starred(by_name[column]) for column in COLUMNS))
+    return Table(f"{ours.editor} minus {theirs.editor}, paired", ("", *COLUMNS), (row,), (STARRED,))
 
 
 def shown(estimate: Estimate, *, signed: bool = False) -> str:

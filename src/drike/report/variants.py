@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+import numpy as np
+
 from drike.edits import Aspect
-from drike.metrics import Estimate, Outcome, Summary, estimates
+from drike.metrics import Counts, Estimate, Outcome, Summary, estimated, resampled, summary_of
 from drike.prompts import ORDERS
 from drike.report.tables import STARRED, differences, shown
 from drike.table import Table
@@ -55,16 +57,20 @@ def agreement(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> Estimate:
     equal: dict[str, list[bool]] = {}
     for mine, other in zip(ours, theirs, strict=True):
         equal.setdefault(mine.case_id, []).append(mine.correct == other.correct)
-    counts = [(sum(of_case), len(of_case)) for of_case in equal.values()]
-    return estimates(counts, {"": lambda total: total[0] / total[1]})[""]
+    counts = np.array([(sum(of_case), len(of_case)) for of_case in equal.values()], dtype=float)
+    whole, drawn = counts.sum(axis=0), resampled(counts)
+    [share] = estimated(whole[:1] / whole[1:], drawn[:, :1] / drawn[:, 1:])
+    return share
 
 
-def agreement_table(outcomes: Mapping[str, Sequence[Outcome]], pairs: Sequence[tuple[str, str]]) -> Table:
+def agreement_table(
+    outcomes: Mapping[str, Sequence[Outcome]], counts: Mapping[str, Counts], pairs: Sequence[tuple[str, str]]
+) -> Table:
     """The first editor of each pair against the second: share of equal verdicts, and paired differences."""
     rows = []
     for name, base in pairs:
-        ours, theirs = outcomes[name], outcomes[base]
-        rows.append((name, shown(agreement(ours, theirs)), *differences(ours, theirs).rows[0][1:5]))
+        same, [row] = agreement(outcomes[name], outcomes[base]), differences(counts[name], counts[base]).rows
+        rows.append((name, shown(same), *row[1:5]))
     header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
     notes = (
         "Differences from the same editor in its own order. same verdict: share of probes both answer right or both "
@@ -90,20 +96,15 @@ def frontier_table(summaries: Sequence[Summary]) -> Table:
     return Table("S against prompt length", header, tuple(rows), ("frontier: no shorter prompt has as good an S.",))
 
 
-def further(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
-    """DR-IKE's retains per edit and `variations`, by the names that `drike evaluate` gives to editors."""
-    kept = [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
-    return kept + variations(outcomes, summaries)
-
-
 def reordered_of(editor: str) -> str:
     """The editor that a reordered editor is compared with; "" for an editor in its own order."""
     base, _, order = editor.removesuffix(")").rpartition(" (")
     return base if order in ORDERS else ""
 
 
-def variations(outcomes: Mapping[str, Sequence[Outcome]], summaries: Sequence[Summary]) -> list[Table]:
+def variations(outcomes: Mapping[str, Sequence[Outcome]], counts: Mapping[str, Counts]) -> list[Table]:
     """The tables about reordered editors and about a sweep of sigma."""
     pairs = [(name, base) for name in outcomes if (base := reordered_of(name)) in outcomes]
-    orders = [agreement_table(outcomes, pairs)] if pairs else []
-    return orders + ([frontier_table(summaries)] if any(" (sigma " in name for name in outcomes) else [])
+    orders = [agreement_table(outcomes, counts, pairs)] if pairs else []
+    swept = any(" (sigma " in name for name in outcomes)
+    return orders + ([frontier_table(list(map(summary_of, counts.values())))] if swept else [])

@@ -1,19 +1,22 @@
-"""`--dry-run`: the most that a run can cost. Nothing is sent."""
+"""What models behind an API cost: the most that a run can (`--dry-run`, which sends nothing), and what was used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from drike.cli.console import draw
+from drike.cli.console import draw, say
 from drike.demonstrations import DemonstrationSet
 from drike.errors import UsageError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
 from drike.retrieval.budget import TokenLimit
+from drike.runs.folder import add_usage, read_usage
 
 
 class CountingModel:
@@ -123,3 +126,49 @@ def show_bound(model: CountingModel, api: ApiOptions, times: int = 1) -> None:
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
     draw(Table("At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True))
+
+
+@contextmanager
+def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
+    """Print what a served model used since it was opened, however the block ends.
+
+    The calls that opening it took are recorded in the run's folder here, all others by the part that makes them.
+    """
+    opened = model.usage
+    if folder is not None and opened.requests:
+        add_usage(folder, "probe", opened)
+    try:
+        yield
+    finally:
+        if model.info.served:
+            say(f"\nUsed: {sentence(model.usage)}")
+
+
+def used_in(folder: Path) -> Usage:
+    """Sum the usage of all parts of a run; nothing if its folder does not say. Raises RunError."""
+    return sum(read_usage(folder).values(), Usage())
+
+
+def sentence(used: Usage) -> str:
+    """Describe calls, tokens and money in a sentence."""
+    parts = [
+        f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
+        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
+        *([f"{used.tokens_shared:,} prompt tokens from the server's own cache"] if used.tokens_shared else []),
+        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
+        *([] if used.money is None else [f"cost {used.money:.4f}"]),
+    ]
+    return "; ".join(parts)
+
+
+def live(model: LanguageModel) -> Callable[[], str] | None:
+    """What the progress bar shows while a served model works."""
+    if not model.info.served:
+        return None
+
+    def status() -> str:
+        used = model.usage
+        cost = "" if used.money is None else f" {used.money:.3f}"
+        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
+
+    return status
