@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import shutil
 import sys
@@ -9,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,15 +23,50 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
 from drike.report import Table
 from drike.report.training import by_epoch
 from drike.training.reinforce import Episode
+from drike.visible import visible
 
-console = Console(highlight=False)
-errors = Console(stderr=True)
+_ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}
+
+
+def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
+    r"""Write characters that an encoding lacks as something similar, or as \u20ac: an error handler of codecs."""
+    assert isinstance(problem, UnicodeEncodeError)  # noqa: S101 - output is only written
+    lacking = problem.object[problem.start : problem.end]
+    return "".join(_ASCII.get(c) or c.encode("unicode_escape").decode() for c in lacking), problem.end
+
+
+codecs.register_error("drike", _in_ascii)
+
+
+def accept_all_text() -> None:
+    """Let standard output and standard error take any text, whatever their encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="drike")
+
+
+class SafeConsole(Console):
+    """A console that shows the control characters of a text, and what its encoding lacks, in ASCII."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Escape every text before it is laid out."""
+        if isinstance(renderable, Text | str):
+            text = renderable if isinstance(renderable, Text) else self.render_str(renderable)
+            shown = visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)
+            if shown != text.plain:
+                renderable = Text(shown, text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
+        return super().render(renderable, options)
+
+
+console = SafeConsole(highlight=False)
+errors = SafeConsole(stderr=True)
 
 
 def say(what: str, style: str | None = None) -> None:
@@ -64,7 +101,7 @@ def draw(table: Table) -> None:
 def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
     """A progress bar on standard error if that is a terminal. `live` returns more figures to show."""
     bar = Progress(
-        SpinnerColumn(),
+        SpinnerColumn("line"),  # in ASCII
         TextColumn("{task.description}"),
         *([] if errors.width < 120 else [BarColumn(bar_width=24)]),
         MofNCompleteColumn(),
