@@ -1,4 +1,4 @@
-"""Measure what a report of many cases takes: seconds and peak memory of `drike report`, and seconds of evaluate's table.
+"""Measure `drike report` of many cases, seconds and peak memory, and the tables of `drike evaluate`, seconds.
 
 The run is made up: every editor answers by chance, at a rate of its own, 1 rewrite, 2 paraphrase and 3 neighbourhood
 probes of each case.
@@ -39,7 +39,7 @@ def made_up(editor: str, cases: int) -> Iterator[Outcome]:
         for number, aspect in enumerate(PROBES):
             right, margin = rng.random() < rate, rng.uniform(-1, 1)
             yield Outcome(
-                editor=editor, case_id=str(case), aspect=aspect, query=f"The capital of land {case}, asked {number}, is",
+                editor=editor, case_id=str(case), aspect=aspect, query=f"The city of land {case}, asked {number}, is",
                 target=f"New city {case % 997}", distractor=f"Old city {case % 997}", correct=right, answer=None,
                 matched=None, exact=right, prefers=right, prob_margin=margin, logprob_margin=10 * margin,
                 logit_gap=margin, shots=rng.randrange(1, 17), pruned=0, prompt_tokens=rng.randrange(300, 900), calls=1,
@@ -52,7 +52,11 @@ def make_run(folder: Path, cases: int, editors: tuple[str, ...]) -> None:
     ids = tuple(map(str, range(cases)))
     settings = {"data": ["lands"], "model": "none", "template": "plain", "encoder": "hashing", "seed": 0}
     SplitIds("default", 0, "lands", "0" * 64, ids, (), (), ids, ("x",)).save(folder / SPLIT)
-    record = {"settings": settings, "model": {"name": "none"}, "data_fingerprint": "0" * 64}
+    record = {
+        "command": ["drike"], "started": "", "options": None, "settings": settings, "model": {"name": "none"},
+        "trained_sha256": None, "data": [], "data_fingerprint": "0" * 64, "encoder": "hashing", "fallbacks": [],
+        "versions": {},
+    }  # fmt: skip
     write_record(folder, FILE, with_checksum(record))
     for editor in editors:
         append(outcomes_path(folder, editor), map(asdict, made_up(editor, cases)))
