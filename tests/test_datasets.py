@@ -303,6 +303,36 @@ class TestComplaints:
         path.write_text("\n".join(json.dumps(row(i, f"Ada {i}")) for i in range(3)) + "\n")
         assert len(load(path).cases) == 3
 
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+    def test_only_line_feeds_end_a_json_line(self, tmp_path: Path, end: str) -> None:
+        breaks = "\u2028\u2029\u0085"  # valid inside JSON strings
+        path = tmp_path / "rows.jsonl"
+        text = end.join(json.dumps(row(i, f"Ada{breaks}{i}"), ensure_ascii=False) for i in range(3))
+        path.write_bytes(text.encode())
+        assert [case.edit.subject for case in load(path).cases] == [f"Ada{breaks}{i}" for i in range(3)]
+
+    @pytest.mark.parametrize("end", [", ", "\n"])
+    @pytest.mark.parametrize(
+        ("twice", "name"),
+        [('"case_id": 1, ', "case_id"), ('"extra": {"a": [{"b": 1, "c": {}, "b": 1}]}, ', "b"), ('"": 1, "": 1,', "")],
+    )
+    def test_a_key_that_occurs_twice_is_refused_with_its_row(
+        self, tmp_path: Path, end: str, twice: str, name: str
+    ) -> None:
+        path = tmp_path / "rows.json"
+        rows = end.join([json.dumps(row(0, "Bo")), "{" + twice + json.dumps(row(1))[1:]])
+        path.write_text(rows if end == "\n" else f"[{rows}]")
+        with pytest.raises(DataError, match=rf"rows.json, row 1 has the key '{name}' twice .*; remove one"):
+            load(path)
+
+    @pytest.mark.parametrize("change", [{"subject": "x" * 10_001}, {"neighborhood_prompts": ["Cy is", "x" * 100_000]}])
+    def test_a_text_of_more_than_ten_thousand_characters_is_refused(self, tmp_path: Path, change: dict) -> None:
+        [name] = change
+        with pytest.raises(DataError, match=rf"row 1 .* field (requested_rewrite.)?{name} .* at most 10,000") as caught:
+            load(written(tmp_path, [row(0, "Bo"), row(1, **change)]))
+        assert len(str(caught.value)) < 300
+        load(written(tmp_path, [row(0, "x" * 9_900)]))
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -346,7 +376,7 @@ class TestFetch:
         assert len(asked) == 2
         assert sorted(file.suffix for file in cache.iterdir()) == [".json", ".sha256"]
 
-    @pytest.mark.parametrize(("path", "named"), [("/none.json", "Not Found"), ("/short.json", "stopped after")])
+    @pytest.mark.parametrize(("path", "named"), [("/none.json", "Not Found"), ("/short.json", "announced")])
     def test_download_errors_are_one_sentence_and_leave_no_file(
         self, server, cache: Path, path: str, named: str
     ) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from drike.encoders import MINILM, FeatureStore, HashingEncoder, load_encoder, locate, nearest, sources
+from drike.encoders import MINILM, FeatureStore, HashingEncoder, directions, load_encoder, locate, nearest, sources
 from drike.errors import EncoderError
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
@@ -58,7 +58,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class TestNearest:
     @given(vectors, vectors, st.integers(1, 12))
     def test_nearest_equals_sorting_all_similarities(self, queries, records, k) -> None:
-        indices, similarities = nearest(queries, records, k)
+        indices, similarities = nearest(queries, directions(records), k)
         assert indices.shape == similarities.shape == (len(queries), min(k, len(records)))
         records = records.astype(float)
         for query, found, scores in zip(queries.astype(float), indices, similarities, strict=True):
@@ -71,8 +71,8 @@ class TestNearest:
     def test_nearest_does_not_depend_on_query_batching(self) -> None:
         rng = np.random.default_rng(0)
         queries, records = rng.normal(size=(600, 8)).astype("f4"), rng.normal(size=(300, 8)).astype("f4")
-        together, _ = nearest(queries, records, 5)
-        alone = np.concatenate([nearest(query[None], records, 5)[0] for query in queries])
+        together, _ = nearest(queries, directions(records), 5)
+        alone = np.concatenate([nearest(query[None], directions(records), 5)[0] for query in queries])
         assert (together == alone).all()
 
 

@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -54,8 +55,9 @@ FORMS: dict[str, Callable[[int], object]] = {
 }
 VALUES: list[object] = [
     None, True, False, 0, -1, 10**30, 1.5, float("nan"), float("inf"), "", " ", "\t\n", "x", "{}", "{} {}", "{", "_X_",
-    "\ud800", "a\udc80b", "\x00", "\ufeff", "\u202e\u2066", "\U0001f600", "e\u0301", "x" * 20_000, ". " * 5_000,
-    "\n" * 3_000, [], [[]], [None], {}, {"": ""}, {"\ud800": 1}, [[["a"]]], ["a", 1], "../../etc", "<b>[red]", "None",
+    "\ud800", "a\udc80b", "\x00", "\ufeff", "\u202e\u2066", "\U0001f600", "e\u0301", "a\u2028b\u0085c",
+    "x" * 20_000, ". " * 5_000, "\n" * 3_000, [], [[]], [None], {}, {"": ""}, {"\ud800": 1}, [[["a"]]], ["a", 1],
+    "../../etc", "<b>[red]", "None",
 ]  # fmt: skip
 
 
@@ -115,6 +117,8 @@ def written(rows: list[object], rng: random.Random) -> bytes:
             )
         case 3:
             text = text.replace('": ', '": {"a": ', 1)
+        case 4:
+            text = re.sub(r'("\w+": )', rf"\g<1>{rng.randrange(9)}, \g<1>", text, count=1)  # a key that occurs twice
         case _:
             pass
     content = text.encode(rng.choice(["utf-8"] * 17 + ["utf-8-sig", "utf-16", "utf-32"]), "surrogatepass")

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
-from threading import Lock
+from threading import Lock, Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -23,6 +23,22 @@ _WINDOW = 2  # tasks submitted per thread, so that a slow one does not leave the
 
 class StoppedError(Exception):
     """A task was stopped before its end: another one has failed, or nobody wants the results any more."""
+
+
+def within(seconds: float, work: Callable[[], Result]) -> Result:
+    """The result of `work()`, or TimeoutError after some seconds; its thread, which may hang, ends with the process."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    if not wait([done], seconds).done:
+        raise TimeoutError(f"not done after {seconds:g} s")
+    return done.result()
 
 
 class TaskGroup:

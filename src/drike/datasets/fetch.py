@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from drike.datasets.rows import shown
 from drike.errors import DataError
 from drike.files import cache_folder, sha256, write_bytes, write_text
+from drike.parallel import within
 
-TIMEOUT = 30.0  # seconds without a byte
+TIMEOUT, DEADLINE = 30.0, 900.0  # seconds without a byte, and for all of a file
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
+_LONGEST_NAME = 100  # characters of a file's name
 
 _ROME = "https://rome.baulab.info/data/dsets"
 _KNOWEDIT = "https://huggingface.co/datasets/zjunlp/KnowEdit/resolve/c3a6bccb5fc37a59dea3197ac36526d44606acd0/benchmark"
@@ -47,18 +49,22 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
     """The local copy of a public file with an http(s) address, downloaded unless there is an intact one.
 
     If `expected` is given, only a file with this SHA-256 is kept. Raises DataError if the server is unreachable,
-    answers with an error, stops half way, or sends another file.
+    answers with an error, stops half way, is too slow, or sends another file.
     """
     folder = cache_folder() / "datasets"
     try:
-        name = Path(urlsplit(address).path).name or "data"
+        if not address.isprintable():
+            raise ValueError("it holds a character that cannot be printed")
+        name = Path(urlsplit(address).path).name[-_LONGEST_NAME:] or "data"
     except ValueError as error:
-        raise DataError(f"{address} is not a valid address ({error}); check it, or give the path of a file") from None
+        raise DataError(
+            f"{shown(address)} is not a valid address ({error}); check it, or give the path of a file"
+        ) from None
     path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:12]}-{name}"
     recorded = path.with_name(path.name + ".sha256")
     try:
         if path.is_file() and recorded.is_file():
-            kept = recorded.read_text(encoding="utf-8").strip()
+            kept = recorded.read_text(encoding="utf-8", errors="replace").strip()
             if kept == sha256(path) and expected in (None, kept):
                 return path
         content = _download(address)
@@ -70,11 +76,6 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
             )
         write_bytes(path, content)
         write_text(recorded, found + "\n")
-    except (http.client.HTTPException, urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise DataError(
-            f"{address} could not be downloaded ({reason}); check the network, or download it by hand and give the path"
-        ) from None
     except OSError as error:
         raise DataError(
             f"{folder} cannot hold downloads ({error}); make room, or set XDG_CACHE_HOME to another folder"
@@ -83,12 +84,22 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
 
 
 def _download(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
-        content: bytes = answer.read(LARGEST + 1)
-        promised = answer.headers.get("Content-Length")
+    """The whole content at an address. Raises DataError, whatever the server sends and however slowly."""
+
+    def read() -> tuple[bytes, str | None]:
+        request = urllib.request.Request(address, headers={"User-Agent": "drike"})  # noqa: S310 - http(s) only
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
+            return answer.read(LARGEST + 1), answer.headers.get("Content-Length")
+
+    try:
+        content, promised = within(DEADLINE, read)
+        if promised not in (None, str(len(content))) and len(content) <= LARGEST:
+            raise ConnectionError(f"it announced {promised} bytes and sent {len(content)}")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = shown(getattr(error, "reason", None) or error) or type(error).__name__
+        raise DataError(
+            f"{address} could not be downloaded ({reason}); check the network, or download it by hand and give the path"
+        ) from None
     if len(content) > LARGEST:
         raise DataError(f"{address} is larger than {LARGEST >> 20} MB; download it yourself and give the path")
-    if promised is not None and len(content) != int(promised):
-        raise ConnectionError(f"it stopped after {len(content)} of {promised} bytes")
     return content

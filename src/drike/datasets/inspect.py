@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
 from drike.edits import Aspect
-from drike.encoders import Progress, TextEncoder, nearest
+from drike.encoders import Progress, TextEncoder, directions, nearest
 from drike.errors import DataError
 from drike.prompts import query_block
 
@@ -97,9 +97,10 @@ def nearness(
             f"editable and k is {k}; change these numbers"
         )
     vectors = encoder.encode([query_block(case.edit, case.edit.query) for case in dataset.cases], progress)
-    _, similarities = nearest(vectors[:first], vectors[first:], k)
+    records = directions(vectors)
+    _, similarities = nearest(vectors[:first], records[first:], k)
     # Each edit's nearest row is itself or a copy of it, so the first of the k + 1 best is left out.
-    _, everywhere = nearest(vectors[:first], vectors, min(k, count - 1) + 1)
+    _, everywhere = nearest(vectors[:first], records, min(k, count - 1) + 1)
     return Nearness(
         encoder=encoder.name,
         editable=first,

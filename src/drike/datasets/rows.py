@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 from drike.errors import DataError
 
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
-_LONGEST_SHOWN = 60  # characters
+_LONGEST_SHOWN, _LONGEST_TEXT = 60, 10_000  # characters
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
 
 
@@ -95,6 +96,10 @@ class Row:
     def _stripped(self, text: str, path: Sequence[str]) -> str:
         if _SURROGATE.search(text):
             raise self.wrong(".".join(path), "holds half a character (a lone surrogate)")
+        if len(text) > _LONGEST_TEXT:
+            raise self.wrong(
+                ".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
+            )
         return text.strip()
 
 
@@ -115,51 +120,74 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
-def read_rows(path: Path, shown: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list or JSON lines file, and its SHA-256; `shown` is the file's name in messages.
+def read_rows(path: Path, given: str) -> tuple[list[Row], str]:
+    """The rows of a JSON list or JSON lines file, and its SHA-256; `given` is the file's name in messages.
 
     Raises DataError if the file cannot be read, is not JSON, is empty, or holds anything but objects.
     """
     try:
         content = path.read_bytes()
-        loaded = _parse(content.decode("utf-8-sig"))
+        loaded, repeated = _parse(content.decode("utf-8-sig"))
     except OSError as error:
         raise DataError(
-            f"{shown} cannot be read ({error.strerror}); check the path, or give the file's public address"
+            f"{given} cannot be read ({error.strerror}); check the path, or give the file's public address"
         ) from None
     except UnicodeDecodeError as error:
-        raise DataError(f"{shown} is not UTF-8 text (byte {error.start}); download it again") from None
+        raise DataError(f"{given} is not UTF-8 text (byte {error.start}); download it again") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         if not content.strip():
-            raise DataError(f"{shown} is empty; give a JSON file with rows") from None
-        raise DataError(f"{shown} is not valid JSON ({where}); give a JSON file, or download it again") from None
+            raise DataError(f"{given} is empty; give a JSON file with rows") from None
+        raise DataError(f"{given} is not valid JSON ({where}); give a JSON file, or download it again") from None
     except (RecursionError, ValueError) as error:  # nested thousands deep, or a number of thousands of digits
-        raise DataError(f"{shown} is not usable JSON ({error}); give a data set file") from None
+        raise DataError(f"{given} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
-        raise DataError(f"{shown} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
+        raise DataError(f"{given} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
     if not loaded:
-        raise DataError(f"{shown} holds no rows; give a file with at least one")
-    rows = [Row(shown, index, _fields(values, shown, index)) for index, values in enumerate(loaded)]
+        raise DataError(f"{given} holds no rows; give a file with at least one")
+    for key, within in repeated:
+        index = next(index for index, row in enumerate(loaded) if _holds(row, within))
+        raise DataError(f"{given}, row {index} has the key {shown(key)!r} twice in one object; remove one of them")
+    rows = [Row(given, index, _fields(values, given, index)) for index, values in enumerate(loaded)]
     return rows, hashlib.sha256(content).hexdigest()
 
 
-def _fields(values: object, shown: str, index: int) -> dict[str, Any]:
+def _fields(values: object, given: str, index: int) -> dict[str, Any]:
     """A row as an object; a list of objects (a group of records) becomes its single field."""
     if isinstance(values, dict):
         return values
     if isinstance(values, list) and values and all(isinstance(one, dict) for one in values):
         return {GROUP: values}
     kind = type(values).__name__
-    raise DataError(f"{shown}, row {index} is a {kind}, not an object with fields; give a file of a known form")
+    raise DataError(f"{given}, row {index} is a {kind}, not an object with fields; give a file of a known form")
 
 
-def _parse(text: str) -> object:
-    """Parse JSON, or JSON lines if the text holds several objects."""
+def _parse(text: str) -> tuple[object, list[tuple[str, object]]]:
+    """Parse JSON, or JSON lines if the text holds several objects; also returns repeated keys and the object of each.
+
+    Lines end at line feeds only: strings may hold other line separators.
+    """
+    repeated: list[tuple[str, object]] = []
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            repeated.append((Counter(key for key, _ in pairs).most_common(1)[0][0], values))
+        return values
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique), repeated
     except json.JSONDecodeError:
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.split("\n") if line.strip()]
         if not text.lstrip().startswith("{") or len(lines) < 2:
             raise
-        return [json.loads(line) for line in lines]
+        repeated.clear()
+        return [json.loads(line, object_pairs_hook=unique) for line in lines], repeated
+
+
+def _holds(value: object, part: object) -> bool:
+    """Whether `part` is a JSON value, or an object or list inside it."""
+    found = [value]
+    for one in found:
+        found += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return any(one is part for one in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from drike.encoders import hashing
-from drike.encoders.base import FloatArray, Progress, TextEncoder, nearest
+from drike.encoders.base import FloatArray, Progress, TextEncoder, directions, nearest
 from drike.encoders.features import FeatureStore
 from drike.encoders.frozen import FrozenEncoder
 from drike.encoders.hashing import HashingEncoder
@@ -20,6 +20,7 @@ __all__ = [
     "HashingEncoder",
     "Progress",
     "TextEncoder",
+    "directions",
     "features_folder",
     "load_encoder",
     "locate",

@@ -36,21 +36,26 @@ def unit(vectors: NDArray[Number]) -> NDArray[Number]:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=vectors.dtype)
 
 
-def nearest(queries: FloatArray, records: FloatArray, k: int) -> tuple[NDArray[np.int64], FloatArray]:
-    """For each query [m, d] the k records [n, d] of highest cosine similarity: indices and similarities [m, k].
+def directions(vectors: FloatArray) -> NDArray[np.float64]:
+    """Rows [n, d] of length 1 in double precision: single rounds differently with the number of queries."""
+    return unit(vectors.astype(np.float64))
 
-    Best first; of two that agree to six decimals the earlier record first, so that the order does not depend on how
-    queries are batched. k is cut to n. The similarity to a zero vector is 0.
+
+def nearest(queries: FloatArray, records: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """For each query [m, d] the k records of highest cosine similarity: indices and similarities [m, k].
+
+    `records` are the `directions` [n, d] of vectors, made once for many searches. Best first; of two that agree to six
+    decimals the earlier record first, so that the order does not depend on how queries are batched. k is cut to n. The
+    similarity to a zero vector is 0.
     """
     k = min(k, len(records))
     indices = np.zeros((len(queries), k), dtype=np.int64)
     similarities = np.zeros((len(queries), k), dtype=np.float32)
     if not k:
         return indices, similarities
-    # Double precision: single rounds differently with the number of queries, so ties would break.
-    unit_queries, unit_records = unit(queries.astype(np.float64)), unit(records.astype(np.float64))
+    unit_queries = directions(queries)
     for start in range(0, len(queries), _ROWS):
-        cosines = np.round(unit_queries[start : start + _ROWS] @ unit_records.T, 6)
+        cosines = np.round(unit_queries[start : start + _ROWS] @ records.T, 6)
         smallest = np.partition(cosines, -k, axis=1)[:, -k]
         for row, (cosine, limit) in enumerate(zip(cosines, smallest, strict=True), start):
             candidates = np.flatnonzero(cosine >= limit)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import re
-import threading
 import urllib.request
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
 from drike.files import sha256
 from drike.hub import quiet
+from drike.parallel import within
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"
@@ -84,22 +84,18 @@ def _cached(name: str) -> Path | None:
 @cache
 def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
-    found = threading.Event()
 
-    def ask() -> None:
+    def ask() -> bool:
         request = urllib.request.Request(f"{constants.ENDPOINT}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
-        try:
-            with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
-                found.set()
-        except (OSError, ValueError):
-            pass
+        with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
+            return True
 
-    if not constants.HF_HUB_OFFLINE and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-        # In a thread, because a resolver without network may take half a minute whatever the timeout.
-        asking = threading.Thread(target=ask, daemon=True)
-        asking.start()
-        asking.join(_PROBE_SECONDS + 1)
-    return found.is_set()
+    if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        return False
+    try:
+        return within(_PROBE_SECONDS + 1, ask)  # a resolver without network may take half a minute whatever the timeout
+    except (OSError, ValueError):
+        return False
 
 
 def download(name: str) -> Path:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions
-from drike.encoders import FloatArray, TextEncoder, nearest
+from drike.encoders import FloatArray, TextEncoder, directions, nearest
 from drike.errors import PoolError
 from drike.prompts import query_block
 
@@ -65,7 +65,7 @@ class Pool:
         if self._synthetic:
             self.records = with_synthetic_neighbours(self.records, seed)
             self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
-        self._vectors = encoder.encode([_search_text(record.edit) for record in self.records])
+        self._directions = directions(encoder.encode([_search_text(record.edit) for record in self.records]))
         self._known: dict[Edit, DemonstrationSet] = {}  # training and all editors need the same ones
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
@@ -81,7 +81,7 @@ class Pool:
         """Demonstrations from a few more records than needed, or from all if these cannot fill every role."""
         few = 4 * len(self.roles)
         for wanted in sorted({min(few, len(self.records)), len(self.records)}):
-            found, similarities = nearest(vector[None], self._vectors, wanted)
+            found, similarities = nearest(vector[None], self._directions, wanted)
             candidates, missing = self._assign(edit, found[0], similarities[0])
             if not missing:
                 return candidates

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 
 from drike.datasets.form import Entry, Form, Target
 from drike.datasets.paraphrases import Templates, clean, learn
-from drike.datasets.rows import Row
+from drike.datasets.rows import Row, shown
 from drike.edits import Edit
 
 
 def _edit(row: Row, target: Target) -> Edit:
     prompt, subject = row.text("requested_rewrite", "prompt"), row.text("requested_rewrite", "subject")
     if prompt.count("{}") != 1:
-        raise row.wrong("requested_rewrite.prompt", f"must hold {{}} exactly once for the subject, it is {prompt!r}")
+        raise row.wrong(
+            "requested_rewrite.prompt", f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}"
+        )
     return Edit(
         query=prompt.replace("{}", subject),
         target_new=row.text("requested_rewrite", "target_new", "str"),

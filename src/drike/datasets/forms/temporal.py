@@ -6,7 +6,7 @@ Each group is a list of dated records of one cloze query, `[{query: "... _X_.", 
 from __future__ import annotations
 
 from drike.datasets.form import Form, Target
-from drike.datasets.rows import GROUP, Row
+from drike.datasets.rows import GROUP, Row, shown
 from drike.edits import Edit
 
 _MASK = "_X_"
@@ -33,7 +33,7 @@ def _edit(row: Row, target: Target) -> Edit:
         raise row.wrong(f"{GROUP}.query", "must be the same in all records of a group")
     query, mask, behind = (part.strip() for part in cloze.partition(_MASK))
     if not mask or behind not in ("", "."):
-        raise row.wrong(f"{GROUP}.query", f"must end in its mask {_MASK}, it is {cloze!r}")
+        raise row.wrong(f"{GROUP}.query", f"must end in its mask {_MASK}, it is {shown(cloze)!r}")
     relation = records[0].text("relation") if "relation" in records[0].values else None
     ending = _ENDINGS.get(relation or "")
     return Edit(
