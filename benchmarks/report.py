@@ -87,9 +87,14 @@ def main() -> None:
         began = time.perf_counter()
         subprocess.run([sys.executable, "-m", "drike", "report", place], check=True, stdout=subprocess.DEVNULL)
         seconds, size = time.perf_counter() - began, (Path(place) / "report.html").stat().st_size
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20  # in KiB on Linux
-    figures = {"cases": asked.cases, "editors": len(editors), "seconds": round(seconds, 1), "peak GiB": round(peak, 2)}
-    print(json.dumps(figures | {"page MB": round(size / 1e6, 1)}))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    figures = {
+        "cases": asked.cases, "editors": len(editors), "seconds": round(seconds, 1),
+        "processor seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak GB": round(used.ru_maxrss * 1024 / 1e9, 2),  # KiB on Linux
+        "page MB": round(size / 1e6, 1),
+    }  # fmt: skip
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

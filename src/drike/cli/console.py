@@ -7,9 +7,11 @@ import io
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
@@ -32,6 +34,7 @@ from drike.report.training import by_epoch
 from drike.training.reinforce import Episode
 from drike.visible import visible
 
+_LINES_EVERY = 10.0  # seconds
 _ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}
 
 
@@ -99,8 +102,8 @@ def draw(table: Table) -> None:
 
 @contextmanager
 def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
-    """A progress bar on standard error if that is a terminal. `live` returns more figures to show."""
-    bar = Progress(
+    """A progress bar on standard error, or lines if that is no terminal. `live` returns more figures to show."""
+    bar = _Bar(
         SpinnerColumn("line"),  # in ASCII
         TextColumn("{task.description}"),
         *([] if errors.width < 120 else [BarColumn(bar_width=24)]),
@@ -113,6 +116,21 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
     )
     with bar:
         yield bar, bar.add_task(what, total=None, live=live)
+
+
+class _Bar(Progress):
+    """A progress bar; where none can be drawn, a line every ten seconds."""
+
+    _at = 0.0
+
+    def update(self, task_id: TaskID, **values: Any) -> None:
+        """Update a task; the first line comes after ten seconds."""
+        super().update(task_id, **values)
+        now, task = time.monotonic(), self.tasks[task_id]
+        self._at = self._at or now
+        if self.disable and task.total and now >= self._at + _LINES_EVERY:
+            self._at = now
+            complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
 
 class _Status(ProgressColumn):
