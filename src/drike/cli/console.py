@@ -13,18 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
@@ -101,14 +91,14 @@ def draw(table: Table) -> None:
 
 
 @contextmanager
-def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
+def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
     """A progress bar on standard error, or lines if that is no terminal. `live` returns more figures to show."""
     bar = _Bar(
-        SpinnerColumn("line"),  # in ASCII
-        TextColumn("{task.description}"),
-        *([] if errors.width < 120 else [BarColumn(bar_width=24)]),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+        bars.SpinnerColumn("line"),  # in ASCII
+        bars.TextColumn("{task.description}"),
+        *([] if errors.width < 120 else [bars.BarColumn(bar_width=24)]),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(compact=True),
         _Status(table_column=Column(no_wrap=True)),
         console=errors,
         transient=True,
@@ -118,12 +108,12 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
         yield bar, bar.add_task(what, total=None, live=live)
 
 
-class _Bar(Progress):
+class _Bar(bars.Progress):
     """A progress bar; where none can be drawn, a line every ten seconds."""
 
     _at = 0.0
 
-    def update(self, task_id: TaskID, **values: Any) -> None:
+    def update(self, task_id: bars.TaskID, **values: Any) -> None:
         """Update a task; the first line comes after ten seconds."""
         super().update(task_id, **values)
         now, task = time.monotonic(), self.tasks[task_id]
@@ -133,10 +123,10 @@ class _Bar(Progress):
             complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
 
-class _Status(ProgressColumn):
+class _Status(bars.ProgressColumn):
     """The figures after a progress bar."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: bars.Task) -> Text:
         live = task.fields.get("live")
         figures = [str(task.fields.get("status", "")), live() if live else ""]
         return Text("  ".join(filter(None, figures)), style="cyan")
