@@ -1,8 +1,8 @@
 """One edit under several editors, side by side: what each shows, what the model then says, and what every retain does.
 
 The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
-log-probability of each probe's target, and whether the answer is right. All prompts are asked in one call, so that a
-backend can share prefixes. The paper's case study (section 5.4) shows such prompts; the effects are ours.
+log-probability of each probe's target, and whether the answer is right. The paper's case study (section 5.4) shows such
+prompts; the effects are ours.
 """
 
 from __future__ import annotations

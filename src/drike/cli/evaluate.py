@@ -175,10 +175,10 @@ def run_evaluation(
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
         tables += variations(outcomes, counts)
     tables.append(published())
-    for table in tables:
-        draw(table)
     write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
     write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
+    for table in tables:
+        draw(table)
     usages = {name: used for name, used in read_usage(folder).items() if name in outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))

@@ -117,12 +117,9 @@ class Controller(Budget):
         Threshold(flip=self.flip)
         if type(self.quantile) is not float or not 0.0 < self.quantile < 1.0:
             raise ValueError(f"a controller's quantile must lie in (0, 1), not {self.quantile!r}")
-        for name, kinds in (("learning_rate", (int, float)), ("steps", (int,))):
-            value = getattr(self, name)
+        for what, value, kinds in (("learning rate", self.learning_rate, (int, float)), ("steps", self.steps, (int,))):
             if type(value) not in kinds or not 0 <= value < math.inf:
-                raise ValueError(
-                    f"a controller's {name.replace('_', ' ')} must be a number of at least 0, not {value!r}"
-                )
+                raise ValueError(f"a controller's {what} must be a number of at least 0, not {value!r}")
         size = _size(self.features)
         if self.weights.shape != (size,) or self.moments.shape != (2, size):
             raise ValueError(f"a controller of {', '.join(f.name for f in self.features)} has {size} weights")
