@@ -7,7 +7,6 @@ import io
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,11 +113,10 @@ class _Bar(bars.Progress):
     _at = 0.0
 
     def update(self, task_id: bars.TaskID, **values: Any) -> None:
-        """Update a task; the first line comes after ten seconds."""
+        """Update a task, and print a line if it is time for one."""
         super().update(task_id, **values)
-        now, task = time.monotonic(), self.tasks[task_id]
-        self._at = self._at or now
-        if self.disable and task.total and now >= self._at + _LINES_EVERY:
+        now, task = self.get_time(), self.tasks[task_id]
+        if self.disable and task.total and now >= (self._at or task.start_time or now) + _LINES_EVERY:
             self._at = now
             complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
