@@ -55,11 +55,11 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a run that other commands use."""
+    """The settings of a run that other commands use; what is None has its default."""
 
     data: tuple[str, ...]
     model: str
-    template: Template
+    template: Template | None
     encoder: str
     seed: int
     zsre_target: Target | None = None
