@@ -67,7 +67,7 @@ class WatchedEncoder:
 
     def __init__(self, name: str) -> None:
         self._encoder = load_encoder(name)
-        self.name, self.dim = self._encoder.name, self._encoder.dim
+        self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Encode, with a bar unless the caller shows one."""
