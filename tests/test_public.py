@@ -76,7 +76,11 @@ def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("answers", "expected"),
-    [([7], "mine.generate returned a int: return drike.Completions"), ([], "returned 0 answers to 1 prompts")],
+    [
+        ([7], "mine.generate returned a int: return drike.Completions"),
+        ([None], "mine.generate returned a NoneType: return drike.Completions"),
+        ([], "returned 0 answers to 1 prompts"),
+    ],
 )
 def test_a_model_returning_the_wrong_type_gets_a_clear_error(answers: list[Any], expected: str) -> None:
     with pytest.raises(ModelError, match=expected):

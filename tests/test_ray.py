@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +92,69 @@ def test_ray_failures_are_one_sentence_with_a_remedy() -> None:
     with pytest.raises(ModelError, match=r"^replica 1 of 2 is gone .* fewer replicas"):
         model.models[0].score(ASKED)
     assert model.models[1].score(ASKED)
+
+
+PRIVATE = """
+import json, os, sys
+import psutil
+from drike.models.ray import load
+model = load(sys.argv[1], replicas=1)
+import ray
+processes = psutil.Process().children(recursive=True)
+found = [one.laddr.ip for process in processes for one in process.net_connections("inet") if one.status == "LISTEN"]
+print(json.dumps({
+    "address": ray.get_runtime_context().gcs_address,
+    "token": os.environ["RAY_AUTH_TOKEN"],
+    "listening": found,
+    "variables": [list(process.environ()) for process in processes],
+    "folder": os.path.dirname(os.path.dirname(ray._private.worker._global_node.get_session_dir_path())),
+    "own": os.environ["OPENAI_API_KEY"],
+}), flush=True)
+sys.stdin.read()
+"""
+JOIN = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+print("joined", len(ray.nodes()))
+"""
+
+
+def test_a_private_ray_is_open_to_its_own_process_only(tmp_path: Path) -> None:
+    """Ports on the loopback interface, a token without which nobody joins, a folder of one user, no keys inherited."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | {"HOME": str(tmp_path)}
+    names = ("OPENAI_API_KEY", "DRIKE_API_KEY", "HF_TOKEN", "AWS_ACCESS_KEY_ID", "PGPASSWORD", "SOME_SERVICE_TOKEN")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", PRIVATE, WHERE],
+        env=clean | dict.fromkeys(names, "sk-1234567890"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdin is not None and owner.stdout is not None
+    try:
+        seen = json.loads(owner.stdout.readline())
+        assert {address.removeprefix("::ffff:") for address in seen["listening"]} == {"127.0.0.1"}
+        assert len(seen["listening"]) > 3, "Ray's services were not found"
+        inherited = {name for variables in seen["variables"] for name in variables}
+        assert not inherited & set(names) and "PATH" in inherited and seen["own"] == "sk-1234567890"
+        assert stat.S_IMODE(Path(seen["folder"]).stat().st_mode) == 0o700
+        joining = clean | {
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"
+        }  # so that it, too, talks over the loopback interface
+        with_token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": seen["token"]}
+        strangers = [{}, {"RAY_AUTH_MODE": "disabled"}, with_token | {"RAY_AUTH_TOKEN": "0" * 64}]
+        join = [sys.executable, "-c", JOIN, seen["address"]]
+        tries = [
+            subprocess.Popen(join, env=joining | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for more in [with_token, *strangers]
+        ]
+        with_it, *without = [process.communicate(timeout=120)[0] for process in tries]
+        assert "joined 1" in with_it
+        assert all("joined" not in output and "InvalidAuthToken" in output for output in without), without
+    finally:
+        owner.stdin.close()
+        assert owner.wait(60) == 0
+    assert not Path(seen["folder"]).exists()
 
 
 def test_a_replica_that_dies_is_restarted_and_its_call_repeated() -> None:

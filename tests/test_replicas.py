@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -22,9 +26,9 @@ from drike.editors.ike import IKE
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation import evaluate
+from drike.models import ray
 from drike.models.local.huggingface import load
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score, Usage
-from drike.models.ray import RemoteModel
 from drike.models.replicas import Replicas, route
 from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
@@ -171,8 +175,21 @@ def test_idle_replicas_are_refused_and_training_blocks_are_recorded(
     assert (trained["method"]["parallel_edits"], trained["episodes"]) == (4, 5)
 
 
+def test_a_ray_that_would_be_open_to_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = SimpleNamespace(__version__="2.50.1", is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "ray", old)
+    private = {"RAY_ADDRESS": "local", "RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    with mock.patch.dict(os.environ, private), pytest.raises(ModelError, match=r"Ray 2\.50\.1 lets anyone join"):
+        ray.load(str(tinyfacts.model_path()), replicas=2)
+    with (
+        mock.patch.dict(os.environ, private | {"RAY_AUTH_MODE": ""}),
+        pytest.raises(ModelError, match="imported before"),
+    ):
+        ray.load(str(tinyfacts.model_path()), replicas=2)
+
+
 def test_dropped_replicas_are_freed_at_once_so_that_their_actors_end() -> None:
-    remote = RemoteModel(object(), ModelInfo("remote"), "replica 1 of 1")
+    remote = ray.RemoteModel(object(), ModelInfo("remote"), "replica 1 of 1")
     replicas = Replicas([remote])
     dropped = [weakref.ref(remote), weakref.ref(replicas)]
     gc.disable()

@@ -1,8 +1,8 @@
 """One edit under several editors, side by side: what each shows, what the model then says, and what every retain does.
 
 The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
-log-probability of each probe's target, and whether the answer is right. All prompts are asked in one call, so that a
-backend can share prefixes. The paper's case study (section 5.4) shows such prompts; the effects are ours.
+log-probability of each probe's target, and whether the answer is right. The paper's case study (section 5.4) shows such
+prompts; the effects are ours.
 """
 
 from __future__ import annotations
@@ -169,9 +169,7 @@ class CaseStudy:
         """The answers, then the retains of every editor."""
         rows = tuple(
             (probe.query, probe.aspect.value, probe.target, *map(str, replies))
-            for probe, *replies in zip(
-                self.case.probes, self.before, *(side.replies for side in self.sides), strict=True
-            )
+            for probe, *replies in zip(self.case.probes, self.before, *(one.replies for one in self.sides), strict=True)
         )
         header = ("query", "aspect", "right answer", "before", *(side.editor for side in self.sides))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
@@ -199,13 +197,11 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
     judged = [[[next(verdicts) for _ in prompts] for prompts in versions] for versions in tried]
     before, *after = _replies(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
     sides = []
-    for (editor, selection), versions, (base, *others), replies in zip(
-        chosen, tried[1:], judged[1:], after, strict=True
-    ):
+    for (editor, selection), versions, (base, *rest), replies in zip(chosen, tried[1:], judged[1:], after, strict=True):
         side = side_of(editor, selection, versions[0][0])
         retains = tuple(
             replace(one, effect=_effect(base, other) if one.kept else _effect(other, base))
-            for one, other in zip(side.retains, others, strict=True)
+            for one, other in zip(side.retains, rest, strict=True)
         )
         sides.append(replace(side, replies=replies, retains=retains))
     return CaseStudy(model.info.name, case, before, tuple(sides))

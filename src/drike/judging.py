@@ -103,11 +103,9 @@ def complete(
 
 def _checked(model: LanguageModel, method: str, answers: list[Answer], kind: type[Answer], count: int) -> list[Answer]:
     """Return a model's answers if they are of the right kind and number. Raises ModelError."""
-    wrong = next((answer for answer in answers if not isinstance(answer, kind)), None)
-    if wrong is not None:
-        raise ModelError(f"{model.info.name}.{method} returned a {type(wrong).__name__}: return drike.{kind.__name__}s")
+    called = f"{model.info.name}.{method}"
+    if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:
+        raise ModelError(f"{called} returned a {wrong[0]}: return drike.{kind.__name__}s")
     if len(answers) != count:
-        raise ModelError(
-            f"{model.info.name}.{method} returned {len(answers)} answers to {count} prompts: return one for each"
-        )
+        raise ModelError(f"{called} returned {len(answers)} answers to {count} prompts: return one for each")
     return answers

@@ -9,18 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Column
 from rich.text import Text
 
@@ -61,14 +51,14 @@ def draw(table: Table) -> None:
 
 
 @contextmanager
-def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[Progress, TaskID]]:
+def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
     """A progress bar on standard error if that is a terminal. `live` returns more figures to show."""
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        *([] if errors.width < 120 else [BarColumn(bar_width=24)]),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+    bar = bars.Progress(
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}"),
+        *([] if errors.width < 120 else [bars.BarColumn(bar_width=24)]),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(compact=True),
         _Status(table_column=Column(no_wrap=True)),
         console=errors,
         transient=True,
@@ -78,10 +68,10 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
         yield bar, bar.add_task(what, total=None, live=live)
 
 
-class _Status(ProgressColumn):
+class _Status(bars.ProgressColumn):
     """The figures after a progress bar."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: bars.Task) -> Text:
         live = task.fields.get("live")
         figures = [str(task.fields.get("status", "")), live() if live else ""]
         return Text("  ".join(filter(None, figures)), style="cyan")

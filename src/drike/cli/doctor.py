@@ -47,12 +47,9 @@ def doctor(
         except ModelError as problem:
             findings.append((f"model {name}", "missing", str(problem)))
     draw(Table("drike doctor", ("what", "state", "detail"), tuple(findings), wide=True))
-    needed = (*_NEEDED, f"model {model}")
+    needed = ("TinyFacts", f"encoder {MINILM}", f"model {EMBEDDED}", f"model {model}")
     if any(state == "missing" for what, state, _ in findings if what in needed):
         raise typer.Exit(1)
-
-
-_NEEDED = ("TinyFacts", f"encoder {MINILM}", f"model {EMBEDDED}")
 
 
 def _machine() -> Iterator[Finding]:

@@ -53,7 +53,7 @@ def report(
 
     with progress("tables and figures"):
         document = made.document(groups, across or ())
-    found = _studies(runs[0], case, device) if case else []
+    found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {
         page: html(document, found),
         page.with_suffix(".md"): made.markdown(document),
@@ -89,9 +89,7 @@ def case(
         console.print(Columns(panels, padding=(0, 1)))
 
 
-def _studies(
-    run: Path, cases: Sequence[str], device: str | None, names: Sequence[str] = ("ike", "dr-ike")
-) -> list[CaseStudy]:
+def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequence[str]) -> list[CaseStudy]:
     """Case studies with a run's data, split, model and trained editors. Raises UsageError for what it does not have."""
     for name in names:
         if name not in _SHOWING:

@@ -94,7 +94,9 @@ class Dataset:
                 f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
                 f"ask for at most {len(ordered)}, and leave some to demonstrate"
             )
-        within = _chosen(subset)
+        if isinstance(subset, str) and subset not in SUBSETS:
+            raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
+        within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)
         edited = [case for case in ordered[:count] if within(case) and case.edit.key not in exclude]
         if not edited and count and (subset is not None or exclude):
             raise DataError(
@@ -156,11 +158,3 @@ def order_of(case_id: str) -> tuple[int, int, str]:
     """The sort key of a case_id."""
     number = case_id.isascii() and case_id.isdigit() and len(case_id) <= _LONGEST_NUMBER
     return (0, int(case_id), case_id) if number else (1, 0, case_id)
-
-
-def _chosen(subset: str | Subset | None) -> Subset:
-    if not isinstance(subset, str):
-        return subset or (lambda case: True)
-    if subset not in SUBSETS:
-        raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
-    return SUBSETS[subset]

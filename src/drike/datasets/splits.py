@@ -16,8 +16,6 @@ from drike.edits import EditCase
 from drike.errors import DataError
 from drike.files import checksum_ok, with_checksum, write_text
 
-PARTS = ("train", "validation", "test", "demonstrations")
-
 
 @dataclass(frozen=True)
 class SplitIds:
@@ -44,13 +42,13 @@ class SplitIds:
     def of(self, cases: Iterable[EditCase]) -> Split:
         """The split with these cases. Raises DataError for an id that none of them has."""
         known = {case.case_id: case for case in cases}
+        drawn = (self.train, self.validation, self.test, self.demonstrations)
         try:
-            parts = [tuple(known[one] for one in getattr(self, part)) for part in PARTS]
+            return Split(self, *(tuple(known[one] for one in ids) for ids in drawn))
         except KeyError as unknown:
             raise DataError(
                 f"split {self.name!r} names the case {unknown}, which {self.dataset} does not have; draw it again"
             ) from None
-        return Split(self, *parts)
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""

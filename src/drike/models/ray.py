@@ -1,17 +1,25 @@
 """Replicas of a local model as Ray actors, on this machine or on a cluster.
 
 Each actor is a process that loads the model by name or path. RAY_ADDRESS in the environment names the cluster
-(docs/scaling.md); without it a private one is started on this machine and ends with this process.
+(docs/scaling.md); without it a private one is started on this machine and ends with this process. It listens on the
+loopback interface, demands a token, and inherits no keys from the environment.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import re
+import secrets
+import shutil
 import socket
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -28,6 +36,9 @@ _STORE = 256 << 20  # bytes of Ray's object store here: texts and scores are sma
 _REACH_SECONDS = 5.0
 _RESTARTS = 3  # of an actor that died; a model that needs more memory than there is would go on dying
 _RELEASE_SECONDS = 20.0  # for actors that have just ended to free their resources
+_DEMANDS_TOKEN = (2, 59)  # the first version that does so by default
+# Names of variables that the processes of a private Ray do not inherit.
+_SECRET = re.compile(r"(key|token|secret|password|passwd|credential)s?(_|$)", re.IGNORECASE)
 
 
 class _Refusal(str):
@@ -37,15 +48,18 @@ class _Refusal(str):
 class _Worker:
     """Runs in an actor. The model is loaded at the first call, so an actor that Ray has restarted loads it again."""
 
-    def __init__(self, name_or_path: str, options: dict[str, Any]) -> None:
+    def __init__(self, name_or_path: str, options: dict[str, Any], hub_token: str | None) -> None:
         self._name_or_path = name_or_path
         self._options = options
+        self._hub_token = hub_token
         self._model: HuggingFaceModel | None = None
 
     def ask(self, member: str, *arguments: object) -> tuple[Any, Usage]:
         """Get a member of the model, called if it is a method, and the work it took."""
         from drike.models.local.huggingface import load as load_here
 
+        if self._hub_token:
+            os.environ["HF_TOKEN"] = self._hub_token
         try:
             self._model = self._model or load_here(self._name_or_path, **self._options)
             before = self._model.usage
@@ -104,10 +118,13 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     cards = ray.cluster_resources().get("GPU", 0.0)
     share = float(cards > 0 and options.get("device") != "cpu") if gpus is None else gpus
     _require_room(ray, replicas, {"CPU": 1.0, "GPU": share})
-    where = str(Path(name_or_path).resolve()) if Path(name_or_path).is_dir() else name_or_path
+    folder = Path(name_or_path).is_dir()
+    where = str(Path(name_or_path).resolve()) if folder else name_or_path
+    # Only a gated model needs it, and it is not sent over a network.
+    hub_token = None if folder or not _is_loopback(ray) else os.environ.get("HF_TOKEN")
     options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
-    actors = [actor.remote(where, options) for _ in range(replicas)]
+    actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]
     opening = [one.ask.remote("info") for one in actors]
     names = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
     infos: list[ModelInfo] = [_received(one, who)[0] for one, who in zip(opening, names, strict=True)]
@@ -117,25 +134,73 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
 
 
 def _connect() -> Any:
-    """Connect Ray to the cluster at RAY_ADDRESS, or start a private one."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
+    """Connect Ray to the cluster at RAY_ADDRESS, or start a private one, unless this process is connected already."""
+    imported: Any = sys.modules.get("ray")
+    if imported is not None and imported.is_initialized():
+        return imported
+    address = os.environ.get("RAY_ADDRESS", "local")
+    # Ray reads these when it is imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == "local":
+        # Without clusters, Ray listens on the loopback interface only.
+        private = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        if imported is not None and not private.items() <= os.environ.items():
+            raise ModelError(
+                "Ray was imported before its ports could be closed: load the model first, or call ray.init"
+            )
+        os.environ |= private
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    else:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ImportError as error:
         raise ModelError("replicas are Ray actors, and Ray is not installed: pip install -e '.[ray]'") from error
-    if not ray.is_initialized():
-        address = os.environ.get("RAY_ADDRESS", "local")
-        own: dict[str, Any] = {"object_store_memory": _STORE, "include_dashboard": False} if address == "local" else {}
-        try:
+    if tuple(map(int, ray.__version__.split(".")[:2])) < _DEMANDS_TOKEN:
+        raise ModelError(f"Ray {ray.__version__} lets anyone join who reaches it: pip install -e '.[ray]'")
+    try:
+        if address == "local":
+            _start_private(ray)
+        else:
             _check_reachable(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        except (OSError, RuntimeError, ValueError) as error:
-            what = "Ray does not start here" if own else f"the Ray cluster at {address} cannot be reached"
-            raise ModelError(
-                f"{what} ({_summary(error)}): check `ray status`, RAY_ADDRESS and, if the cluster needs a token, "
-                "RAY_AUTH_MODE=token; or leave replicas out"
-            ) from error
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
+        raise ModelError(
+            f"{what} ({_summary(error)}): check `ray status`, RAY_ADDRESS and the cluster's token, or set "
+            "RAY_AUTH_MODE=disabled for a cluster without one; or leave replicas out"
+        ) from error
     return ray
+
+
+def _start_private(ray: Any) -> None:
+    """Start Ray for this process alone: no other user reads its files or environment, no other machine its ports."""
+    # Ray makes its own folders writable for everyone, so they are inside one that is not. The names that macOS gives to
+    # temporary folders are too long for sockets.
+    folder = tempfile.mkdtemp(prefix="drike-", dir="/tmp" if sys.platform == "darwin" else None)  # noqa: S108
+    atexit.register(_stop_private, ray, folder)
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name) and name[:4] != "RAY_"}
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            object_store_memory=_STORE,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=str(Path(folder) / "ray"),
+        )
+    finally:
+        os.environ.update(hidden)
+
+
+def _stop_private(ray: Any, folder: str) -> None:
+    ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_loopback(ray: Any) -> bool:
+    """Whether Ray's nodes talk over the loopback interface of this machine."""
+    return ip_address(ray.util.get_node_ip_address()).is_loopback
 
 
 def _check_reachable(address: str) -> None:
@@ -186,4 +251,4 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
 
 
 def _summary(error: BaseException) -> str:
-    return first_line(str(error)).rstrip(".") or type(error).__name__
+    return first_line(str(error)).partition(". ")[0].rstrip(".") or type(error).__name__

@@ -99,13 +99,6 @@ def firmness_of(relations: Sequence[str]) -> dict[str, float]:
     return {name: 2 * ((i * stride) % n) / max(n - 1, 1) - 1 for i, name in enumerate(names)}
 
 
-class Statement(NamedTuple):
-    """Relation and subject of a known query."""
-
-    relation: str
-    subject: str
-
-
 class ParsedPrompt(NamedTuple):
     """A parsed prompt: the true and the new object (None without an edit) of its query, and P(new)."""
 
@@ -131,8 +124,8 @@ class BayesianReader:
         self.usage = Usage()
         self.count_tokens = None
         self.observer = observer or Observer()
-        self._true = {Statement(relation, subject): answer for relation, subject, answer in facts}
-        self._asked = {t.format(s.subject): s for s in self._true for t in templates[s.relation]}
+        self._true = {(relation, subject): answer for relation, subject, answer in facts}
+        self._asked = {t.format(name): (relation, name) for relation, name, _ in facts for t in templates[relation]}
         self._firm = firmness_of([relation for relation, _, _ in facts])
         self._number = {word: i for i, word in enumerate(sorted({*self._firm, *(o for _, _, o in facts)}))}
 
@@ -174,11 +167,12 @@ class BayesianReader:
             return ParsedPrompt(self._true[asked], None, 0.0)
         wording, _, new = fact.rpartition(" ")
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
-        anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[asked.relation]]), form)
+        relation, _ = asked
+        anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)
         met = [m for m in map(self._parse_block, shown) if m is not None]
         relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
         seen = Seen(relations, answers, adopted.astype(bool))
-        k = self.observer.weights(kind, self._number[asked.relation], self._number[self._true[asked]], seen)
+        k = self.observer.weights(kind, self._number[relation], self._number[self._true[asked]], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
         return ParsedPrompt(self._true[asked], new, float(self.observer.sharpen(share)[0]))
 
@@ -190,7 +184,7 @@ class BayesianReader:
         if asked is None:
             return None
         new = fact.removeprefix("New Fact: ").rstrip("\n").rpartition(" ")[2]
-        return self._number[asked.relation], self._number.get(answer, -1), answer == new
+        return self._number[asked[0]], self._number.get(answer, -1), answer == new
 
     def _written(self, prompt: str) -> str:
         parsed = self.read(prompt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from statistics import fmean
 
 from drike.report.groups import BASELINE, METHOD, Group
 from drike.report.paper import TABLES, PaperTable
@@ -81,9 +82,8 @@ def beside(paper: PaperTable, blocks: Iterable[Block], what: str = "Editor") -> 
 
 
 def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[str]:
-    for column in columns:
-        seconds = column == "s/query"
-        yield f"{group.seconds_per_query(editor):.3f}" if seconds else cell(group.summaries[editor], column)
+    seconds = f"{fmean(outcome.seconds for outcome in group.outcomes[editor]):.3f}"
+    yield from (seconds if column == "s/query" else cell(group.summaries[editor], column) for column in columns)
     if paper.has_extra:
         count = group.parameters(editor)
         yield "n/a" if count is None else f"{count:,}"

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from drike.metrics import Estimate
 from drike.report.groups import UNEDITED, Group
 from drike.report.paper import RETAIN_BUDGETS
 from drike.report.tables import SCORES
@@ -94,12 +95,13 @@ def pareto(group: Group) -> Figure | None:
     if len(points) < 2:
         return None
     front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
-    families = list(dict.fromkeys(_family(editor) for *_, editor in points))
+    families: dict[str, list[tuple[float, Estimate]]] = {}
+    for tokens, _, editor in points:  # a variant such as "DR-IKE (sigma 0.05)" shares its editor's colour and line
+        families.setdefault(editor.partition(" (")[0], []).append((tokens, group.summaries[editor].s))
 
     def draw(axes: Axes) -> None:
         axes.plot([x for x, *_ in front], [-y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
-        for i, family in enumerate(families):
-            members = [(tokens, group.summaries[editor].s) for tokens, _, editor in points if _family(editor) == family]
+        for i, (family, members) in enumerate(families.items()):
             xs = [tokens for tokens, _ in members]
             lows, ys, highs = zip(*((s.low or 0.0, s.value or 0.0, s.high or 0.0) for _, s in members), strict=True)
             colour = _SERIES[i % 8]
@@ -116,11 +118,6 @@ def pareto(group: Group) -> Figure | None:
     alt = f"S against mean prompt tokens: {values}. Not beaten in both: {unbeaten}."
     caption = f"S against prompt tokens, {group.label}; dashed: best S for the length"
     return Figure(_svg(draw, group.label, (4.0, 3.0)), caption, alt)
-
-
-def _family(editor: str) -> str:
-    """The editor that a variant such as "DR-IKE (sigma 0.05)" belongs to; a family shares a colour and a line."""
-    return editor.partition(" (")[0]
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
@@ -211,9 +208,8 @@ def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) ->
         draw(axes)
         axes.set_title(_plain(title))
         stream = StringIO()
-        FigureCanvasSVG(canvas).print_svg(  # type: ignore[no-untyped-call]
-            stream, metadata={"Date": None}
-        )  # `savefig` would draw everything twice
+        # `savefig` would draw everything twice
+        FigureCanvasSVG(canvas).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
         shown = canvas.get_tightbbox().padded(0.04)  # in inches from below
         x, y, width, height = (_DPI * n for n in (shown.x0, size[1] - shown.y1, shown.width, shown.height))
     # a little larger than drawn, because screens are not print

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from statistics import fmean
 
 from drike.errors import ReportError
 from drike.metrics import Counts, Outcome, Summary, counted, summary_of
@@ -91,10 +90,6 @@ class Group:
         """The seeds that measured an editor, or any editor."""
         return tuple(sorted({run.seed for run in self.runs if editor is None or editor in run.outcomes}))
 
-    def seconds_per_query(self, editor: str) -> float:
-        """Mean wall time of a probe."""
-        return fmean(outcome.seconds for outcome in self.outcomes[editor])
-
     def parameters(self, editor: str) -> int | None:
         """How many parameters were trained for an editor; None where that is not known of every run."""
         counts = {run.parameters.get(editor) for run in self.runs if editor in run.outcomes}
@@ -117,14 +112,12 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     """
     names = tuple(dict.fromkeys(across))
     known = {name for run in runs for name in run.settings}
-    for name in names:
-        if name not in known:
-            raise ReportError(
-                f"no run has a setting {name!r} to compare across: choose from {', '.join(sorted(known))}"
-            )
-    for one, other in combinations(runs, 2):
-        if conflict := _conflict(one, other, names):
-            raise ReportError(f"{one.folder} and {other.folder} {conflict}")
+    for one in names:
+        if one not in known:
+            raise ReportError(f"no run has a setting {one!r} to compare across: choose from {', '.join(sorted(known))}")
+    for run, other in combinations(runs, 2):
+        if conflict := _conflict(run, other, names):
+            raise ReportError(f"{run.folder} and {other.folder} {conflict}")
     by_key: dict[tuple[str, ...], list[ReportedRun]] = {}
     for run in runs:
         by_key.setdefault((run.model, *(run.settings.get(name, "") for name in names)), []).append(run)

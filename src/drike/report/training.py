@@ -39,8 +39,7 @@ class Epoch:
     """One epoch of training, or as much of it as was done.
 
     esr, reward, mean_k: means of `correct`, `reward` and `kept` over the episodes. sigma: at the end of the epoch, or
-    the mean if every edit has its own. calls: prompts sent to the model. prompt_tokens: as if nothing were shared.
-    seconds: wall time of the episodes.
+    the mean if every edit has its own. calls: prompts sent to the model. seconds: wall time of the episodes.
     """
 
     epoch: int

@@ -12,7 +12,7 @@ import numpy as np
 from drike.edits import Aspect
 from drike.metrics import Counts, Estimate, Outcome, Summary, estimated, resampled, summary_of
 from drike.prompts import ORDERS
-from drike.report.tables import STARRED, differences, shown
+from drike.report.tables import STARRED, cell, differences, shown
 from drike.table import Table
 
 _BAR = 30
@@ -88,9 +88,8 @@ def frontier_table(summaries: Sequence[Summary]) -> Table:
 
     rows, best = [], 0.0
     for one in sorted(summaries, key=cost_and_s):
-        s = one.s.value or 0.0
-        tokens = "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}"
-        rows.append((one.editor, tokens, f"{one.shots:.2f}", f"{s:.3f}", "yes" if s > best else ""))
+        s, sizes = one.s.value or 0.0, (cell(one, "tokens/prompt"), cell(one, "retains/prompt"))
+        rows.append((one.editor, *sizes, f"{s:.3f}", "yes" if s > best else ""))
         best = max(best, s)
     header = ("Editor", "tokens/prompt", "retains/prompt", "S", "frontier")
     return Table("S against prompt length", header, tuple(rows), ("frontier: no shorter prompt has as good an S.",))

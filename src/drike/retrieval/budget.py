@@ -55,7 +55,7 @@ class Fraction(Budget):
     max_shots: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a share outside (0, 1] and a cap below 1."""
+
         if type(self.share) not in (int, float) or not 0.0 < self.share <= 1.0:
             raise ValueError(f"a budget's share must lie in (0, 1], not {self.share!r}")
         if self.max_shots is not None:
@@ -82,7 +82,7 @@ class Threshold(Budget):
     flip: Flip = "offender"
 
     def __post_init__(self) -> None:
-        """Refuse values that could not have come from a run."""
+
         if type(self.sigma) not in (int, float) or not 0.0 <= self.sigma <= 1.0:
             raise ValueError(f"sigma is a probability; {self.sigma!r} is not")
         require_shots(self.max_shots)
@@ -136,7 +136,7 @@ class TokenLimit:
     count: Callable[[Sequence[str]], Sequence[int]]
 
     def __post_init__(self) -> None:
-        """Refuse a limit that nothing meets."""
+
         if self.tokens < 1:
             raise ValueError(f"a prompt has at least one token; it cannot be limited to {self.tokens}")
 

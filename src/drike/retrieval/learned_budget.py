@@ -1,9 +1,8 @@
 """Learned budget controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
 
 The paper names four (`KINDS`) and does not say how they are trained. Here they are one `Controller` with other
-features, of which `docs/method.md` gives the inputs, the loss and the reasons. Output: sigma = exp(o(x)) / n, where o
-is a network with one hidden layer of 16 tanh units, at first log(1/2) for all x. Each episode whose sigma lies outside
-`bracket` makes one step of Adam on the pinball loss (Koenker and Bassett) to that interval, in log sigma.
+features; `docs/method.md` gives the inputs, the network, the loss and the reasons. Each episode whose sigma lies
+outside `bracket` makes one step of Adam on the pinball loss (Koenker and Bassett) to that interval, in log sigma.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -112,17 +112,14 @@ class Controller(Budget):
     flip: Flip = "offender"
 
     def __post_init__(self) -> None:
-        """Refuse values that could not have come from a run."""
+
         require_shots(self.max_shots)
         Threshold(flip=self.flip)
         if type(self.quantile) is not float or not 0.0 < self.quantile < 1.0:
             raise ValueError(f"a controller's quantile must lie in (0, 1), not {self.quantile!r}")
-        for name, kinds in (("learning_rate", (int, float)), ("steps", (int,))):
-            value = getattr(self, name)
+        for what, value, kinds in (("learning rate", self.learning_rate, (int, float)), ("steps", self.steps, (int,))):
             if type(value) not in kinds or not 0 <= value < math.inf:
-                raise ValueError(
-                    f"a controller's {name.replace('_', ' ')} must be a number of at least 0, not {value!r}"
-                )
+                raise ValueError(f"a controller's {what} must be a number of at least 0, not {value!r}")
         size = _size(self.features)
         if self.weights.shape != (size,) or self.moments.shape != (2, size):
             raise ValueError(f"a controller of {', '.join(f.name for f in self.features)} has {size} weights")
@@ -187,17 +184,11 @@ def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offe
     return low, min((p for p in probs[: len(rewards)] if p > low), default=1.0)
 
 
-def untrained(
-    kind: str,
-    encoder: TextEncoder,
-    *,
-    max_shots: int = 16,
-    quantile: float = 0.95,
-    learning_rate: float = 1e-2,
-    flip: Flip = "offender",
-    seed: int = 0,
-) -> Controller:
-    """A controller of one of the paper's four kinds with the first weights of `seed`. Raises ValueError for others."""
+def untrained(kind: str, encoder: TextEncoder, *, seed: int = 0, **settings: Any) -> Controller:
+    """A controller of one of the paper's four kinds with the first weights of `seed`. Raises ValueError for others.
+
+    settings: max_shots, quantile, learning_rate and flip of `Controller`.
+    """
     if kind not in KINDS:
         raise ValueError(f"there is no controller {kind!r}: choose from {', '.join(KINDS)}")
     features = tuple(feature(name, encoder) for name in KINDS[kind])
@@ -205,8 +196,7 @@ def untrained(
     weights = torch.zeros(_size(features))
     # The input has length 1 or so: weights of variance 1 put the hidden units where tanh bends.
     weights[: HIDDEN * width] = torch.randn(HIDDEN * width, generator=torch.Generator().manual_seed(seed))
-    moments = torch.zeros(2, len(weights))
-    return Controller(features, weights, moments, 0, max_shots, quantile, learning_rate, flip)
+    return Controller(features, weights, torch.zeros(2, len(weights)), **settings)
 
 
 def _size(features: Sequence[Feature]) -> int:

@@ -23,7 +23,9 @@ from drike.encoders import FloatArray, TextEncoder, directions, nearest
 from drike.errors import PoolError
 from drike.prompts import query_block
 
-IKE_ROLES: tuple[tuple[Role, int], ...] = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
+Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets
+
+IKE_ROLES: Roles = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
 SYNTHETIC = 8  # synthetic neighbours of a record, enough that some are usable beside any other demonstrations
 
 
@@ -33,7 +35,7 @@ class Pool:
     Args:
         records: cases that are never edited themselves.
         encoder: the sentence encoder of the preselection (all-MiniLM-L6-v2 in the paper).
-        roles: how many demonstrations of each role an edit gets; IKE's 4, 12, 16.
+        roles: IKE's 4, 12, 16.
         seed: assigns the roles; the same edit, records and seed always give the same demonstrations.
 
     `fallbacks` describes, in one sentence each, what replaces probes that no record has. Raises PoolError if there are
@@ -41,12 +43,7 @@ class Pool:
     """
 
     def __init__(
-        self,
-        records: Sequence[EditCase],
-        encoder: TextEncoder,
-        *,
-        roles: Sequence[tuple[Role, int]] = IKE_ROLES,
-        seed: int = 0,
+        self, records: Sequence[EditCase], encoder: TextEncoder, *, roles: Roles = IKE_ROLES, seed: int = 0
     ) -> None:
         self.records = tuple(records)
         self.encoder = encoder
@@ -65,14 +62,14 @@ class Pool:
         if self._synthetic:
             self.records = with_synthetic_neighbours(self.records, seed)
             self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
-        self._directions = directions(encoder.encode([_search_text(record.edit) for record in self.records]))
+        self._directions = directions(encoder.encode([query_block(r.edit, r.edit.query) for r in self.records]))
         self._known: dict[Edit, DemonstrationSet] = {}  # training and all editors need the same ones
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit. Raises PoolError if too few records can demonstrate an edit."""
         new = [edit for edit in dict.fromkeys(edits) if edit not in self._known]
         if new:
-            vectors = self.encoder.encode([_search_text(edit) for edit in new])
+            vectors = self.encoder.encode([query_block(edit, edit.query) for edit in new])
             # One at a time: the product of several at once rounds differently, and near ties might change.
             self._known |= {edit: self._search(edit, v) for edit, v in zip(new, vectors, strict=True)}
         return [self._known[edit] for edit in edits]
@@ -90,24 +87,20 @@ class Pool:
             "probes, or ask for fewer demonstrations of that role"
         )
 
-    def _assign(
-        self, edit: Edit, found: NDArray[np.int64], similarities: FloatArray
-    ) -> tuple[DemonstrationSet, list[str]]:
+    def _assign(self, edit: Edit, found: NDArray[np.int64], cosines: FloatArray) -> tuple[DemonstrationSet, list[str]]:
         """Assign the roles to records in order of nearness; also returns the roles that stayed open."""
         rng = random.Random(f"{self.seed}|{edit.fact}")
         open_roles = list(self.roles)
         rng.shuffle(open_roles)
         chosen: list[tuple[EditCase, Role, float]] = []
         excluded = 0
-        for index, similarity in zip(found.tolist(), similarities.tolist(), strict=True):
+        for index, similarity in zip(found.tolist(), cosines.tolist(), strict=True):
             if not open_roles:
                 break
             record = self.records[index]
             if _collides(record.edit, edit):
                 excluded += 1
-                continue
-            role = next((role for role in open_roles if probes_for(record, role, edit)), None)
-            if role is not None:
+            elif role := next((role for role in open_roles if probes_for(record, role, edit)), None):
                 open_roles.remove(role)
                 chosen.append((record, role, similarity))
         # A synthetic neighbour must not be a fact that another demonstration of the edit rewrites.
@@ -148,10 +141,6 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
 def _can_be_neighbour(other: Edit, edit: Edit) -> bool:
     about_another = other.subject is None or other.subject != edit.subject
     return about_another and other.query != edit.query and other.target_true != edit.target_new
-
-
-def _search_text(edit: Edit) -> str:
-    return query_block(edit, edit.query)
 
 
 def _collides(other: Edit, edit: Edit) -> bool:

@@ -5,27 +5,23 @@ either depends on the index in the row (ALiBi, fixed local windows), if layers c
 the encoding of positions depends on the text's length (dynamic rope). `plan` recognises these by the config; since it
 cannot know future models, `strategy` also checks the first results against plain forwards.
 
-transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type. Models
-that accept an attention function get one that runs the fast causal kernel on the tree's trunk.
+transformers passes a 4-D mask on unchanged, so windows, chunks and causality are put in here, per layer type.
 """
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from drike.models.local.tree import TokenTree
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
 
 Strategy = Literal["tree", "fork", "batch", "naive"]  # fastest first; each is exact for more models
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -56,8 +52,7 @@ def plan(model: PreTrainedModel) -> Plan:
         return Plan("naive", "attention is not causal throughout")
     if config.model_type in _NO_CONTINUATION:
         return Plan("batch", "layers carry a state that cannot be continued")
-    obstacle = _obstacle(model, config)
-    if obstacle is not None:
+    if obstacle := _obstacle(model, config):
         return Plan("fork", obstacle)
     kind = {_SPLIT: "sdpa, causal kernel on the trunk"}.get(config._attn_implementation, config._attn_implementation)
     return Plan("tree", f"attention ({kind}) follows the given mask and position_ids")
@@ -170,23 +165,16 @@ def _split_attention(
 
 
 def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict[str, Any]:
-    """A model's inputs to read a packed tree, [1, N - first] each except for the masks.
+    """A model's inputs to read a packed tree: ids and positions [1, N - first], and the mask [1, 1, rows, N].
 
-    first: number of the trunk's tokens that are in the model's cache already.
+    first: number of the trunk's tokens that are in the model's cache already. The rows are those from `first` on or,
+    with split attention, those after a trunk that no window cuts; a model with several layer types gets a mask for
+    each. Boolean for sdpa; for eager, which adds the mask, 0 or the smallest number of the model's dtype.
     """
     ids = torch.from_numpy(tree.ids[first:])[None].to(model.device)
     if tree.trunk == len(tree) and not first:
         return {"input_ids": ids}  # a single path: the model's own causal attention is exact and fast
     depth = torch.from_numpy(tree.depth[first:])[None].to(model.device)
-    return {"input_ids": ids, "position_ids": depth, "attention_mask": tree_masks(model, tree, first)}
-
-
-def tree_masks(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> torch.Tensor | dict[str, torch.Tensor]:
-    """The mask of a packed tree for the model's attention, or one per layer type if there are several.
-
-    [1, 1, rows, N] each, for the rows from `first` on or, with split attention, those after a trunk that no window
-    cuts. Boolean for sdpa; for eager, which adds the mask, 0 or the smallest number of the model's dtype.
-    """
     config = model.config.get_text_config()
     types = sorted(set(getattr(config, "layer_types", None) or ()))
     masks = {}
@@ -197,7 +185,8 @@ def tree_masks(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> torch
             mask = added.masked_fill_(~mask, torch.finfo(model.dtype).min)
         masks[kind] = mask
     # Only models with several layer types accept a dict; all accept a single mask.
-    return masks if len(types) > 1 else next(iter(masks.values()))
+    given = masks if len(types) > 1 else next(iter(masks.values()))
+    return {"input_ids": ids, "position_ids": depth, "attention_mask": given}
 
 
 def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int) -> NDArray[np.bool_]:
@@ -217,7 +206,7 @@ def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int
 
 def _carries_state(model: PreTrainedModel) -> bool:
     types = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
-    return bool(types - _ATTENTION_LAYERS) or bool(getattr(model, "_is_stateful", False))
+    return bool(types - _ATTENTION_LAYERS or getattr(model, "_is_stateful", False))
 
 
 def _uses_alibi(config: PreTrainedConfig) -> bool:

@@ -8,22 +8,20 @@ end-of-text tokens, as a list or None.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.models.local.attention import forget_length, tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.scoring import forward
-from drike.models.local.tokens import decode
+from drike.models.local.tokens import Tokens, decode
 from drike.models.local.tree import build_tree, packs
 from drike.models.protocols import Completion, cut
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 _CACHED = 4  # the copies' keys and values may be for this many times the tokens of a forward
 _PAD = 0  # any token will do: padding is masked before a prompt and cut off after an answer
@@ -31,8 +29,8 @@ _PAD = 0  # any token will do: padding is masked before a prompt and cut off aft
 
 def write(
     model: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: Sequence[tuple[int, ...]],
+    tokenizer: Tokenizer,
+    prompts: Sequence[Tokens],
     max_tokens: int,
     stop: str | None,
     *,
@@ -76,7 +74,7 @@ def write(
     return completions, read + sum(one.completion_tokens or 0 for one in completions)
 
 
-def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> list[list[int]]:
+def batches(prompts: Sequence[Tokens], budget: int, padding: bool) -> list[list[int]]:
     """Indices of `prompts`, longest first, in batches of at most `budget` tokens with padding, or of one prompt.
 
     padding: whether prompts of different lengths may share a batch.
@@ -92,7 +90,7 @@ def batches(prompts: Sequence[tuple[int, ...]], budget: int, padding: bool) -> l
     return result
 
 
-def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]:
+def families(prompts: Sequence[Tokens], budget: int) -> list[list[int]]:
     """Groups of prompts, by index, that are read faster as one tree of at most `budget` tokens. Others are left out."""
     result = []
     for group in packs(prompts, budget, unrelated=0):
@@ -105,7 +103,7 @@ def families(prompts: Sequence[tuple[int, ...]], budget: int) -> list[list[int]]
     return result
 
 
-def _shared_cache(model: Any, prompts: Sequence[tuple[int, ...]], prefixes: PrefixCache) -> tuple[DynamicCache, int]:
+def _shared_cache(model: Any, prompts: Sequence[Tokens], prefixes: PrefixCache) -> tuple[DynamicCache, int]:
     """Keys and values of the prompts without their last tokens, [batch, heads, longest - 1, size of a head] each.
 
     Also the number of tokens read, the last ones included.

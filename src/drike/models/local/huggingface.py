@@ -10,9 +10,12 @@ import hashlib
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+import transformers
+from torch.nn.functional import linear
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from drike.errors import ModelError
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
@@ -21,9 +24,6 @@ from drike.models.local.loading import open_checkpoint
 from drike.models.local.strategy import Scorer
 from drike.models.local.tokens import encode_prompts, encode_requests, text_after
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _HEAD_ROWS = 16384
 
@@ -114,8 +114,6 @@ class HuggingFaceModel:
 
     @cached_property
     def _identity(self) -> dict[str, object]:
-        import transformers
-
         weights = hashlib.sha256()
         for _, tensor in sorted(self._model.state_dict().items()):
             weights.update(tensor.flatten()[:64].float().cpu().numpy().tobytes())
@@ -223,8 +221,6 @@ def _key(request: Request) -> bytes:
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
     """Drop a checkpoint's generation settings, such as penalties and sampling, except its end-of-text tokens."""
-    import transformers
-
     settings: Any = transformers.GenerationConfig
     ends = model.generation_config.eos_token_id if model.generation_config else None
     ends = tokenizer.eos_token_id if ends is None else ends
@@ -239,9 +235,7 @@ def _head_in_float32(model: Any) -> None:
 
     def precisely(module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
         # In slices of the vocabulary, so that no float32 copy of the whole matrix is ever held.
-        parts = [
-            torch.nn.functional.linear(inputs[0].float(), rows.float()) for rows in module.weight.split(_HEAD_ROWS)
-        ]
+        parts = [linear(inputs[0].float(), rows.float()) for rows in module.weight.split(_HEAD_ROWS)]
         logits = torch.cat(parts, dim=-1)
         return logits if module.bias is None else logits + module.bias.float()
 

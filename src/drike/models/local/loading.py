@@ -7,21 +7,22 @@ cache first, so that a downloaded model works, and works the same, without a net
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from huggingface_hub import HfApi, errors
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.answers import first_line
 from drike.errors import ModelError
 from drike.hub import quiet
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 _REACH_SECONDS = 10.0
 
 
-def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, Tokenizer]:
     """Open a causal language model and its tokenizer; dtype None keeps the stored one. Raises ModelError."""
     with quiet():
         try:
@@ -48,12 +49,8 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
     return model, tokenizer
 
 
-def _read(
-    name_or_path: str, dtype: torch.dtype | None, *, local: bool
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, list[str]]:
+def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple[PreTrainedModel, Tokenizer, list[str]]:
     """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
     tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
     opened: Any = AutoModelForCausalLM.from_pretrained(
@@ -64,34 +61,23 @@ def _read(
 
 def _ask_hub(name: str) -> None:
     """Raise ModelError unless the hub has this model. One short request: loaders would retry for half a minute."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError: of whichever HTTP library it uses
-        GatedRepoError,
-        HFValidationError,
-        HTTPError,
-        RepositoryNotFoundError,
-    )
-
     local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
     try:
         HfApi().model_info(name, timeout=_REACH_SECONDS)
-    except HFValidationError as error:
+    except errors.HFValidationError as error:
         raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
-    except GatedRepoError as error:
+    except errors.GatedRepoError as error:
         raise ModelError(
             f"{name} can be downloaded only after accepting its licence: log in with `hf auth login`"
         ) from error
-    except RepositoryNotFoundError as error:
+    except errors.RepositoryNotFoundError as error:
         raise ModelError(f"{name} is neither a folder nor a model on the hub: correct the name, or {local}") from error
-    except (HTTPError, OSError) as error:
+    except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
         raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
 
 
 def _refusal(name_or_path: str, error: Exception) -> ModelError:
-    from safetensors import SafetensorError
-
-    lacking = _lacks(Path(name_or_path))
-    if lacking is not None:
+    if lacking := _lacks(Path(name_or_path)):
         return ModelError(
             f"{name_or_path} holds no {lacking}: give a folder with config.json, tokenizer.json and model.safetensors, "
             "as save_pretrained writes it"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from transformers import PreTrainedModel
 
 _UNKNOWN = 2 << 30  # bytes assumed to be free if a machine does not report them
 _FEWEST = 256  # tokens, fewer than in any prompt with demonstrations

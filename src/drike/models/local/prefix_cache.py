@@ -14,11 +14,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache
 
-from drike.models.local.tree import shared_prefix
+from drike.models.local.tree import Ids, shared_prefix
 
 WORTH_KEEPING = 32  # tokens; shorter prefixes are read again as fast as they are found
 
@@ -27,7 +26,7 @@ WORTH_KEEPING = 32  # tokens; shorter prefixes are read again as fast as they ar
 class Trunk:
     """Token ids [T] and, for every layer, keys and values [1, heads, T, size of a head]."""
 
-    ids: NDArray[np.int64]
+    ids: Ids
     layers: tuple[tuple[Tensor, Tensor], ...]
 
     @cached_property
@@ -47,7 +46,7 @@ class PrefixCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def recall(self, ids: NDArray[np.int64]) -> tuple[int, DynamicCache]:
+    def recall(self, ids: Ids) -> tuple[int, DynamicCache]:
         """Find the longest cached beginning of `ids`; return its length and a cache with it, to be extended."""
         cache = DynamicCache()
         best, count = self._longest_match(ids)
@@ -57,7 +56,7 @@ class PrefixCache:
             cache.update(keys[:, :, :count], values[:, :, :count], i)
         return count, cache
 
-    def keep(self, ids: NDArray[np.int64], cache: DynamicCache) -> None:
+    def keep(self, ids: Ids, cache: DynamicCache) -> None:
         """Keep the keys and values of `ids`, the first in `cache`, unless most of them are kept already.
 
         They replace a trunk that shares at least half its tokens with `ids`, as it belongs to the same edit.
@@ -86,7 +85,7 @@ class PrefixCache:
         self.limit = 0
         self.clear()
 
-    def _longest_match(self, ids: NDArray[np.int64]) -> tuple[int, int]:
+    def _longest_match(self, ids: Ids) -> tuple[int, int]:
         """Index of the trunk with the longest common prefix with `ids`, and that length; (0, 0) if there is none."""
         # Most trunks differ from `ids` within a few tokens, so a comparison of these rules them out.
         few = ids[:WORTH_KEEPING]

@@ -11,21 +11,18 @@ import inspect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
 
 from drike.models.local.attention import forget_length, takes_positions, tree_inputs
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.tokens import Encoded
-from drike.models.local.tree import TokenTree, build_tree
+from drike.models.local.tree import Ids, TokenTree, build_tree
 from drike.models.protocols import Usage
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 _CACHES = ("past_key_values", "cache_params", "state")  # models' names for the state they continue from
 
@@ -122,7 +119,7 @@ def score_tree(model: PreTrainedModel, requests: Sequence[Encoded], prefixes: Pr
     return Scored(scores, Usage(forwards=1, tokens_computed=len(tree) - first), len(tree))
 
 
-def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, NDArray[np.int64], list[NDArray[np.int64]]]:
+def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, Ids, list[Ids]]:
     """The packed tree of all requests, the rows whose logits are needed, and the rows that each request needs."""
     tree = build_tree([request.ids for request in requests])
     needed = [path[request.start - 1 :] for path, request in zip(tree.paths, requests, strict=True)]
@@ -136,7 +133,7 @@ def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
 
 
 @torch.inference_mode()
-def forward(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool = False, **inputs: Any) -> Any:
+def forward(model: PreTrainedModel, rows: Ids, *, use_cache: bool = False, **inputs: Any) -> Any:
     """Output of a forward, with float32 logits [batch, len(rows), V] of the given rows only."""
     chosen = torch.from_numpy(rows).to(model.device)
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -148,9 +145,7 @@ def forward(model: PreTrainedModel, rows: NDArray[np.int64], *, use_cache: bool 
     return output
 
 
-def _token_scores(
-    logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[NDArray[np.int64]]
-) -> list[TokenScores]:
+def _token_scores(logits: torch.Tensor, requests: Sequence[Encoded], rows: Sequence[Ids]) -> list[TokenScores]:
     """Scores from logits [R, V]; rows[i] are those of request i: one per token, and one for the following token."""
     targets = [token for request in requests for token in request.ids[request.start :]]
     at = torch.from_numpy(np.concatenate([own[:-1] for own in rows])).to(logits.device)
@@ -164,9 +159,7 @@ def _token_scores(
     greedy, first_ids = is_first.tolist(), first.tolist()
     scores, begin = [], 0
     for request, own in zip(requests, rows, strict=True):
-        end = begin + len(request.ids) - request.start
-        scores.append(
-            TokenScores(tuple(logprob[begin:end]), all(greedy[begin:end]), min(gap[begin:end]), first_ids[own[-1]])
-        )
-        begin = end
+        of = slice(begin, begin + len(request.ids) - request.start)
+        scores.append(TokenScores(tuple(logprob[of]), all(greedy[of]), min(gap[of]), first_ids[own[-1]]))
+        begin = of.stop
     return scores

@@ -1,39 +1,25 @@
-"""Score by the fastest strategy, and check that it is right for the model.
-
-The plan is checked on the first requests that share a forward, and again whenever a forward is twice as long as any
-checked before: the shortest and the longest request are also scored by themselves. If the results disagree, one warning
-is given and the next slower strategy is used from then on.
-"""
+"""Score by the fastest strategy, check it on requests scored by themselves, and use the next slower one if it fails."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
+from transformers import PreTrainedModel
 
 from drike.errors import ModelError
+from drike.models.local import scoring
 from drike.models.local.attention import STRATEGIES, Plan, Strategy, encoding_of, keeps_length, one_encoding, plan
 from drike.models.local.decoding import batches, families
 from drike.models.local.memory import bytes_to_keep, tokens_that_fit
 from drike.models.local.prefix_cache import WORTH_KEEPING, PrefixCache
-from drike.models.local.scoring import (
-    Scored,
-    TokenScores,
-    disagreement,
-    score_batch,
-    score_fork,
-    score_naively,
-    score_tree,
-)
+from drike.models.local.scoring import Scored, TokenScores, score_naively
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import packs
 from drike.models.protocols import Usage
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 # Below this many tokens attention costs little, so unrelated requests may share a forward.
 UNRELATED_TOKENS = 512
@@ -143,9 +129,10 @@ class Scorer:
             return score_naively(self._model, requests), None
         try:
             if self.plan.strategy == "tree":
-                answer = score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
+                answer = scoring.score_tree(self._model, requests, self.prefixes if self.prefixes.limit else None)
             else:
-                answer = (score_fork if self.plan.strategy == "fork" else score_batch)(self._model, requests)
+                score = scoring.score_fork if self.plan.strategy == "fork" else scoring.score_batch
+                answer = score(self._model, requests)
         except torch.OutOfMemoryError:
             raise
         except _UNSUPPORTED as error:
@@ -157,7 +144,7 @@ class Scorer:
         lengths = [len(request.ids) for request in requests]
         ends = [lengths.index(min(lengths)), lengths.index(max(lengths))]
         oracle = score_naively(self._model, [requests[i] for i in ends])
-        off = disagreement([answer.scores[i] for i in ends], oracle.scores)
+        off = scoring.disagreement([answer.scores[i] for i in ends], oracle.scores)
         tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.25
         if not off <= tolerance:  # so that nan fails too
             return answer, f"log-probabilities were off by {off:.2g}"

@@ -21,18 +21,20 @@ from drike.models.protocols import Request, Template
 from drike.prompts import chat_messages
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Encoded:
     """Tokens of prompt and continuation; the continuation's are ids[start:], and start is at least 1."""
 
-    ids: tuple[int, ...]
+    ids: Tokens
     start: int
 
 
-def render(tokenizer: PreTrainedTokenizerBase, prompt: str, template: Template) -> str:
+def render(tokenizer: Tokenizer, prompt: str, template: Template) -> str:
     """Apply the chat template, if any, to a prompt."""
     if template == "plain":
         return prompt
@@ -43,9 +45,7 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str, template: Template) 
     return str(rendered)
 
 
-def encode_prompts(
-    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], template: Template
-) -> list[tuple[int, ...]]:
+def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], template: Template) -> list[Tokens]:
     """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
     if not prompts:
         return []
@@ -57,79 +57,70 @@ def encode_prompts(
     return encoded
 
 
-def encode_requests(
-    tokenizer: PreTrainedTokenizerBase, requests: Sequence[Request], template: Template
-) -> list[Encoded]:
+def encode_requests(tokenizer: Tokenizer, requests: Sequence[Request], template: Template) -> list[Encoded]:
     """Tokenise each prompt and continuation as one string.
 
     Raises ModelError for an empty continuation, one with nothing before it, and one that merges with the prompt's end.
     """
     if not requests:
         return []
-    pieces = [_pieces(tokenizer, request, template) for request in requests]
+    rendered = [_rendered(tokenizer, request, template) for request in requests]
     if not tokenizer.is_fast:
-        return [_by_common_prefix(tokenizer, *piece, template) for piece in pieces]
+        return [_by_common_prefix(tokenizer, request, template) for request in rendered]
     batch = tokenizer(
-        [prompt + continuation for prompt, continuation in pieces],
+        [request.prompt + request.continuation for request in rendered],
         add_special_tokens=template == "plain",
         return_offsets_mapping=True,
         return_attention_mask=False,
         verbose=False,
     )
     return [
-        _by_offsets(tokenizer, *piece, _without_closing(tokenizer, ids, template), offsets)
-        for piece, ids, offsets in zip(pieces, batch["input_ids"], batch["offset_mapping"], strict=True)
+        _by_offsets(tokenizer, request, _without_closing(tokenizer, ids, template), offsets)
+        for request, ids, offsets in zip(rendered, batch["input_ids"], batch["offset_mapping"], strict=True)
     ]
 
 
-def text_after(tokenizer: PreTrainedTokenizerBase, written: Sequence[int], token: int) -> str:
+def text_after(tokenizer: Tokenizer, written: Sequence[int], token: int) -> str:
     """The text that `token` adds to the tokens before it; "" for a special token, as those end the text."""
     before = decode(tokenizer, written)
     # Decoded together: alone, a token of a tokenizer that marks word starts would lose its space.
     return decode(tokenizer, [*written, token])[len(before) :]
 
 
-def decode(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> str:
+def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Decode tokens to text, without special tokens and without clean-up."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-def _pieces(tokenizer: PreTrainedTokenizerBase, request: Request, template: Template) -> tuple[str, str]:
+def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Request:
     if not request.continuation.strip():
         raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
     prompt = render(tokenizer, request.prompt, template)
     starts_reply = template == "chat" and prompt[-1:].isspace()
-    return prompt, request.continuation.lstrip() if starts_reply else request.continuation
+    return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
 
 
-def _by_offsets(
-    tokenizer: PreTrainedTokenizerBase,
-    prompt: str,
-    continuation: str,
-    ids: tuple[int, ...],
-    offsets: Sequence[tuple[int, int]],
-) -> Encoded:
-    start = len(ids)
-    while start and offsets[start - 1][1] > len(prompt):
+def _by_offsets(tokenizer: Tokenizer, request: Request, ids: Tokens, offsets: Sequence[tuple[int, int]]) -> Encoded:
+    start, boundary = len(ids), len(request.prompt)
+    while start and offsets[start - 1][1] > boundary:
         start -= 1
     target = decode(tokenizer, ids[start:])
     # Byte-level tokenizers leave white space out of a token's offsets, so a merged space shows only in its text.
-    merged = (start < len(ids) and offsets[start][0] < len(prompt)) or _indent(target) > _indent(continuation)
-    return _checked(prompt, continuation, ids, start, merged)
+    merged = (start < len(ids) and offsets[start][0] < boundary) or _indent(target) > _indent(request.continuation)
+    return _checked(request, ids, start, merged)
 
 
-def _by_common_prefix(
-    tokenizer: PreTrainedTokenizerBase, prompt: str, continuation: str, template: Template
-) -> Encoded:
+def _by_common_prefix(tokenizer: Tokenizer, request: Request, template: Template) -> Encoded:
     plain = template == "plain"
     before, whole = (
         _without_closing(tokenizer, tokenizer(text, add_special_tokens=plain, verbose=False)["input_ids"], template)
-        for text in (prompt, prompt + continuation)
+        for text in (request.prompt, request.prompt + request.continuation)
     )
-    return _checked(prompt, continuation, whole, len(before), whole[: len(before)] != before)
+    return _checked(request, whole, len(before), whole[: len(before)] != before)
 
 
-def _checked(prompt: str, continuation: str, ids: tuple[int, ...], start: int, merged: bool) -> Encoded:
+def _checked(request: Request, ids: Tokens, start: int, merged: bool) -> Encoded:
+    prompt, continuation = request.prompt, request.continuation
     if merged:
         raise ModelError(
             f"the continuation {continuation!r} merges with the end of its prompt {prompt[-24:]!r} into one token: "
@@ -142,7 +133,7 @@ def _checked(prompt: str, continuation: str, ids: tuple[int, ...], start: int, m
     return Encoded(ids, start)
 
 
-def _without_closing(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], template: Template) -> tuple[int, ...]:
+def _without_closing(tokenizer: Tokenizer, ids: Sequence[int], template: Template) -> Tokens:
     """Remove the special tokens that some tokenizers add at the end of a text."""
     if template == "plain":
         end = len(ids)
