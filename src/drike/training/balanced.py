@@ -33,10 +33,10 @@ def train_balanced(
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
     *,
-    steps: int = 300,
+    steps: int = 200,
     learning_rate: float = 0.05,
-    decay: float = 1e-2,
-    price: float = 0.0,
+    decay: float = 1e-3,
+    price: float = 0.05,
 ) -> Generator[Step, None, None]:
     """Ascend S with Adam, all edits in each step; the policy's head learns in place.
 
@@ -66,13 +66,13 @@ def train_balanced(
         pi = policy.log_probs(phi).exp()
         right, shots = (pi * r).sum(dim=1), pi @ sizes
         means = {aspect: right[mask].mean() for aspect, mask in masks.items()}
-        score = len(means) / sum(1 / m.clamp_min(1e-3) for m in means.values())
+        score = len(means) / torch.stack([m.clamp_min(1e-3).reciprocal() for m in means.values()]).sum()
         cost = torch.stack([shots[mask].mean() for mask in masks.values()]).mean() / sizes.max().clamp_min(1)
         loss = price * cost + decay * head.weight.square().sum() - score
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
-        yield Step(number, {aspect: m.item() for aspect, m in means.items()}, float(score), shots.mean().item())
+        yield Step(number, {aspect: m.item() for aspect, m in means.items()}, score.item(), shots.mean().item())
     with torch.no_grad():  # the head reads features as they are
         head.weight.div_(scale)
         head.bias.sub_(head.weight @ mean)
