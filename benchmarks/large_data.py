@@ -114,13 +114,13 @@ def measured(arguments: Sequence[str]) -> tuple[float, float]:
 
 def steps(file: Path, run: Path) -> dict[str, tuple[str, ...]]:
     """The arguments to Python of every step on a data file; `run` is the folder of the training run."""
-    inspect = ("-m", "drike", "data", "inspect", str(file), "--encoder")
+    inspect = ("-m", "drike", "data", "inspect", str(file))
     train = ("-m", "drike", "train", "--data", str(file), "--model", "reader", "--encoder", "hashing")
     return {
         "load": ("-c", LOAD, str(file)),
         "load, split, pool, demonstrations of 400 edits": ("-c", SPLIT_AND_POOL, str(file)),
-        "drike data inspect --encoder none": (*inspect, "none"),
-        "drike data inspect --encoder hashing": (*inspect, "hashing"),
+        "drike data inspect": inspect,
+        "drike data inspect --encoder hashing": (*inspect, "--encoder", "hashing"),
         "drike train --edits 300": (*train, "--edits", "300", "--out", str(run)),
     }
 

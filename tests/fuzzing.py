@@ -13,6 +13,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -33,9 +34,12 @@ from drike import tinyfacts  # noqa: E402
 from drike.cli import app, main  # noqa: E402
 
 LONGEST = 20  # seconds allowed for a command line
+ENCODINGS = ("utf-8", "utf-8", "ascii", "cp1252")  # of the output
+UNSAFE = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 WEIRD = [
     "", " ", "-1", "0", "1e9", "NaN", "inf", "-", "--", "---", "-x", "=", "a,b", ",", ",,", ".", "..", "/", "~", "*",
+    "\x1b[2J", "\x1b]0;x\x07", "\x9b31m", "\u2066a", "\u0141\xf3d\u017a",
     "\\", "\x00", "a\x00b", "\ud800", "caf\udce9", "\u202eabc", "\U0001f600", "[red]", "[/]", "{}", "%s", "$HOME", "'",
     "x" * 300, "y" * 5_000, "a\nb", "/dev/null", "/dev/null/x", "/proc/no/such/folder", "None", "true", "0x10", "1_000",
     "9" * 400, "http://127.0.0.1:9/a.json", "http://", "https://[::1", "file:///etc/passwd", "-h", "--help", "--nope",
@@ -185,9 +189,9 @@ def places_in(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def ended(arguments: list[str]) -> tuple[int, str, str]:
+def ended(arguments: list[str], encoding: str = "utf-8") -> tuple[int, str, str]:
     """Return the exit code (99 for an uncaught exception), the output, and the traceback if there was one."""
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=how) for how in ("strict", "backslashreplace")]
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding, errors=how) for how in ("strict", "backslashreplace")]
     before, (sys.stdout, sys.stderr) = (sys.stdout, sys.stderr), streams
     code, trace = 0, ""
     signal.alarm(LONGEST)
@@ -202,7 +206,7 @@ def ended(arguments: list[str]) -> tuple[int, str, str]:
         sys.stdout, sys.stderr = before
     for stream in streams:
         stream.flush()
-    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    out, err = (stream.buffer.getvalue().decode(encoding) for stream in streams)  # type: ignore[attr-defined]
     return code, out + err, trace
 
 
@@ -212,6 +216,8 @@ def wrong(code: int, said: str, trace: str) -> str | None:
         return trace
     if "Traceback" in said:
         return said[-3000:]
+    if UNSAFE.search(said):
+        return f"it prints {UNSAFE.findall(said)}"
     if code not in (0, 1, 2, 3):
         return f"exit code {code}: {said[-500:]}"
     if code and "Error" not in said and "Usage:" not in said and "failed:" not in said:
@@ -233,7 +239,7 @@ def try_all(number: int, seed: int, folder: Path) -> dict[str, object]:
         shutil.copytree(places["run"], copy)
         arguments = command_line(rng, places | {"copy": str(copy), "new": str(new)})
         at = time.monotonic()
-        code, said, trace = ended(arguments)
+        code, said, trace = ended(arguments, rng.choice(ENCODINGS))
         slow.append((round(time.monotonic() - at, 2), arguments))
         codes[str(code)] += 1
         problem = wrong(code, said, trace)

@@ -28,7 +28,7 @@ from drike.cli.setup import open_setup, open_trained_run
 from drike.datasets.splits import SplitIds
 from drike.editors import make
 from drike.editors.ike import IKE
-from drike.encoders import HashingEncoder
+from drike.encoders import MINILM, HashingEncoder
 from drike.errors import ModelError, UsageError
 from drike.prompts import PromptStyle
 from drike.report.paper import STUDIES
@@ -376,6 +376,27 @@ def test_data_inspect_and_doctor_succeed(capsys: pytest.CaptureFixture[str]) -> 
     assert "rewrite probes" in shown and "mean cosine similarity" in shown
     run("doctor")
     assert "torch" in capsys.readouterr().out
+
+
+def test_inspecting_data_encodes_nothing_unless_similarity_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[str] = []
+    monkeypatch.setattr("drike.cli.data.WatchedEncoder", lambda name: named.append(name) or HashingEncoder())
+    assert run("data", "inspect", "tinyfacts") == 0 and not named
+    assert "mean cosine similarity" not in capsys.readouterr().out
+    assert run("data", "inspect", "tinyfacts", "--similarity") == 0
+    assert run("data", "inspect", "tinyfacts", "--encoder", "hashing") == 0
+    assert named == [MINILM, "hashing"] and capsys.readouterr().out.count("mean cosine similarity") == 2
+
+
+def test_progress_is_printed_as_lines_where_no_bar_can_be_drawn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(showing, "_LINES_EVERY", 0.0)
+    assert run("data", "inspect", "tinyfacts", "--encoder", "hashing") == 0
+    rows = len(datasets.load("tinyfacts").cases)
+    assert f"encoding: {rows:,} of {rows:,}\n" in capsys.readouterr().err
 
 
 def test_parse_fact_finds_the_subject() -> None:

@@ -1,11 +1,22 @@
 import math
+import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.edits import Aspect
-from drike.metrics import Outcome, harmonic_mean, paired_difference, summarise
+from drike.metrics import (
+    Outcome,
+    counted,
+    estimated,
+    harmonic_mean,
+    paired_difference,
+    paired_differences,
+    resampled,
+    summarise,
+)
 
 
 def outcome(
@@ -122,3 +133,36 @@ def test_margins_are_averaged_over_the_probes_that_have_them() -> None:
     summary = summarise(outcomes)
     assert summary.esm.value is not None and math.isclose(summary.esm.value, 0.5)
     assert summary.gsm.value is not None and math.isclose(summary.gsm.value, -0.25)
+
+
+def intervals_by_definition(by_case: list[list[float]], seed: int, resamples: int) -> list[tuple[float, float]]:
+    """The intervals of ratios of pairs of columns, with Python's own generator and sums."""
+    rng, drawn = random.Random(seed), []
+    for _ in range(resamples):
+        sums = [sum(column) for column in zip(*rng.choices(by_case, k=len(by_case)), strict=True)]
+        drawn.append([a / b for a, b in zip(sums[::2], sums[1::2], strict=True)])
+    last = resamples - 1
+    return [
+        (ordered[round(0.025 * last)], ordered[round(0.975 * last)])
+        for ordered in (sorted(column) for column in zip(*drawn, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("cases", "seed"), [(1, 0), (7, 3), (100, 0), (100, 2**63 - 1)])
+def test_resamples_are_those_of_pythons_generator(cases: int, seed: int) -> None:
+    rng = random.Random(cases)
+    by_case = [[float(rng.random() < 0.6), 1.0, rng.uniform(-1, 1), 1.0 + rng.randrange(3)] for _ in range(cases)]
+    expected = intervals_by_definition(by_case, seed, 200)
+    counts = np.array(by_case).reshape(cases, 2, 2)
+    ratios = [one[..., 0] / one[..., 1] for one in (counts.sum(axis=0), resampled(counts, 200, seed))]
+    found = [(one.low, one.high) for one in estimated(*ratios)]
+    assert found[0] == expected[0], "counts are summed without rounding"
+    assert found[1] == pytest.approx(expected[1], rel=1e-12)
+
+
+def test_a_paired_comparison_aligns_the_cases() -> None:
+    ours = setup([(i % 2 == 0, i % 3 == 0, True) for i in range(20)], "ours")
+    theirs = setup([(i % 5 == 0, i % 3 != 0, i % 7 == 0) for i in range(20)], "theirs")
+    assert paired_differences(counted(ours), counted(theirs[::-1])) == paired_differences(
+        counted(ours), counted(theirs)
+    )

@@ -22,6 +22,7 @@ from drike.judging import complete
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
 from drike.table import Table
+from drike.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,7 +58,7 @@ class Explanation:
         from rich.console import Group
         from rich.text import Text
 
-        return Group(*map(Text, self._lines()), *self._tables())
+        return Group(*map(Text, map(visible, self._lines())), *self._tables())
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -66,7 +67,7 @@ class Explanation:
 
     def __str__(self) -> str:
         """The same as plain text."""
-        return "\n".join([*self._lines(), *map(str, self._tables())])
+        return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
 
     def _tables(self) -> list[Table]:
         if not self.choices:

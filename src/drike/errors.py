@@ -60,3 +60,8 @@ class ReplayError(RunError):
 
 class ReportError(DrikeError):
     """Runs cannot be reported together."""
+
+
+def reason(error: BaseException) -> str:
+    """The first sentence of an error from another library, on one line; the error's type if it has no text."""
+    return " ".join(str(error).split()).partition(". ")[0].rstrip(".")[:200] or type(error).__name__

@@ -13,6 +13,8 @@ from io import StringIO
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from drike.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
@@ -41,13 +43,13 @@ class Table:
         from rich.text import Text
 
         room, padding = options.max_width, 0 if options.max_width < 100 else 1
-        rows = [[cell.replace(" [", "\n[") for cell in row] for row in [self.header, *self.rows]]
+        rows = [[visible(cell).replace(" [", "\n[") for cell in row] for row in [self.header, *self.rows]]
         columns = [list(cells) for cells in zip_longest(*rows, fillvalue="")]
         if not self.wide and sum(_widths(columns, padding)) > room:
             columns[1:] = [[heading.replace(" ", "\n"), *cells] for heading, *cells in columns[1:]]
             columns = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in cells] for cells in columns]
         if self.title:
-            yield Text(f"\n{self.title}", style="bold")
+            yield Text(f"\n{visible(self.title)}", style="bold")
         for part in [columns] if self.wide else _parts(columns, room, padding):
             drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0))
             for i, (heading, *_) in enumerate(part):
@@ -56,7 +58,7 @@ class Table:
             for row in list(zip(*part, strict=True))[1:]:
                 drawn.add_row(*map(Text, row))
             yield drawn
-        yield from (Text(note, style="dim") for note in self.notes)
+        yield from (Text(visible(note), style="dim") for note in self.notes)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -106,16 +108,18 @@ def as_markdown(table: Table) -> str:
     width = len(table.header)
     aligned = ["---", *["---" if table.wide else "---:"] * (width - 1)]
     body = (
-        tuple(map(_escaped, row)) if len(row) == width else (f"**{_escaped(row[0])}**", *[""] * (width - 1))
+        tuple(map(markdown_text, row)) if len(row) == width else (f"**{markdown_text(row[0])}**", *[""] * (width - 1))
         for row in table.rows
     )
-    lines = [tuple(map(_escaped, table.header)), tuple(aligned), *body]
+    lines = [tuple(map(markdown_text, table.header)), tuple(aligned), *body]
     drawn = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    notes = "\n".join(map(_escaped, table.notes))
-    return f"**{_escaped(table.title)}**\n\n{drawn}\n" + (f"\n{notes}\n" if notes else "")
+    notes = "\n".join(map(markdown_text, table.notes))
+    return f"**{markdown_text(table.title)}**\n\n{drawn}\n" + (f"\n{notes}\n" if notes else "")
 
 
-def _escaped(text: str) -> str:
-    """Escape text so that Markdown shows it as it is, in one line."""
-    marked = re.sub(r"([\\|`*_]|\](?=[(\[]))", r"\\\1", " ".join(text.split()))
+def markdown_text(text: str, *, first: bool = False) -> str:
+    """Escape text so that Markdown shows it as it is, in one line; `first`: even at the beginning of a line."""
+    marked = re.sub(r"([\\|`*_]|\](?=[(\[]))", r"\\\1", visible(" ".join(text.split())))
+    if first:
+        marked = re.sub(r"^(\d*)([-+#>=~\[.)])", r"\1\\\2", marked)
     return marked.replace("&", "&amp;").replace("<", "&lt;")

@@ -24,21 +24,24 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import typer
+from typer import rich_utils
 
 from drike.cli import cache, data, demo, doctor, paper
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
 from drike.cli import train as training
-from drike.cli.console import complain
+from drike.cli.console import SafeConsole, accept_all_text, complain
 from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
 from drike.cli.resume import Resumable
 from drike.errors import DrikeError, SpendingLimitError, UsageError
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
+_EMPTY = re.compile(r"(--[\w-]+=)?")  # as an unset variable leaves it; as a path it would be the working directory
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
+rich_utils.Console = SafeConsole  # type: ignore[attr-defined]  # for typer's own messages
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -84,10 +87,9 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
     stopped by Ctrl-C, 143 by SIGTERM, which is handled like Ctrl-C.
     """
     warnings.showwarning = _warn
+    accept_all_text()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    for argument in given:
-        if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
-            _fail(f"the argument {argument!a} is not UTF-8 text: write it, or rename the file, in UTF-8", code=2)
+    _refuse_unusable(given)
     signals: list[int] = []
 
     def end(number: int, frame: object) -> None:
@@ -117,6 +119,18 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
         if isinstance(stop.__context__, BrokenPipeError):  # whoever read the output has seen enough, as `head` has
             sys.exit(0)
         raise
+
+
+def _refuse_unusable(arguments: Sequence[str]) -> None:
+    """Fail where an argument is empty or is no text."""
+    for argument in arguments:
+        if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
+            remedy = "write it, or rename the file, in UTF-8"
+            if sys.getfilesystemencoding() != "utf-8":
+                remedy = "set PYTHONUTF8=1, since this locale is not UTF-8"
+            _fail(f"the argument {argument!a} is not UTF-8 text: {remedy}", code=2)
+        if _EMPTY.fullmatch(argument):
+            _fail("an argument is empty: give it a value, or leave its option out", code=2)
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:

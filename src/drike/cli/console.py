@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich import progress as bars
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
 from drike.report import Table
 from drike.report.training import by_epoch
 from drike.training.reinforce import Episode
+from drike.visible import visible
 
-console = Console(highlight=False)
-errors = Console(stderr=True)
+_LINES_EVERY = 10.0  # seconds
+_ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}
+
+
+def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
+    r"""Write characters that an encoding lacks as something similar, or as \u20ac: an error handler of codecs."""
+    assert isinstance(problem, UnicodeEncodeError)  # noqa: S101 - output is only written
+    lacking = problem.object[problem.start : problem.end]
+    return "".join(_ASCII.get(c) or c.encode("unicode_escape").decode() for c in lacking), problem.end
+
+
+codecs.register_error("drike", _in_ascii)
+
+
+def accept_all_text() -> None:
+    """Let standard output and standard error take any text, whatever their encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="drike")
+
+
+class SafeConsole(Console):
+    """A console that shows the control characters of a text, and what its encoding lacks, in ASCII."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Escape every text before it is laid out."""
+        if isinstance(renderable, Text | str):
+            text = renderable if isinstance(renderable, Text) else self.render_str(renderable)
+            shown = visible(text.plain).encode(self.encoding, "drike").decode(self.encoding)
+            if shown != text.plain:
+                renderable = Text(shown, text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
+        return super().render(renderable, options)
+
+
+console = SafeConsole(highlight=False)
+errors = SafeConsole(stderr=True)
 
 
 def say(what: str, style: str | None = None) -> None:
@@ -52,9 +91,9 @@ def draw(table: Table) -> None:
 
 @contextmanager
 def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
-    """A progress bar on standard error if that is a terminal. `live` returns more figures to show."""
-    bar = bars.Progress(
-        bars.SpinnerColumn(),
+    """A progress bar on standard error, or lines if that is no terminal. `live` returns more figures to show."""
+    bar = _Bar(
+        bars.SpinnerColumn("line"),  # in ASCII
         bars.TextColumn("{task.description}"),
         *([] if errors.width < 120 else [bars.BarColumn(bar_width=24)]),
         bars.MofNCompleteColumn(),
@@ -66,6 +105,20 @@ def progress(what: str, live: Callable[[], str] | None = None) -> Iterator[tuple
     )
     with bar:
         yield bar, bar.add_task(what, total=None, live=live)
+
+
+class _Bar(bars.Progress):
+    """A progress bar; where none can be drawn, a line every ten seconds."""
+
+    _at = 0.0
+
+    def update(self, task_id: bars.TaskID, **values: Any) -> None:
+        """Update a task, and print a line if it is time for one."""
+        super().update(task_id, **values)
+        now, task = self.get_time(), self.tasks[task_id]
+        if self.disable and task.total and now >= (self._at or task.start_time or now) + _LINES_EVERY:
+            self._at = now
+            complain(f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}", "dim")
 
 
 class _Status(bars.ProgressColumn):

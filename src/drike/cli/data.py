@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import progress, say
-from drike.cli.options import METHOD, VALUES_OF_DATA, Command, option, takes_options
+from drike.cli.options import METHOD, VALUES_OF_DATA, Command, flag, option, takes_options
 from drike.cli.setup import WatchedEncoder
 from drike.datasets import load
 from drike.datasets.inspect import lines, nearness
@@ -27,21 +27,24 @@ def inspect(
     sources: Annotated[
         list[str], typer.Argument(help="Data sets; several are read as one", metavar="DATA", hidden=True)
     ],
+    *,
+    similarity: Annotated[bool, flag("--similarity", "Encode all edits; measure their similarity", METHOD)] = False,
     encoder: Annotated[
-        str, option("NAME", "Encoder for the similarity of neighbours, or none (default: MiniLM)", METHOD)
-    ] = MINILM,
+        str | None, option("NAME", "Measure --similarity with this text encoder (default: MiniLM)", METHOD)
+    ] = None,
     editable: int | None = None,
     k: Annotated[int, option("N", "Nearest records per edit", METHOD, least=1)] = 32,
     zsre_target: str = "alt",
 ) -> None:
-    """Print counts, what was left out and why, how paraphrases were cut, an example, and how near neighbours are."""
+    """Print counts, what was left out and why, how paraphrases were cut, and an example."""
+    name = encoder or (MINILM if similarity else "none")
     dataset = load(*sources, target=zsre_target)  # type: ignore[arg-type]
     near = None
-    if encoder != "none":
+    if name != "none":
         with progress("encoding") as (bar, task):
             near = nearness(
                 dataset,
-                WatchedEncoder(encoder),
+                WatchedEncoder(name),
                 editable=editable,
                 k=k,
                 progress=lambda done, total: bar.update(task, completed=done, total=total),

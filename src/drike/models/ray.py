@@ -24,8 +24,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from drike.answers import first_line
-from drike.errors import ModelError
+from drike.errors import ModelError, reason
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
 from drike.models.replicas import Replicas
 
@@ -167,7 +166,7 @@ def _connect() -> Any:
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         what = "Ray does not start here" if address == "local" else f"the Ray cluster at {address} cannot be reached"
         raise ModelError(
-            f"{what} ({_summary(error)}): check `ray status`, RAY_ADDRESS and the cluster's token, or set "
+            f"{what} ({reason(error)}): check `ray status`, RAY_ADDRESS and the cluster's token, or set "
             "RAY_AUTH_MODE=disabled for a cluster without one; or leave replicas out"
         ) from error
     return ray
@@ -237,7 +236,7 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
         answer, used = ray.get(reference)
     except exceptions.RayTaskError as error:
         raise ModelError(
-            f"{who} failed with {type(error.cause).__name__} ({_summary(error.cause)}): "
+            f"{who} failed with {type(error.cause).__name__} ({reason(error.cause)}): "
             "run the same without replicas to see where"
         ) from error
     except exceptions.RayError as error:
@@ -248,7 +247,3 @@ def _received(reference: Any, who: str) -> tuple[Any, Usage]:
     if isinstance(answer, _Refusal):
         raise ModelError(str(answer))
     return answer, used
-
-
-def _summary(error: BaseException) -> str:
-    return first_line(str(error)).partition(". ")[0].rstrip(".") or type(error).__name__

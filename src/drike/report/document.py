@@ -18,7 +18,7 @@ from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
 from drike.report.tables import COLUMNS, INTERVALS, PER_PROMPT, SCORES, STARRED, costs, differences, summary_table, work
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
-from drike.table import Table, as_markdown
+from drike.table import Table, as_markdown, markdown_text
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ def document(groups: Sequence[Group], across: Iterable[str] = ()) -> Document:
 
 def markdown(document: Document) -> str:
     """The summary and all tables as Markdown."""
-    lines = [f"# {document.title}\n"]
+    lines = [f"# {markdown_text(document.title, first=True)}\n"]
     for section in document.sections:
-        lines.append(f"## {section.title}\n")
+        lines.append(f"## {markdown_text(section.title, first=True)}\n")
         if section.text:
-            lines.append("\n".join(f"* {line}" for line in section.text) + "\n")
+            lines.append("\n".join(f"* {markdown_text(line, first=True)}" for line in section.text) + "\n")
         lines += map(as_markdown, section.tables)
     return "\n".join(lines)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from drike.edits import EditCase
 from drike.errors import RunError
 from drike.metrics import Outcome
-from drike.runs.folder import answered, keep_lines, outcomes_path, read_outcomes, versions
+from drike.runs.folder import keep_lines, outcomes_path, read_episodes, read_outcomes, versions
 from drike.runs.run import Run, Setup
 from drike.training.rewards import RecordedRollout
 
 
 def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
-    """Raise RunError unless rows, split, weights and trained policy are those the run began with.
+    """Raise RunError unless rows, split, encoders, weights and trained policy are those the run began with.
 
     Returns the packages whose version is another one: what they compute may differ in the last digits.
     """
@@ -28,6 +28,7 @@ def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_s
         raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
     if run.split() != setup.split.ids:
         raise RunError(f"{folder} was begun on another split of its rows: start a new run")
+    run.check_encoders()
     if run.identity.get("weights_sha256") != identity.get("weights_sha256"):
         raise RunError(f"{folder} was begun with other weights of its model: start a new run")
     if run.trained_sha256 != trained_sha256:
@@ -63,9 +64,9 @@ def locked(folder: Path) -> Iterator[None]:
 def recovered_episodes(folder: Path) -> list[RecordedRollout]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
-    found = answered(path)
+    found = read_episodes(path)
     keep_lines(path, len(found))
-    return found
+    return [record.rollout for record in found]
 
 
 def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:

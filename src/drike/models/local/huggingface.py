@@ -18,11 +18,12 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from drike.errors import ModelError
+from drike.hub import commit_of
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
-from drike.models.local.loading import open_checkpoint
+from drike.models.local.loading import open_checkpoint, refusal
 from drike.models.local.strategy import Scorer
-from drike.models.local.tokens import encode_prompts, encode_requests, text_after
+from drike.models.local.tokens import check_template, encode_prompts, encode_requests, text_after
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage
 
 _HEAD_ROWS = 16384
@@ -52,12 +53,18 @@ def load(
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"there is no device {device!r} here: choose cpu, or leave the choice to drike") from error
-    model, tokenizer = open_checkpoint(name_or_path, dtype or (torch.float32 if place.type == "cpu" else None))
     try:
-        model.to(place)
+        model, tokenizer = open_checkpoint(name_or_path, dtype or (torch.float32 if place.type == "cpu" else None))
+        opened = HuggingFaceModel(model.to(place), tokenizer, name=name or name_or_path, **options)
+        opened.generate(["The capital of France is"], max_tokens=1)  # files that are wrong are found here, not in a run
+        opened.usage = Usage()
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{name_or_path} does not fit on {place}: choose device='cpu' or a smaller model") from error
-    return HuggingFaceModel(model, tokenizer, name=name or name_or_path, **options)
+    except ModelError:
+        raise
+    except Exception as error:  # transformers raises almost anything for damaged or unusual files
+        raise refusal(name_or_path, error) from error
+    return opened
 
 
 class HuggingFaceModel:
@@ -86,8 +93,8 @@ class HuggingFaceModel:
         strategy: Strategy | None = None,
         keep: int | None = None,
     ) -> None:
-        if template == "chat" and not tokenizer.chat_template:
-            raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
+        if template == "chat":
+            check_template(tokenizer, name)
         self.template: Template = template
         model.train(False).requires_grad_(False)
         self._model = model
@@ -123,6 +130,7 @@ class HuggingFaceModel:
             "parameters": self._model.num_parameters(),
             "config_sha256": hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
             "weights_sha256": weights.hexdigest(),
+            "revision": commit_of(self._name),
             "dtype": str(self._model.dtype).removeprefix("torch."),
             "device": str(self._model.device),
             "template": self.template,

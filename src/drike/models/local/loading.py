@@ -12,49 +12,50 @@ from typing import Any
 import torch
 from huggingface_hub import HfApi, errors
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from drike.answers import first_line
-from drike.errors import ModelError
-from drike.hub import quiet
+from drike.errors import ModelError, reason
+from drike.hub import pinned, quiet
 
 _REACH_SECONDS = 10.0
+_MOST_LAYERS = 10_000  # more would take hours to build, before their weights are missed
 
 
 def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTrainedModel, Tokenizer]:
-    """Open a causal language model and its tokenizer; dtype None keeps the stored one. Raises ModelError."""
+    """Open a causal language model and its tokenizer; dtype None keeps the stored one.
+
+    Raises ModelError, and for files that are damaged or unusual almost anything, of which `refusal` makes a ModelError.
+    """
     with quiet():
         try:
-            try:
-                model, tokenizer, missing = _read(name_or_path, dtype, local=True)
-            except OSError:
-                if Path(name_or_path).is_dir():
-                    raise
-                _ask_hub(name_or_path)
-                model, tokenizer, missing = _read(name_or_path, dtype, local=False)
-        except ModelError:
-            raise
-        except Exception as error:  # transformers raises almost anything for damaged or unusual files
-            raise _refusal(name_or_path, error) from error
+            model, tokenizer, missing = _read(name_or_path, dtype, local=True)
+        except OSError:
+            if Path(name_or_path).is_dir():
+                raise
+            _ask_hub(name_or_path)
+            model, tokenizer, missing = _read(name_or_path, dtype, local=False)
         if missing:
             raise ModelError(
                 f"{name_or_path} holds no weights for {missing[0]} ({len(missing)} missing): "
                 "it is not a complete causal language model"
             )
-        if not _is_causal(model):
-            raise ModelError(
-                f"{name_or_path} ({type(model).__name__}) looks ahead: it is an encoder, choose a causal language model"
-            )
+        _require_causal(model, name_or_path)
     return model, tokenizer
 
 
 def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple[PreTrainedModel, Tokenizer, list[str]]:
     """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
-    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
-    tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
+    name, revision = pinned(name_or_path)
+    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local, "revision": revision or "main"}
+    layers = getattr(AutoConfig.from_pretrained(name, **where).get_text_config(), "num_hidden_layers", 0)
+    if layers > _MOST_LAYERS:
+        raise ModelError(
+            f"{name_or_path} has {layers} layers by its config.json, which must be damaged: download it again"
+        )
+    tokenizer = AutoTokenizer.from_pretrained(name, **where)
     opened: Any = AutoModelForCausalLM.from_pretrained(
-        name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
+        name, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
     )
     return opened[0], tokenizer, sorted(opened[1]["missing_keys"])
 
@@ -62,8 +63,9 @@ def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple
 def _ask_hub(name: str) -> None:
     """Raise ModelError unless the hub has this model. One short request: loaders would retry for half a minute."""
     local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
+    repository, revision = pinned(name)
     try:
-        HfApi().model_info(name, timeout=_REACH_SECONDS)
+        HfApi().model_info(repository, revision=revision, timeout=_REACH_SECONDS)
     except errors.HFValidationError as error:
         raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
     except errors.GatedRepoError as error:
@@ -72,29 +74,41 @@ def _ask_hub(name: str) -> None:
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise ModelError(f"{name} is neither a folder nor a model on the hub: correct the name, or {local}") from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
     except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
         raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
 
 
-def _refusal(name_or_path: str, error: Exception) -> ModelError:
+def refusal(name_or_path: str, error: Exception) -> ModelError:
+    """Say in one sentence why a model cannot be used, given what transformers raised."""
+    text = str(error)
     if lacking := _lacks(Path(name_or_path)):
-        return ModelError(
+        sentence = (
             f"{name_or_path} holds no {lacking}: give a folder with config.json, tokenizer.json and model.safetensors, "
             "as save_pretrained writes it"
         )
-    text = str(error)
-    if isinstance(error, SafetensorError):
-        return ModelError(f"the weights of {name_or_path} are damaged or cut short: download or copy them again")
-    if "trust_remote_code" in text:
-        return ModelError(f"{name_or_path} needs code of its own, which is never run here: choose another model")
-    if "Unrecognized configuration class" in text:
-        return ModelError(f"{name_or_path} is not a causal language model: choose one that completes text")
-    if "safetensors" in text and isinstance(error, OSError):
-        return ModelError(
+    elif isinstance(error, SafetensorError):
+        sentence = f"the weights of {name_or_path} are damaged or cut short: download or copy them again"
+    elif "trust_remote_code" in text:
+        sentence = f"{name_or_path} needs code of its own, which is never run here: choose another model"
+    elif "Unrecognized configuration class" in text:
+        sentence = f"{name_or_path} is not a causal language model: choose one that completes text"
+    elif "safetensors" in text and isinstance(error, OSError):
+        sentence = (
             f"{name_or_path} has no safetensors weights, and pickled ones are never opened: "
             "convert it with save_pretrained, or choose another model"
         )
-    return ModelError(f"{name_or_path} cannot be opened: {first_line(text) or type(error).__name__}")
+    elif "ignore_mismatched_sizes" in text:
+        sentence = (
+            f"the weights of {name_or_path} do not have the shapes that its config.json gives: download both again"
+        )
+    else:
+        sentence = (
+            f"{name_or_path} cannot be opened ({reason(error)}): its config.json or tokenizer files are damaged, "
+            "or need another version of transformers"
+        )
+    return ModelError(sentence)
 
 
 def _lacks(folder: Path) -> str | None:
@@ -108,8 +122,15 @@ def _lacks(folder: Path) -> str | None:
     return next(missing, None) if folder.is_dir() else None
 
 
-def _is_causal(model: PreTrainedModel) -> bool:
-    """Whether the first token's logits stay the same when the next one changes."""
+def _require_causal(model: PreTrainedModel, name_or_path: str) -> None:
+    """Raise ModelError unless the first token's logits are finite, and stay the same when the next one changes."""
     with torch.inference_mode():
         one, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
-    return bool(torch.allclose(one, other, rtol=1e-2, atol=1e-2))
+    if not one.isfinite().any():
+        raise ModelError(
+            f"{name_or_path} computes no finite number: its weights or config.json are damaged, download them again"
+        )
+    if not torch.allclose(one, other, rtol=1e-2, atol=1e-2, equal_nan=True):
+        raise ModelError(
+            f"{name_or_path} ({type(model).__name__}) looks ahead: it is an encoder, choose a causal language model"
+        )

@@ -13,10 +13,12 @@ space.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING
 
-from drike.errors import ModelError
+from drike.errors import ModelError, reason
 from drike.models.protocols import Request, Template
 from drike.prompts import chat_messages
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
 Tokens = tuple[int, ...]
+
+_TEMPLATE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,35 @@ class Encoded:
 
 
 def render(tokenizer: Tokenizer, prompt: str, template: Template) -> str:
-    """Apply the chat template, if any, to a prompt."""
+    """Apply the chat template, if any, to a prompt. Raises ModelError if it fails."""
     if template == "plain":
         return prompt
-    # Templates of reasoning models know `enable_thinking`; others ignore it.
-    rendered = tokenizer.apply_chat_template(
-        chat_messages(prompt), tokenize=False, add_generation_prompt=True, enable_thinking=False
-    )
+    try:
+        # Templates of reasoning models know `enable_thinking`; others ignore it.
+        rendered = tokenizer.apply_chat_template(
+            chat_messages(prompt), tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+    except Exception as error:  # a template is a program, and may fail in any way
+        raise ModelError(
+            f"the chat template fails ({reason(error)}): use template='plain', or another model"
+        ) from error
     return str(rendered)
+
+
+def check_template(tokenizer: Tokenizer, name: str) -> None:
+    """Raise ModelError if there is no chat template, or one that does not end."""
+    if not tokenizer.chat_template:
+        raise ModelError(f"{name} has no chat template: use template='plain' or an instruction-tuned model")
+
+    def trial() -> None:
+        with suppress(ModelError):
+            render(tokenizer, "", "chat")
+
+    thread = Thread(target=trial, daemon=True)
+    thread.start()
+    thread.join(_TEMPLATE_SECONDS)
+    if thread.is_alive():
+        raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model")
 
 
 def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], template: Template) -> list[Tokens]:
