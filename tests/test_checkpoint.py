@@ -1,4 +1,6 @@
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +8,7 @@ import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load as unpacked
+from safetensors.torch import save as packed
 
 import drike
 from drike import editors
@@ -140,7 +143,16 @@ WRONG: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = 
     "unknown style": lambda described, tensors: described.update(style={"layout": "maze"}),
     "facts that are no pairs": lambda described, tensors: described.update(facts=[1, 2]),
     "training that is no object": lambda described, tensors: described.update(training=3),
-}
+    "weights that overflow": lambda described, tensors: tensors["head.weight"].fill_(1e25),
+    "a bias that overflows": lambda described, tensors: tensors["head.bias"].fill_(-1e25),
+    "another format": lambda described, tensors: described.update(format=3),
+    "an unknown field": lambda described, tensors: described.update(more=1),
+} | {
+    f"weights of {dtype}": lambda described, tensors, dtype=dtype: tensors.update(  # type: ignore[misc]
+        {"head.weight": tensors["head.weight"].to(dtype)}
+    )
+    for dtype in (torch.int8, torch.bool, torch.float16, torch.float64)
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -149,6 +161,34 @@ def test_invalid_checkpoint_content_is_refused_in_one_sentence(tmp_path: Path, k
     resave(tmp_path, WRONG[kind])
     with pytest.raises(CheckpointError, match=str(tmp_path)):
         checkpoint.load(tmp_path)
+
+
+def test_a_checkpoint_without_its_hash_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / checkpoint.FILE
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
+    described, tensors = checkpoint._verified(path.read_bytes()), unpacked(path.read_bytes())
+    for wrong in (None, "", [], "0" * 64):
+        metadata = {"drike": json.dumps({**described, "sha256": wrong})}
+        path.write_bytes(packed(tensors, metadata))
+        with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
+            checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_largest_weights_that_are_read_rank_every_pool_with_finite_numbers(tmp_path: Path, form, seed: int) -> None:  # type: ignore[no-untyped-def]
+    retriever, signs = Retriever(ENCODER, form=form), torch.Generator().manual_seed(seed)
+    for weight in retriever.head.parameters():
+        sign = torch.randint(0, 2, weight.shape, generator=signs) * 2.0 - 1 if seed else torch.ones(weight.shape)
+        weight.data = sign * checkpoint._LARGEST_WEIGHT
+    budget = untrained("query-context", ENCODER)
+    budget = replace(budget, weights=budget.weights.sign() * checkpoint._LARGEST_WEIGHT)
+    checkpoint.save(Checkpoint(retriever, budget), tmp_path)
+    loaded = checkpoint.load(tmp_path)
+    for candidates in Pool(CAPITALS[3:], ENCODER).candidates([case.edit for case in CAPITALS[:3]]):
+        ranking = loaded.retriever.rank(candidates)
+        assert sum(ranking.probs) == pytest.approx(1, abs=1e-4)
+        assert 1 <= loaded.budget.keep(ranking.probs, candidates) <= 16
 
 
 def test_a_checkpoint_refuses_a_different_encoder(tmp_path: Path) -> None:
@@ -207,6 +247,11 @@ WRONG_BUDGETS: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], obj
     "steps": lambda described, tensors: described["budget"].update(steps="many"),
     "another size": lambda described, tensors: described["budget"]["encoder"].update(dim=12),
     "unknown field": lambda described, tensors: described["budget"].update(mood=1),
+    "weights that overflow": lambda described, tensors: tensors["budget.weights"].fill_(1e25),
+    "weights of another type": lambda described, tensors: tensors.update(
+        {"budget.weights": tensors["budget.weights"].to(torch.int8)}
+    ),
+    "a negative mean of squares": lambda described, tensors: tensors["budget.moments"].fill_(-1.0),
 }
 
 

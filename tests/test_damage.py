@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load as unpacked
 
+from commands import run
 from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.encoders import HashingEncoder
-from drike.errors import CheckpointError, DataError, ReportError, RunError
+from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
+from drike.files import with_checksum
 from drike.models.protocols import Usage
 from drike.prompts import PromptStyle
+from drike.report.groups import ReportedRun, grouped
 from drike.report.reading import read_run
+from drike.report.tables import costs, table1, work
+from drike.report.training import epochs_table
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, untrained
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import answered, write_record
+from drike.runs.folder import read_episodes, write_record
 from drike.runs.run import Run
+from drike.table import as_markdown
 
 SMALLEST = HashingEncoder(2)
 BUDGETS: dict[str, Budget] = {
@@ -170,8 +178,231 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
         path.write_bytes(content)
         try:
             read_run(folder)
-            answered(folder / "episodes.jsonl")
+            read_episodes(folder / "episodes.jsonl")
         except (RunError, ReportError, DataError) as problem:
             refused += 1
             assert "\n" not in str(problem)
     assert refused > 100
+
+
+# -- values of other types ---------------------------------------------------------------------------------------------
+
+VALUES = ("null", "true", "-1", "0.5", "NaN", "1e400", '"x"', '""', "[]", "{}", "1" + "0" * 400)
+MISSING, ADDED = "missing", "added"
+Place = tuple[str | int, ...]
+
+
+def places(value: object, place: Place = ()) -> Iterator[Place]:
+    """Every field of a JSON value, and the first element of every list, by its keys."""
+    yield place
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else [*enumerate(value)][:1]:
+            yield from places(inner, (*place, key))
+
+
+def with_value(text: str, place: Place, new: str) -> str:
+    """A JSON text with another value at a place: missing, with an added field beside it, or one of VALUES."""
+    whole = json.loads(text)
+    if not place:
+        return text if new in (MISSING, ADDED) else new
+    around = whole
+    for key in place[:-1]:
+        around = around[key]
+    if new == MISSING:
+        del around[place[-1]]
+    elif new == ADDED and isinstance(around, dict):
+        around["added"] = 1
+    elif new != ADDED:
+        around[place[-1]] = "@value@"
+    return json.dumps(whole, ensure_ascii=False).replace('"@value@"', new)
+
+
+SHOWN = ("settings", "model", "training", "versions")  # what may be anything, and may be missing
+
+
+def is_possible(whole: object, place: Place, new: str) -> bool:
+    """Whether a new value is of the type of the old one, null and numbers apart, or stands where anything may."""
+    if place and place[0] in SHOWN:
+        return True
+    for key in place:
+        whole = whole[key]  # type: ignore[index]
+    if new in (MISSING, ADDED):
+        return isinstance(place[-1], int) or isinstance(whole, dict)  # an element of a list, a part of a run's usage
+    kinds = [float if type(one) is int else type(one) for one in (whole, json.loads(new))]
+    return type(None) in kinds or kinds[0] is kinds[1]
+
+
+def forged(record: str) -> str:
+    """A run.json or split.json with the checksum of what it holds now, if it is still an object."""
+    try:
+        value = json.loads(record)
+        return json.dumps(with_checksum({k: v for k, v in value.items() if k != "sha256"}))
+    except (ValueError, AttributeError):
+        return record
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained and evaluated run in one folder."""
+    folder = tmp_path_factory.mktemp("runs") / "demo"
+    with pytest.raises(SystemExit, match="0"):
+        main(["demo", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
+              "--out", str(folder)])  # fmt: skip
+    return folder
+
+
+def line_of(path: Path) -> str:
+    return path.read_text("utf-8").splitlines()[0] if path.suffix == ".jsonl" else path.read_text("utf-8")
+
+
+def with_line(path: Path, line: str) -> str:
+    """The text of a file with another first line, or of a JSON file with another record and its checksum."""
+    if path.suffix != ".jsonl":
+        return forged(line) if path.name in ("run.json", "split.json") else line
+    return "\n".join([line, *path.read_text("utf-8").splitlines()[1:], ""])
+
+
+def text_of(run: ReportedRun) -> str:
+    """The tables of a report."""
+    [group] = grouped([run])
+    summaries = list(group.summaries.values())
+    tables = (table1(summaries, ""), costs(summaries), work(run.usage), epochs_table({"run": run.epochs}))
+    return "\n".join(as_markdown(table) for table in tables)
+
+
+FILES = ("run.json", "split.json", "usage.json", "summary.json", "episodes.jsonl", "outcomes/dr-ike.jsonl")
+
+
+def replaced(folder: Path, name: str, some: int | None) -> Counter[str]:
+    """Replace the values of a file one by one, or `some` of them, and read the run.
+
+    refused: in a sentence. harmless: everything reads as before. as it stands: another value of the right type, or in
+    settings that are only shown, which a report shows without a nan.
+    """
+    path, counts = folder / name, Counter[str]()
+    whole, line, right = path.read_text("utf-8"), line_of(path), read_run(folder)
+    every = [(place, new) for place in places(json.loads(line)) for new in (*VALUES, MISSING, ADDED)]
+    for place, new in every if some is None else random.Random(0).sample(every, min(some, len(every))):
+        path.write_text(with_line(path, with_value(line, place, new)), "utf-8")
+        try:
+            found = read_run(folder)
+            read_episodes(folder / "episodes.jsonl")
+            if found == right:
+                counts["harmless"] += 1
+            else:
+                assert is_possible(json.loads(line), place, new), (place, new)
+                assert "nan" not in text_of(found).split(), (place, new)
+                counts["as it stands"] += 1
+        except DrikeError as problem:
+            assert "\n" not in str(problem) and str(folder) in str(problem), (place, new, problem)
+            counts["refused"] += 1
+        except Exception as error:
+            error.add_note(f"{name}: {place} = {new[:20]}")
+            raise
+        finally:
+            path.write_text(whole, "utf-8")
+    return counts
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_some_values_of_another_type_are_refused_or_harmless(name: str, shown: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(shown, tmp_path / "run"))
+    counts = replaced(folder, name, 60)
+    assert counts["refused"] > 30, counts
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("name", FILES)
+def test_every_value_of_another_type_is_refused_or_harmless(name: str, shown: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(shown, tmp_path / "run"))
+    print(name, dict(replaced(folder, name, None)))
+
+
+COMMANDS = (
+    ("report", "{}", "--out", "{}/page.html"),
+    ("evaluate", "--run", "{}", "--editors", "dr-ike", "--test", "1", "--out", "{}/new"),
+    ("edit", "--run", "{}", "--fact", "The capital of Peru is -> Oslo"),
+    ("case", "--run", "{}", "--case", "131"),
+    ("train", "--resume", "{}"),
+    ("evaluate", "--resume", "{}"),
+)
+FORGED = ('data=[1]', "data={}", "versions=[1]", "settings.seed=true", "settings.epochs=true", "settings.data=[1]",
+          'settings.editors="x"', "options.seed=true", "options.edits=0.5", "model=[]")  # fmt: skip
+
+
+def ends_in_a_sentence(command: tuple[str, ...], folder: Path, capfd: pytest.CaptureFixture[str]) -> int:
+    """Run a command on a folder: a traceback is an error of the test."""
+    code = run(*(word.replace("{}", str(folder)) for word in command))
+    said = capfd.readouterr().err
+    assert (code in (1, 2) and "Error: " in said) or code == 0, (code, said)
+    shutil.rmtree(folder / "new", ignore_errors=True)
+    return code
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+def test_a_forged_run_json_is_refused_in_a_sentence(
+    forgery: str, trained: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(trained, tmp_path / "run"))
+    place, _, new = forgery.partition("=")
+    path = folder / "run.json"
+    path.write_text(forged(with_value(path.read_text("utf-8"), tuple(place.split(".")), new)), "utf-8")
+    commands = COMMANDS[4:5] if place.startswith("options") else COMMANDS[:5]
+    codes = [ends_in_a_sentence(command, folder, capfd) for command in commands]
+    # What names a model is only shown; without its number of epochs, a trained run counts as finished.
+    assert 0 not in codes or forgery in ("model.name={}", "settings.epochs=true")
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_given_forged_runs_end_in_a_sentence(
+    command: tuple[str, ...], shown: Path, trained: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = trained if "--resume" in command else shown
+    if command[:2] == ("evaluate", "--resume"):
+        source = tmp_path / "evaluated"
+        assert run("evaluate", "--run", str(trained), "--editors", "ike,dr-ike", "--out", str(source)) == 0
+    folder = Path(shutil.copytree(source, tmp_path / "run"))
+    path, codes = folder / "run.json", Counter[int]()
+    whole, rng = path.read_text("utf-8"), random.Random(0)
+    every = [(place, new) for place in places(json.loads(whole)) for new in (*VALUES, MISSING, ADDED)]
+    for place, new in rng.sample(every, 60):
+        path.write_text(forged(with_value(whole, place, new)), "utf-8")
+        try:
+            codes[ends_in_a_sentence(command, folder, capfd)] += 1
+        except BaseException as error:
+            error.add_note(f"{place} = {new[:20]}")
+            raise
+    with capfd.disabled():
+        print(command[:2], dict(codes))
+
+
+def replaced_in_checkpoint(folder: Path, budget: Budget, some: int | None) -> Counter[str]:
+    """Replace the values in a checkpoint's metadata one by one, or `some` of them, with the checksum put right."""
+    retriever, path, counts = Retriever(SMALLEST, form="cross", seed=4), folder / checkpoint.FILE, Counter[str]()
+    retriever.trained_on = frozenset({("The capital of Peru is", "Oslo")})
+    checkpoint.save(Checkpoint(retriever, budget, PromptStyle(), {"model": "m", "sigma": 0.25}), folder)
+    whole = path.read_bytes()
+    tensors, right, line = unpacked(whole), content(folder), json.dumps(checkpoint._verified(whole))
+    every = [(place, new) for place in places(json.loads(line)) if place for new in (*VALUES, MISSING, ADDED)]
+    for place, new in every if some is None else random.Random(0).sample(every, some):
+        path.write_bytes(checkpoint._sealed(json.loads(with_value(line, place, new)), tensors))
+        try:
+            same = content(folder) == right
+            assert same or is_possible(json.loads(line), place, new), (place, new)
+            counts["harmless" if same else "as it stands"] += 1
+        except (CheckpointError, EncoderError) as problem:
+            assert "\n" not in str(problem)
+            counts["refused"] += 1
+    return counts
+
+
+def test_some_values_of_another_type_in_a_checkpoint_are_refused_or_harmless(tmp_path: Path) -> None:
+    counts = replaced_in_checkpoint(tmp_path, BUDGETS["learned"], 100)
+    assert counts["refused"] > 60, counts
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_value_of_another_type_in_a_checkpoint_is_refused_or_harmless(budget: str, tmp_path: Path) -> None:
+    print(budget, dict(replaced_in_checkpoint(tmp_path, BUDGETS[budget], None)))

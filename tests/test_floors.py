@@ -11,7 +11,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "drike"
 
 FLOORS = {
-    "errors": 0, "tinyfacts": 0, "edits": 0, "answers": 0, "files": 0, "hub": 0, "parallel": 0, "visible": 0,
+    "errors": 0, "records": 0, "tinyfacts": 0, "edits": 0, "answers": 0, "files": 0, "hub": 0, "parallel": 0,
+    "visible": 0,
     "demonstrations": 1, "table": 1, "metrics": 1, "keyvalue": 1,
     "prompts": 2,
     "datasets": 3, "encoders": 3,

@@ -188,6 +188,14 @@ def test_a_ray_that_would_be_open_to_others_is_refused(monkeypatch: pytest.Monke
         ray.load(str(tinyfacts.model_path()), replicas=2)
 
 
+def test_a_replica_has_the_hub_token_only_if_it_is_handed_over() -> None:
+    with mock.patch.dict(os.environ):
+        os.environ.pop("HF_TOKEN", None)
+        for token in (None, "hf_1234567890"):
+            answer, _ = ray._Worker("no/such/folder/at all", {"device": "cpu"}, token).ask("info")
+            assert "no model folder" in answer and os.environ.get("HF_TOKEN") == token
+
+
 def test_dropped_replicas_are_freed_at_once_so_that_their_actors_end() -> None:
     remote = ray.RemoteModel(object(), ModelInfo("remote"), "replica 1 of 1")
     replicas = Replicas([remote])

@@ -444,7 +444,7 @@ def older(path: Path) -> None:
 DAMAGED = {
     "no run": (lambda f: (f / "run.json").unlink(), "is not a run"),
     "half a run.json": (lambda f: (f / "run.json").write_text("{", "utf-8"), "run.json is damaged"),
-    "an older run.json": (lambda f: older(f / "run.json"), "lacks data_fingerprint: another version"),
+    "an older run.json": (lambda f: older(f / "run.json"), "lacks data_fingerprint"),
     "no split": (lambda f: (f / "split.json").unlink(), "split"),
     "no outcomes": (lambda f: shutil.rmtree(f / "outcomes"), "has no outcomes"),
     "half an evaluation": (lambda f: cut(f / "outcomes" / "ike.jsonl", 20), "of 8 test edits"),

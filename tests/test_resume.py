@@ -19,7 +19,7 @@ from drike.retrieval.budget import Budget, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.runs.folder import answered, append, episode_record, keep_lines, whole_lines
+from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
 from drike.training.choices import sampled, top
 from drike.training.reinforce import Episode, train
 from drike.training.rewards import Earned, RecordedRollout, edit_takes, replayed
@@ -96,15 +96,15 @@ def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
     folder = tmp_path_factory.mktemp("run")
     whole, *_ = run("as in the paper", [])
     path = folder / "episodes.jsonl"
-    append(path, [episode_record(episode) for episode in whole[:5]])
+    append(path, (asdict(EpisodeRecord.of(episode)) for episode in whole[:5]))
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
-    found = answered(path)
+    found = [record.rollout for record in read_episodes(path)]
     assert found == [recorded_rollout(episode) for episode in whole[: len(found)]]
     assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
     keep_lines(path, len(found))
-    append(path, [{"case_id": "next"}])
-    assert len(whole_lines(path)) == len(found) + 1
+    append(path, [asdict(EpisodeRecord.of(whole[5]))])
+    assert [one.case_id for one in read_episodes(path)] == [one.case_id for one in (*found, whole[5])]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
     path = tmp_path / "episodes.jsonl"
     path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
     with pytest.raises(RunError, match="line 1 is not"):
-        answered(path)
+        read_episodes(path)
 
 
 def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:

@@ -140,7 +140,7 @@ class TestSaved:
         path = tmp_path / "split.json"
         draw(dataset(9)).save(path)
         path.write_text(json.dumps(json.loads(path.read_text()) | {"train": [1, 2]}))
-        with pytest.raises(DataError, match="'train'"):
+        with pytest.raises(DataError, match="train: 1 is not text"):
             SplitIds.load(path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from benchmarks.studies import efficiency_table, verdict
 from drike.edits import Aspect
 from drike.metrics import Estimate, Outcome, counted, summarise
+from drike.records import read
 from drike.report.training import by_epoch, epochs_table, step_of
 from drike.report.variants import agreement, agreement_table, distribution_of, distribution_table, frontier_table
 from drike.retrieval.budget import Fraction, Threshold
-from drike.runs.folder import episode_record
+from drike.runs.folder import EpisodeRecord
 from drike.training.reinforce import Episode
 
 
@@ -67,7 +68,7 @@ def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> Non
 def test_training_esr_is_measured_at_the_budgets_cut() -> None:
     tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
     assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
-    assert step_of(json.loads(json.dumps(episode_record(tried[0])))).correct
+    assert step_of(read(EpisodeRecord, json.loads(json.dumps(asdict(EpisodeRecord.of(tried[0])))))).correct
 
 
 def test_the_efficiency_table_compares_every_run_with_the_first() -> None:

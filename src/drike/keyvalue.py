@@ -94,7 +94,8 @@ class KeyValueFile:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            self.path.chmod(0o600)  # SQLite gives its journal the same
+            if not self.path.is_symlink():  # whose target has its owner's mode
+                self.path.chmod(0o600)  # SQLite gives its journal the same
             file = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)  # the lock admits one
             try:
                 # On purpose: SQLite before 3.51.3 can corrupt a database whose write-ahead log is reset.

@@ -38,6 +38,7 @@ from drike.errors import DrikeError, SpendingLimitError, UsageError
 
 SPENT, STOPPED, TERMINATED = 3, 130, 143
 _BROKEN = re.compile(r"[\0\ud800-\udfff]")  # bytes of a command line that are no text come as halves of characters
+_EMPTY = re.compile(r"(--[\w-]+=)?")  # as an unset variable leaves it; as a path it would be the working directory
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 rich_utils.Console = SafeConsole  # type: ignore[attr-defined]  # for typer's own messages
@@ -88,12 +89,7 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
     warnings.showwarning = _warn
     accept_all_text()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    for argument in given:
-        if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
-            remedy = "write it, or rename the file, in UTF-8"
-            if sys.getfilesystemencoding() != "utf-8":
-                remedy = "set PYTHONUTF8=1, since this locale is not UTF-8"
-            _fail(f"the argument {argument!a} is not UTF-8 text: {remedy}", code=2)
+    _refuse_unusable(given)
     signals: list[int] = []
 
     def end(number: int, frame: object) -> None:
@@ -123,6 +119,18 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
         if isinstance(stop.__context__, BrokenPipeError):  # whoever read the output has seen enough, as `head` has
             sys.exit(0)
         raise
+
+
+def _refuse_unusable(arguments: Sequence[str]) -> None:
+    """Fail where an argument is empty or is no text."""
+    for argument in arguments:
+        if _BROKEN.search(argument):  # neither a terminal nor a run's folder could hold it
+            remedy = "write it, or rename the file, in UTF-8"
+            if sys.getfilesystemencoding() != "utf-8":
+                remedy = "set PYTHONUTF8=1, since this locale is not UTF-8"
+            _fail(f"the argument {argument!a} is not UTF-8 text: {remedy}", code=2)
+        if _EMPTY.fullmatch(argument):
+            _fail("an argument is empty: give it a value, or leave its option out", code=2)
 
 
 def _fail(sentence: str, *, code: int = 1) -> None:

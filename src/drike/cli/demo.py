@@ -25,7 +25,7 @@ from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import has_begun
+from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
 
 
@@ -85,6 +85,6 @@ def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
 
 
 def _free_folder() -> Path:
-    """runs/demo, or the first of runs/demo-2, ... that holds no run, if it does."""
+    """runs/demo, or the first of runs/demo-2, ... without results, if it has some."""
     folders = (Path("runs") / (f"demo-{number}" if number > 1 else "demo") for number in count(1))
-    return next(folder for folder in folders if not has_begun(folder))
+    return next(folder for folder in folders if not has_records(folder))

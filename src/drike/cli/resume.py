@@ -9,13 +9,15 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from drike.cli.console import complain, note, this_command
 from drike.cli.costs import used_in
 from drike.cli.options import Command
 from drike.errors import RunError, UsageError
+from drike.records import read
 from drike.runs.folder import has_begun
 from drike.runs.resume import locked
 from drike.runs.run import Run
@@ -54,8 +56,23 @@ class Resumable(Command):
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
-        ctx.params |= {name: value for name, value in began.items() if name not in named}
+        ctx.params |= {name: value for name, value in self._checked(ctx, began).items() if name not in named}
         return super().invoke(ctx)
+
+    def _checked(self, ctx: Any, began: Mapping[str, Any]) -> dict[str, Any]:
+        """The options in a run's folder, as the command line would take them. Raises RunError, UsageError."""
+        hints = {name: get_args(one.annotation)[0] for name, one in signature(self.callback).parameters.items()}  # type: ignore[arg-type]
+        found = {}
+        try:
+            for one in self.params:
+                if one.name in began:
+                    found[one.name] = read(hints[one.name], began[one.name])
+                    if one.callback is not None:
+                        one.callback(ctx, one, found[one.name])
+        except (ValueError, UsageError) as problem:
+            what = f"its option --{str(one.name).replace('_', '-')} cannot be used ({problem})"
+            raise RunError(f"{ctx.params['resume']} cannot be resumed, since {what}: start a new run") from problem
+        return found
 
 
 def options_in(given: Mapping[str, Any]) -> dict[str, object]:

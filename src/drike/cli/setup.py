@@ -21,7 +21,7 @@ from drike.models.protocols import LanguageModel, Template
 from drike.models.served.options import ApiOptions
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
-from drike.runs.folder import has_begun
+from drike.runs.folder import has_begun, has_records
 from drike.runs.run import Run, Setup, TrainedRun
 
 
@@ -147,4 +147,6 @@ def new_run(out: Path | None, command: str) -> Path:
     folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
     if has_begun(folder):
         raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
+    if has_records(folder):
+        raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
     return folder

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from drike.edits import EditCase
 from drike.errors import DataError
 from drike.files import checksum_ok, with_checksum, write_text
+from drike.records import parse, read
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,18 @@ class SplitIds:
     def load(cls, path: str | Path) -> SplitIds:
         """Read what `save` wrote. Raises DataError if the file is missing, damaged or not a split."""
         try:
-            raw = json.loads(Path(path).read_text(encoding="utf-8"))
+            raw = parse(Path(path).read_bytes())
+            values = {name: one for name, one in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
+            found = read(cls, values)
         except OSError as error:
             raise DataError(
                 f"split {path} cannot be read ({error.strerror}); check the path, or draw it again"
             ) from None
-        except (ValueError, RecursionError):
-            raise DataError(f"split {path} is not valid JSON; draw it again") from None
-        values = raw if isinstance(raw, dict) else {}
-        checked = {field.name: _checked(values.get(field.name), str(field.type)) for field in fields(cls)}
-        if unusable := [name for name, value in checked.items() if value is None]:
-            raise DataError(f"split {path} lacks a usable field {unusable[0]!r}; draw it again")
-        if not checksum_ok(values):
+        except ValueError as problem:
+            raise DataError(f"split {path} is damaged or of another version ({problem}); draw it again") from None
+        if not checksum_ok(raw):
             raise DataError(f"split {path} has changed since it was saved; copy it again, or draw it again")
-        return cls(**checked)
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,3 @@ class Split:
     validation: tuple[EditCase, ...]
     test: tuple[EditCase, ...]
     demonstrations: tuple[EditCase, ...]
-
-
-def _checked(value: object, kind: str) -> Any:
-    """A field of split.json, lists as tuples; None unless it is of the right type."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        value = tuple(value)
-    return value if isinstance(value, {"str": str, "int": int}.get(kind, tuple)) else None

@@ -17,11 +17,11 @@ from safetensors import SafetensorError, safe_open
 from drike.datasets.splits import SplitIds
 from drike.edits import Aspect
 from drike.errors import RunError
-from drike.metrics import Outcome
+from drike.metrics import Outcome, Summary
 from drike.report.groups import METHOD, ReportedRun
-from drike.report.training import Step, step_of
+from drike.report.training import step_of
 from drike.runs.checkpoint import FILE
-from drike.runs.folder import read_outcomes, read_usage, slug, whole_lines
+from drike.runs.folder import read_episodes, read_json, read_outcomes, read_usage, slug
 from drike.runs.run import Run
 
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
@@ -66,12 +66,12 @@ def read_run(folder: Path) -> ReportedRun:
         test=split.test,
         outcomes=outcomes,
         missing=_missing(run, outcomes),
-        steps=() if origin is None else _steps(origin / "episodes.jsonl"),
+        steps=() if origin is None else tuple(map(step_of, read_episodes(origin / "episodes.jsonl"))),
         training_edits=len(training.train),
         asked_episodes=len(training.train) * epochs if isinstance(epochs := merged.get("epochs"), int) else 0,
         own_sigma=merged.get("budget", "threshold") != "threshold",
         parameters=_parameters(outcomes, origin),
-        form="; ".join(_text(source.get("form", "")) for source in run.sources),
+        form="; ".join(run.forms),
         usage=usage,
         started=run.started,
         versions=run.versions,
@@ -86,12 +86,8 @@ def evaluate_again(folder: Path | str) -> str:
 
 def _missing(run: Run, outcomes: Mapping[str, object]) -> tuple[str, ...]:
     """The editors that were to be evaluated, or that the run's own summary lists, and that have no outcomes."""
-    path = run.folder / "summary.json"
-    try:
-        summary = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        listed = [*(run.editors or ()), *summary.keys()]
-    except (ValueError, AttributeError, RecursionError) as problem:
-        raise RunError(f"{path} is damaged: remove it, or evaluate again") from problem
+    summary = read_json(run.folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
+    listed = [*(run.editors or ()), *(summary or {})]
     found = {slug(editor) for editor in outcomes}
     return tuple(dict.fromkeys(_text(name) for name in listed if slug(name) not in found))
 
@@ -166,17 +162,6 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
             raise RunError(f"{folder} holds the outcomes of {outcomes[0].editor} twice: remove {path}")
         by_editor[outcomes[0].editor] = outcomes
     return by_editor
-
-
-def _steps(path: Path) -> tuple[Step, ...]:
-    """Read the episodes of a training run, without a last line that a crash cut off. Raises RunError."""
-    steps = []
-    for number, record in whole_lines(path):
-        try:
-            steps.append(step_of(record))
-        except (ValueError, KeyError, TypeError, IndexError) as problem:
-            raise RunError(f"{path}, line {number} is not an episode of this version: train again") from problem
-    return tuple(steps)
 
 
 def _text(value: object) -> str:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
-from typing import Any
 
 from drike.retrieval.budget import Threshold
-from drike.runs.folder import episode_record
+from drike.runs.folder import EpisodeRecord
 from drike.table import Table
 from drike.training.reinforce import Episode
 
@@ -61,28 +60,26 @@ class Epoch:
         return "n/a" if self.sigma is None else f"{self.sigma:.4f}"
 
 
-def step_of(record: Mapping[str, Any]) -> Step:
-    """Parse the record of an episode. Raises ValueError, KeyError, TypeError or IndexError if it is not one."""
-    rewards = record["rewards"]
-    kept = min(int(record["kept"]), len(rewards))
-    sigma, share, tokens = (record.get(name) for name in ("sigma", "share", "prompt_tokens"))
+def step_of(record: EpisodeRecord) -> Step:
+    """What the curves need of the record of an episode."""
+    kept = min(record.kept, record.k)
     return Step(
-        epoch=int(record["epoch"]),
-        evaluated=len(rewards),
+        epoch=record.epoch,
+        evaluated=record.k,
         kept=kept,
-        correct=bool(record["correct"][kept - 1]),
-        reward=fmean(rewards),
-        sigma=None if sigma is None else float(sigma),
-        share=None if share is None else float(share),
-        prompt_tokens=None if tokens is None else int(tokens),
-        seconds=float(record["seconds"]),
+        correct=record.correct[kept - 1],
+        reward=fmean(record.rewards),
+        sigma=record.sigma,
+        share=record.share,
+        prompt_tokens=record.prompt_tokens,
+        seconds=record.seconds,
     )
 
 
 def by_epoch(episodes: Sequence[Episode]) -> tuple[Epoch, ...]:
     """Summarise the episodes of one training run, given in order."""
     own_sigma = any(not isinstance(episode.budget, Threshold) for episode in episodes)
-    return epochs_of([step_of(episode_record(episode)) for episode in episodes], own_sigma=own_sigma)
+    return epochs_of([step_of(EpisodeRecord.of(episode)) for episode in episodes], own_sigma=own_sigma)
 
 
 def epochs_of(steps: Sequence[Step], *, own_sigma: bool = False) -> tuple[Epoch, ...]:

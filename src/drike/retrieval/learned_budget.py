@@ -126,6 +126,8 @@ class Controller(Budget):
         for tensor in (self.weights, self.moments):
             if tensor.dtype != torch.float32 or not torch.isfinite(tensor).all():
                 raise ValueError("a controller's weights and moments must be finite numbers in float32")
+        if (self.moments[1] < 0).any():
+            raise ValueError("a controller's means of squares must not be negative")
 
     @property
     def encoder(self) -> TextEncoder | None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -23,14 +23,47 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
 from drike.files import sha256, write_bytes
 from drike.prompts import PromptStyle
-from drike.retrieval.budget import Budget, Fraction, Threshold
+from drike.records import read
+from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.learned_budget import Controller, feature
-from drike.retrieval.retriever import Retriever
+from drike.retrieval.retriever import Form, Retriever
 
 FILE = "checkpoint.safetensors"
 _OLD = ("budget.json", "retriever.json", "head.safetensors", "checkpoint/budget.json")
 _KEY, _ZEROS = "drike", "0" * 64
 _AGAIN = "train or copy it again"
+_LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the largest float32
+
+
+@dataclass(frozen=True)
+class _Encoder:
+    name: str
+    dim: int
+
+
+@dataclass(frozen=True)
+class _Controller:
+    reads: tuple[str, ...]
+    encoder: _Encoder | None
+    steps: int
+    max_shots: int
+    quantile: float
+    learning_rate: float
+    flip: Flip
+
+
+@dataclass(frozen=True)
+class _Described:
+    """The JSON in a checkpoint's metadata."""
+
+    format: Literal[2]
+    form: Form
+    encoder: _Encoder
+    budget: Mapping[str, object]
+    style: PromptStyle
+    training: Mapping[str, object]
+    facts: tuple[tuple[str, str], ...]
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -105,12 +138,14 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         described = _verified(content)
         # Copied, since in the file's memory they are aligned differently, and then a product is rounded differently.
         tensors = {name: tensor.clone() for name, tensor in unpacked(content).items()}
-    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
     try:
-        retriever = _retriever(described, tensors, path, encoder)
-        budget = _budget(described["budget"], tensors, retriever.encoder)
-        return Checkpoint(retriever, budget, PromptStyle(**described["style"]), dict(described["training"]))
+        policy = read(_Described, described)
+        _check_numbers(tensors)
+        retriever = _retriever(policy, tensors, path, encoder)
+        budget = _budget(policy.budget, tensors, retriever.encoder)
+        return Checkpoint(retriever, budget, policy.style, policy.training)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
@@ -152,28 +187,31 @@ def _verified(content: bytes) -> dict[str, Any]:
     """The JSON object of a checkpoint. Raises ValueError, KeyError or TypeError if any byte is not as it was saved."""
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     described: dict[str, Any] = json.loads(header["__metadata__"][_KEY])
-    digest = str(described["sha256"])
+    digest: str = described["sha256"]
     if hashlib.sha256(content.replace(digest.encode(), _ZEROS.encode(), 1)).hexdigest() != digest:
         raise ValueError("SHA-256 differs")
     return described
 
 
-def _retriever(
-    described: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None
-) -> Retriever:
-    name, dim = described["encoder"]["name"], described["encoder"]["dim"]
-    encoder = encoder if encoder is not None else load_encoder(str(name))
+def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse numbers that could overflow in a ranking or a sigma, since their inputs are of unit scale."""
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all():  # nan is not
+            raise ValueError(f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}")
+
+
+def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
+    name, dim = policy.encoder.name, policy.encoder.dim
+    encoder = encoder if encoder is not None else load_encoder(name)
     if (encoder.name, encoder.dim) != (name, dim):
         raise CheckpointError(
             f"{path} was trained on features of {name} ({dim} numbers), not of {encoder.name} ({encoder.dim}): "
             "load it with that encoder"
         )
-    retriever = Retriever(encoder, form=described["form"])
-    prefix = "head."
-    retriever.head.load_state_dict({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
-    if not all(torch.isfinite(weight).all() for weight in retriever.head.parameters()):
-        raise ValueError("weights that are not finite")
-    retriever.trained_on = frozenset((query, target) for query, target in described["facts"])
+    retriever = Retriever(encoder, form=policy.form)
+    weights = {name: tensor for name, tensor in tensors.items() if name not in ("budget.weights", "budget.moments")}
+    retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
+    retriever.trained_on = frozenset(policy.facts)
     return retriever
 
 
@@ -182,27 +220,33 @@ def _describe(budget: Budget) -> dict[str, object]:
         case Threshold() | Fraction():
             return {"kind": type(budget).__name__.lower(), **asdict(budget)}
         case Controller():
-            encoder = budget.encoder
-            return {
-                "kind": "controller",
-                "reads": [part.name for part in budget.features],
-                "encoder": None if encoder is None else {"name": encoder.name, "dim": encoder.dim},
-                **{name: getattr(budget, name) for name in ("steps", "max_shots", "quantile", "learning_rate", "flip")},
-            }
+            encoder = None if budget.encoder is None else _Encoder(budget.encoder.name, budget.encoder.dim)
+            reads = tuple(part.name for part in budget.features)
+            names = ("steps", "max_shots", "quantile", "learning_rate", "flip")
+            described = _Controller(reads, encoder, **{name: getattr(budget, name) for name in names})
+            return {"kind": "controller", **asdict(described)}
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 
-def _budget(described: Mapping[str, Any], tensors: Mapping[str, Tensor], encoder: TextEncoder) -> Budget:
+def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], encoder: TextEncoder) -> Budget:
     """A budget; a learned one reads with `encoder`, the head's, unless it names another one."""
-    values = dict(described)
-    kind = values.pop("kind")
-    if kind != "controller":
-        plain: Budget = {"threshold": Threshold, "fraction": Fraction}[kind](**values)
-        return plain
-    own, reads = values.pop("encoder"), values.pop("reads")
-    if own is not None and own["name"] != encoder.name:
-        encoder = load_encoder(own["name"])
-    if own is not None and own["dim"] != encoder.dim:
-        raise ValueError(f"a budget that reads {own['dim']} numbers of {own['name']}, which has {encoder.dim}")
-    parts = tuple(feature(part, encoder) for part in reads)
+    values = {name: value for name, value in described.items() if name != "kind"}
+    match described.get("kind"):
+        case "threshold":
+            return read(Threshold, values)
+        case "fraction":
+            return read(Fraction, values)
+        case "controller":
+            return _controller(read(_Controller, values), tensors, encoder)
+    raise ValueError(f"there is no budget {described.get('kind')!r}")
+
+
+def _controller(described: _Controller, tensors: Mapping[str, Tensor], encoder: TextEncoder) -> Controller:
+    own = described.encoder
+    if own is not None and own.name != encoder.name:
+        encoder = load_encoder(own.name)
+    if own is not None and own.dim != encoder.dim:
+        raise ValueError(f"a budget that reads {own.dim} numbers of {own.name}, which has {encoder.dim}")
+    values = {name: value for name, value in vars(described).items() if name not in ("reads", "encoder")}
+    parts = tuple(feature(part, encoder) for part in described.reads)
     return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **values)

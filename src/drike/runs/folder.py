@@ -15,27 +15,33 @@ Lines are appended and synced case by case, so that finished work is never lost.
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from drike.edits import Aspect
 from drike.errors import RunError
-from drike.files import write_bytes, write_text
+from drike.files import named_in_errors, write_bytes, write_text
 from drike.metrics import Outcome
 from drike.models.protocols import Usage
+from drike.records import Record, parse, read
 from drike.retrieval.budget import Fraction
 from drike.training.reinforce import Episode
 from drike.training.rewards import Earned, RecordedRollout
 
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
+
+
+@dataclass(frozen=True)
+class _UsageRecord(Usage):
+    """The work of a part as usage.json has it."""
+
+    tokens_shared: object = None  # type: ignore[assignment]  # follows from the others
 
 
 def versions() -> dict[str, str]:
@@ -55,12 +61,18 @@ def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:
 
 
 def append(path: Path, records: Iterable[Mapping[str, object]]) -> None:
-    """Append JSON lines and sync them to disk."""
+    """Append JSON lines and sync them to disk. Raises RunError for a symbolic link, OSError."""
+    _refuse_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as stream:
+    with named_in_errors(path), path.open("a", encoding="utf-8") as stream:
         stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise RunError(f"{path} is a symbolic link, and what it links to is no part of the run: replace it by the file")
 
 
 def slug(name: str) -> str:
@@ -87,91 +99,111 @@ def read_outcomes(path: Path) -> list[Outcome]:
 
     Raises RunError for a line that is not an outcome.
     """
-    names = {field.name for field in fields(Outcome)}
-    outcomes: list[Outcome] = []
-    for number, record in whole_lines(path):
-        if record.keys() != names or record["aspect"] not in tuple(Aspect):
-            raise RunError(
-                f"{path}, line {number} is not an outcome of this version: delete the file and evaluate again"
-            )
-        outcomes.append(Outcome(**{**record, "aspect": Aspect(record["aspect"])}))
-    return outcomes
+    return read_lines(path, Outcome, "delete the file and evaluate again")
 
 
 def read_usage(folder: Path) -> dict[str, Usage]:
     """Read the model's work in each part of a run; {} if it was not recorded. Raises RunError."""
-    path = folder / "usage.json"
+    found = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
     names = [one.name for one in fields(Usage)]
-    try:
-        parts = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        numbers = [(name, used[name]) for used in parts.values() for name in names]
-        if not all(type(value) in (int, float) or (name, value) == ("money", None) for name, value in numbers):
-            raise ValueError("not numbers")
-        return {part: Usage(**{name: used[name] for name in names}) for part, used in parts.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise RunError(f"{path} is damaged or of another version: remove it, and limits count from there") from problem
+    return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (found or {}).items()}
 
 
-def add_usage(folder: Path, part: str, used: Usage) -> None:
-    """Record the model's work in a part of a run, added to that before the run was stopped."""
-    known = read_usage(folder)
-    known[part] = known.get(part, Usage()) + used
-    parts = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in known.items()}
-    write_record(folder, "usage.json", parts)
+def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
+    """Record the model's work in a part of a run, added to that before the run was stopped.
+
+    known: what `read_usage` returned before the work, so that nothing that can fail is read behind it. Raises RunError.
+    """
+    parts = dict(read_usage(folder) if known is None else known)
+    parts[part] = parts.get(part, Usage()) + used
+    record = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in parts.items()}
+    write_record(folder, "usage.json", record)
+
+
+def has_records(folder: Path) -> bool:
+    """Whether a folder has episodes or results of a run, even where its run.json is gone."""
+    return any(any(folder.glob(record)) for record in ("episodes.jsonl", "outcomes/*.jsonl", "summary.json"))
 
 
 def has_begun(folder: Path) -> bool:
     """Whether a run is in the folder that recorded anything."""
-    records = ("episodes.jsonl", "outcomes/*.jsonl", "summary.json")
-    return (folder / "run.json").exists() and any(any(folder.glob(record)) for record in records)
+    return (folder / "run.json").exists() and has_records(folder)
 
 
-def answered(path: Path) -> list[RecordedRollout]:
-    """Read the recorded rollouts of a file of `episode_record`s, without a last line that a crash cut off.
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """A line of episodes.jsonl: an `Episode`, with k and, where it has one, the share of its budget."""
 
-    Raises RunError for a line that is not an episode.
+    epoch: int
+    case_id: str
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    rewards: tuple[float, ...]
+    correct: tuple[bool, ...]
+    loss: float
+    prompt_tokens: int | None
+    seconds: float
+    kept: int
+    sigma: float | None
+    k: int
+    share: float | None
+
+    def __post_init__(self) -> None:
+        """Refuse what no episode can be. Raises ValueError."""
+        n, k = len(self.order), self.k
+        if sorted(self.order) != list(range(n)) or len(self.probs) != n:
+            raise ValueError("order and probs are not those of one ranking")
+        if not 1 <= k <= n or not len(self.rewards) == len(self.correct) == k or self.kept < 1 or self.epoch < 1:
+            raise ValueError("k, kept, rewards and correct do not go together")
+
+    @classmethod
+    def of(cls, episode: Episode) -> EpisodeRecord:
+        """The record of an episode."""
+        same = {one.name: getattr(episode, one.name) for one in fields(episode) if one.name != "budget"}
+        share = episode.budget.share if isinstance(episode.budget, Fraction) else None
+        return cls(**same, k=episode.k, share=share)
+
+    @property
+    def rollout(self) -> RecordedRollout:
+        """What a resumed training needs of it."""
+        earned = Earned(self.rewards, self.correct, self.prompt_tokens, self.seconds)
+        return RecordedRollout(self.case_id, self.order, earned)
+
+
+def read_episodes(path: Path) -> list[EpisodeRecord]:
+    """Episodes of a training, without a last line that a crash cut off. Raises RunError for a line that is not one."""
+    return read_lines(path, EpisodeRecord, "train again")
+
+
+def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
+    """The JSON lines of a file, without a last one that a crash cut off; [] if there is no file.
+
+    Raises RunError for a line that is not a record of the kind, OSError.
     """
-    found = []
-    for number, record in whole_lines(path):
-        try:
-            order, correct = record["order"], record["correct"]
-            rewards = [float(reward) for reward in record["rewards"]]
-            usable = rewards and all(map(math.isfinite, rewards)) and sorted(order) == list(range(len(order)))
-            if not usable or len(correct) != len(rewards) or not {*correct} <= {True, False}:
-                raise ValueError("unusable figures")
-            earned = Earned(tuple(rewards), tuple(correct), record["prompt_tokens"], float(record["seconds"]))
-            found.append(RecordedRollout(str(record["case_id"]), tuple(order), earned))
-        except (KeyError, TypeError, ValueError) as problem:
-            raise RunError(f"{path}, line {number} is not an episode: start the training again") from problem
-    return found
-
-
-def whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The JSON lines of a file, numbered, without a last one that a crash cut off. Raises RunError for other lines."""
-    if not path.exists():
-        return []
-    found: list[tuple[int, dict[str, Any]]] = []
-    *lines, _ = path.read_bytes().split(b"\n")  # without a line break behind it, the write of the last was cut off
+    found: list[Record] = []
+    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
     for number, line in enumerate(lines, 1):
-        if not line:
-            continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as problem:
-            raise RunError(f"{path}, line {number} is not JSON: delete the file and run again") from problem
-        if not isinstance(record, dict):
-            raise RunError(f"{path}, line {number} is not a record of a run: delete the file and run again")
-        found.append((number, record))
+            found.append(read(kind, parse(line)))
+        except ValueError as problem:
+            name = kind.__name__.removesuffix("Record").casefold()
+            raise RunError(f"{path}, line {number} is not an {name} of this version ({problem}): {remedy}") from problem
     return found
+
+
+def read_json(path: Path, kind: Any, remedy: str) -> Any:
+    """A JSON file of a run; None if there is none. Raises RunError for one that is not of the kind, OSError."""
+    try:
+        return read(kind, parse(path.read_bytes())) if path.exists() else None
+    except ValueError as problem:
+        raise RunError(f"{path} is damaged or of another version ({problem}): {remedy}") from problem
 
 
 def keep_lines(path: Path, count: int) -> None:
-    """Cut a file of JSON lines to its first `count`, at once or not at all, so that more can be added behind them."""
+    """Cut a file of JSON lines to its first `count`, at once or not at all, so that more can be added behind them.
+
+    Raises RunError for a symbolic link, OSError.
+    """
+    _refuse_link(path)
     if path.exists():
         write_bytes(path, b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
-
-
-def episode_record(episode: Episode) -> dict[str, object]:
-    """An episode as a JSON line."""
-    record = {field.name: getattr(episode, field.name) for field in fields(episode) if field.name != "budget"}
-    return record | {"k": episode.k, "share": episode.budget.share if isinstance(episode.budget, Fraction) else None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 
 from drike.editors import Editor
@@ -16,7 +17,7 @@ from drike.models.protocols import LanguageModel
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import add_usage, append, episode_record, saved
+from drike.runs.folder import EpisodeRecord, add_usage, append, read_usage, saved
 from drike.training.reinforce import Episode
 
 
@@ -35,7 +36,7 @@ def recorded_training(
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
     describes it in the checkpoint. past: number of episodes that the folder holds already.
     """
-    retriever, budget, done, before = editor.ranker, editor.budget, 0, model.usage
+    retriever, budget, done, before, known = editor.ranker, editor.budget, 0, model.usage, read_usage(folder)
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
     head = deepcopy(retriever.head.state_dict())
 
@@ -47,7 +48,7 @@ def recorded_training(
             # Head, budget and count belong together whenever Ctrl-C comes: the next step may be half done by then.
             budget, done, head = episode.budget, done + 1, deepcopy(retriever.head.state_dict())
             if done > past:
-                append(folder / "episodes.jsonl", [episode_record(episode)])
+                append(folder / "episodes.jsonl", [asdict(EpisodeRecord.of(episode))])
                 if done % per_epoch == 0:
                     save()
             yield episode
@@ -58,17 +59,17 @@ def recorded_training(
                 save()
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that the model is still asked about
-            add_usage(folder, "training", model.usage - before)
+            add_usage(folder, "training", model.usage - before, known)
 
 
 def recorded_evaluation(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], *, write: bool = False
 ) -> Generator[tuple[Outcome, ...], None, None]:
     """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
-    before = model.usage
+    before, known = model.usage, read_usage(folder)
     model.forget()  # seconds are an editor's own, not what another has opened before
     try:
         with closing(evaluate(editor, model, cases, write=write)) as outcomes:
             yield from saved(folder, editor.name, outcomes)
     finally:
-        add_usage(folder, editor.name, model.usage - before)
+        add_usage(folder, editor.name, model.usage - before, known)

@@ -13,7 +13,7 @@ from pathlib import Path
 from drike.edits import EditCase
 from drike.errors import RunError
 from drike.metrics import Outcome
-from drike.runs.folder import answered, keep_lines, outcomes_path, read_outcomes, versions
+from drike.runs.folder import keep_lines, outcomes_path, read_episodes, read_outcomes, versions
 from drike.runs.run import Run, Setup
 from drike.training.rewards import RecordedRollout
 
@@ -63,9 +63,9 @@ def locked(folder: Path) -> Iterator[None]:
 def recovered_episodes(folder: Path) -> list[RecordedRollout]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
-    found = answered(path)
+    found = read_episodes(path)
     keep_lines(path, len(found))
-    return found
+    return [record.rollout for record in found]
 
 
 def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:

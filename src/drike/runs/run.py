@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from drike.datasets import Dataset
+from drike.datasets.form import Target
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase
 from drike.errors import RunError
 from drike.files import checksum_ok, with_checksum
+from drike.models.protocols import Template
+from drike.records import parse, read
 from drike.retrieval.learned_budget import Controller
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
@@ -23,8 +25,6 @@ from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import versions, write_record
 
 FILE, SPLIT = "run.json", "split.json"
-_SETTINGS = {"data": list, "model": str, "template": str, "encoder": str, "seed": int}
-_OPTIONAL = {"zsre_target": str, "prompt_tokens": int, "tokenizer": str, "epochs": int, "run": str, "editors": list}
 
 
 @dataclass(frozen=True)
@@ -53,31 +53,72 @@ class Setup:
         ]  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a run that other commands use."""
+
+    data: tuple[str, ...]
+    model: str
+    template: Template
+    encoder: str
+    seed: int
+    zsre_target: Target | None = None
+    prompt_tokens: int | None = None
+    tokenizer: str | None = None
+    epochs: int | None = None
+    budget: str | None = None
+    run: str | None = None
+    editors: tuple[str, ...] | None = None
+
+
 @dataclass(frozen=True)
-class Run:
+class _File:
+    """A data file in run.json: its form and its SHA-256."""
+
+    given: str
+    sha256: str
+    rows: int
+    form: str
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What run.json holds."""
+
+    command: tuple[str, ...]
+    started: str
+    options: Mapping[str, object] | None
+    settings: Mapping[str, object]
+    model: Mapping[str, object]
+    trained_sha256: str | None
+    data: tuple[_File, ...]
+    data_fingerprint: str
+    encoder: str
+    fallbacks: tuple[str, ...]
+    versions: Mapping[str, str]
+    sha256: str | None
+
+    def __post_init__(self) -> None:
+        """Refuse a run without the hashes that it must have. Raises ValueError."""
+        if self.model.get("weights_sha256", "") is None:
+            raise ValueError("model: its weights_sha256 is null")
+        if self.trained_sha256 is None and self.settings.get("run") is not None:
+            raise ValueError("trained_sha256 is null, although a trained run was used")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Settings):
     """A run's folder and what is recorded there.
 
-    data, model, template, encoder, seed and the optional ones after them are settings that other commands use;
-    `settings` has all that the options came to. options: as given, of a command that can be resumed. identity: of the
-    model. sources: data files with their SHA-256. trained_sha256: of the checkpoint that an evaluation used.
+    settings: all that the options came to. options: as given, of a command that can be resumed. identity: of the model.
+    forms: of the data files. trained_sha256: of the checkpoint that an evaluation used.
     """
 
     folder: Path
-    data: tuple[str, ...]
-    model: str
-    template: str
-    encoder: str
-    seed: int
-    zsre_target: str | None
-    prompt_tokens: int | None
-    tokenizer: str | None
-    epochs: int | None
-    run: str | None
-    editors: list[str] | None
     settings: Mapping[str, Any]
     options: Mapping[str, Any] | None
     identity: Mapping[str, Any]
-    sources: tuple[Mapping[str, Any], ...]
+    forms: tuple[str, ...]
     fingerprint: str
     trained_sha256: str | None
     started: str
@@ -124,40 +165,33 @@ class Run:
         """Read a run's folder. Raises RunError if it is not one, is damaged, or is of another version."""
         path = folder / FILE
         try:
-            record = json.loads(path.read_text("utf-8"))
-        except OSError as problem:
+            found = parse(path.read_bytes())
+            record = read(_Record, {"sha256": None, **found} if isinstance(found, dict) else found)
+            used = read(Settings, {one.name: record.settings.get(one.name) for one in fields(Settings)})
+        except (FileNotFoundError, NotADirectoryError) as problem:
             raise RunError(
-                f"{folder} is not a run, as it holds no {FILE} ({type(problem).__name__}): "
-                "give a folder that drike demo, train or evaluate wrote"
+                f"{folder} is not a run, as it holds no {FILE}: give a folder that drike demo, train or evaluate wrote"
             ) from problem
-        except (ValueError, RecursionError) as problem:
-            raise RunError(f"{path} is damaged: run it again, or restore the file from a copy") from problem
-        record = record if isinstance(record, dict) else {}
-        if not checksum_ok(record):
+        except OSError as problem:
+            raise RunError(f"{path} cannot be read ({problem.strerror}): check its permissions") from problem
+        except ValueError as problem:
+            raise RunError(
+                f"{path} is damaged, or another version of drike wrote it ({problem}): run it again, or restore the "
+                "file from a copy"
+            ) from problem
+        if not checksum_ok(found):
             raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
-        settings = found if isinstance(found := record.get("settings"), dict) else {}
-        missing = [
-            *(name for name, kind in {"settings": dict, "model": dict, "data_fingerprint": str}.items()
-              if not isinstance(record.get(name), kind)),
-            *(name for name, kind in _SETTINGS.items() if not isinstance(settings.get(name), kind)),
-        ]  # fmt: skip
-        if missing:
-            raise RunError(f"{path} lacks {missing[0]}: another version of drike wrote it, so run it again")
-        wrong = [name for name, kind in _OPTIONAL.items() if not isinstance(settings.get(name), kind | None)]
-        if wrong or not all(isinstance(source, str) for source in settings["data"]):
-            raise RunError(f"{path} has no usable {(wrong or ['data'])[0]}: run it again with this version of drike")
-        options, found, sources = (record.get(name) for name in ("options", "versions", "data"))
         return cls(
+            **vars(used),
             folder=folder,
-            **{name: settings.get(name) for name in (*_SETTINGS, *_OPTIONAL)} | {"data": tuple(settings["data"])},
-            settings=settings,
-            options=options if isinstance(options, dict) else None,
-            identity=record["model"],
-            sources=tuple(one for one in sources if isinstance(one, dict)) if isinstance(sources, list) else (),
-            fingerprint=record["data_fingerprint"],
-            trained_sha256=record.get("trained_sha256"),
-            started=str(record.get("started", "")),
-            versions={name: str(value) for name, value in found.items()} if isinstance(found, dict) else {},
+            settings=record.settings,
+            options=record.options,
+            identity=record.model,
+            forms=tuple(one.form for one in record.data),
+            fingerprint=record.data_fingerprint,
+            trained_sha256=record.trained_sha256,
+            started=record.started,
+            versions=record.versions,
         )
 
 
