@@ -37,6 +37,7 @@ class Remembering:
     name, dim = "hashing:32:0", 32
 
     def __init__(self) -> None:
+        self.identity: dict[str, str | None] = {}
         self.known: dict[str, FloatArray] = {}
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:

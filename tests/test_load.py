@@ -71,6 +71,23 @@ def test_incompatible_arguments_are_refused() -> None:
     assert (template_for("vllm:m", None), template_for("embedded", None)) == ("chat", "plain")
 
 
+def test_a_hub_model_may_name_its_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    folder = tmp_path / "models--some--model"
+    shutil.copytree(tinyfacts.model_path(), folder / "snapshots" / commit)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "v1").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for name in ("some/model@v1", f"some/model@{commit}"):
+        info = drike.load_model(name).info
+        assert (info.name, info.identity["revision"]) == (name, commit)
+    for name in ("some/model", "some/model@v2"):
+        with pytest.raises(ModelError, match="hub cannot be reached"):
+            drike.load_model(name)
+    assert drike.load_model("embedded").info.identity["revision"] is None
+
+
 def test_truncated_weights_ask_for_a_new_copy(tmp_path: Path) -> None:
     shutil.copytree(tinyfacts.model_path(), tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"

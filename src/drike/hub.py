@@ -1,10 +1,30 @@
-"""Silence the Hugging Face libraries."""
+"""The Hugging Face libraries without their notices, and hub names with a revision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
+
+
+def pinned(name: str) -> tuple[str, str | None]:
+    """A hub name and the revision after its "@", None without one; the path of a folder stays as it is."""
+    repository, _, revision = name.partition("@")
+    return (repository, revision) if revision and not Path(name).exists() else (name, None)
+
+
+def commit_of(name: str) -> str | None:
+    """The commit of a model in the local cache of the hub; None for any other name."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    repository, revision = pinned(name)
+    try:
+        config = try_to_load_from_cache(repository, "config.json", revision=revision)
+    except HFValidationError:
+        return None
+    return Path(config).parent.name if isinstance(config, str) else None
 
 
 @contextmanager

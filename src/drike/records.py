@@ -92,7 +92,7 @@ def _number_reader(kind: type) -> Reader:
 
 def _read_any(value: Any) -> Any:
     if isinstance(value, dict):
-        return _each(value, dict.fromkeys(value, _read_any))
+        return _each(value, dict.fromkeys(value, (frozenset(), _read_any)))
     if isinstance(value, list):
         return [_read_any(one) for one in value]
     return value if isinstance(value, str | bool | None) else _reader(float)(value)
@@ -109,32 +109,40 @@ def _tuple_reader(readers: list[Reader], *, any_length: bool) -> Reader:
 
 def _mapping_reader(read_one: Reader) -> Reader:
     return lambda value: (
-        _each(value, dict.fromkeys(value, read_one)) if type(value) is dict else _refuse(value, "an object")
+        _each(value, dict.fromkeys(value, (frozenset(), read_one)))
+        if type(value) is dict
+        else _refuse(value, "an object")
     )
 
 
 def _record_reader(kind: Any) -> Reader:
     hints = get_type_hints(kind)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
+    readers = {field.name: (_as_they_are(hints[field.name]), _reader(hints[field.name])) for field in fields(kind)}
 
     def read_record(value: Any) -> Any:
         if type(value) is not dict:
             _refuse(value, "an object")
-        if missing := readers.keys() - value.keys():
-            raise ValueError(f"it lacks {min(missing)}")
-        if unknown := value.keys() - readers.keys():
-            raise ValueError(f"it has an unknown field {shortened(min(unknown))}")
+        if value.keys() != readers.keys():
+            missing, unknown = readers.keys() - value.keys(), value.keys() - readers.keys()
+            raise ValueError(f"it lacks {min(missing)}" if missing else f"it has an unknown field {min(unknown)!r:.40}")
         return kind(**_each(value, readers))
 
     return read_record
 
 
-def _each(value: Mapping[str, Any], readers: Mapping[str, Reader]) -> dict[str, Any]:
+def _as_they_are(hint: Any) -> frozenset[type]:
+    """The types of values that need no reader, which would take most of the time of reading outcomes."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return frozenset(part for part in parts if part in (str, bool, NoneType))
+
+
+def _each(value: Mapping[str, Any], readers: Mapping[str, tuple[frozenset[type], Reader]]) -> dict[str, Any]:
     """Every value by the reader of its name, which is put before the reader's complaint."""
     found, name = {}, ""
     try:
         for name, one in value.items():
-            found[name] = readers[name](one)
+            as_they_are, read_one = readers[name]
+            found[name] = one if type(one) in as_they_are else read_one(one)
     except ValueError as problem:
         raise ValueError(f"{name if name.isidentifier() else shortened(name)}: {problem}") from None
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from drike.cli.console import draw, say
 from drike.demonstrations import DemonstrationSet
 from drike.errors import UsageError
+from drike.hub import pinned
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
@@ -75,7 +76,8 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
     from transformers import AutoTokenizer
 
     try:
-        opened = AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
+        name, revision = pinned(tokenizer)
+        opened = AutoTokenizer.from_pretrained(name, revision=revision or "main", trust_remote_code=False)
     except (OSError, ValueError) as problem:
         raise UsageError(f"--tokenizer {tokenizer} cannot be opened: give a folder with tokenizer.json") from problem
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from drike.cli.console import console, draw, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.options import ModelOptions, RunOptions, takes_options
-from drike.cli.setup import Defaults, open_model, open_setup, open_trained_run
+from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import make
 from drike.editors.unedited import Unedited
@@ -46,7 +46,7 @@ def edit(
     base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    given = base.run if base else Defaults()
+    given = base.run if base else DEFAULTS
     setup = open_setup(
         data or given.data, encoder=encoder or given.encoder, seed=given.seed,
         split=base.split if base and data is None else None, train=0, test=0, target=given.zsre_target,

@@ -11,7 +11,7 @@ from drike.cli.console import draw, note, progress, say
 from drike.cli.costs import CountingModel, live, metered, show_bound
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.setup import Defaults, describe_model, new_run, open_model, open_setup, open_trained_run
+from drike.cli.setup import DEFAULTS, describe_model, new_run, open_model, open_setup, open_trained_run
 from drike.datasets.splits import SplitIds
 from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
@@ -67,7 +67,7 @@ def evaluate(
                 "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
             )
         split = tested(base.split, data.test)
-    given = base.run if base else Defaults()
+    given = base.run if base else DEFAULTS
     sources, encoder = data.data or list(given.data), encoder or given.encoder
     seed, target = given.seed if data.seed is None else data.seed, data.zsre_target or given.zsre_target or "alt"
     by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if base else ())]

@@ -97,6 +97,7 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
     past, trained = Run.open(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
+    past.check_encoders()
     learned, split = checkpoint.load(trained), past.split()
     setup = open_setup(past.data, encoder=past.encoder, seed=past.seed, split=split, target=past.zsre_target)
     known = {one.case_id: one for one in setup.dataset.cases}

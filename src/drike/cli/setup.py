@@ -22,21 +22,10 @@ from drike.models.served.options import ApiOptions
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
 from drike.runs.folder import has_begun, has_records
-from drike.runs.run import Run, Setup, TrainedRun
+from drike.runs.run import Settings, Setup, TrainedRun
 
-
-@dataclass(frozen=True)
-class Defaults:
-    """The values of options that neither the command line nor a run gives."""
-
-    data: tuple[str, ...] = (TINYFACTS,)
-    model: str = EMBEDDED
-    template: str | None = None
-    encoder: str = MINILM
-    seed: int = 0
-    zsre_target: str | None = "alt"
-    prompt_tokens: int | None = None
-    tokenizer: str | None = None
+# The values of options that neither the command line nor a run gives.
+DEFAULTS = Settings(data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MINILM, seed=0, zsre_target="alt")
 
 
 def open_setup(
@@ -78,7 +67,7 @@ class WatchedEncoder:
 
     def __init__(self, name: str) -> None:
         self._encoder = load_encoder(name)
-        self.name, self.dim = self._encoder.name, self._encoder.dim
+        self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Encode, with a bar unless the caller shows one."""
@@ -117,7 +106,7 @@ class OpenedModel:
 
 
 def open_model(
-    asked: ModelOptions, api: ApiOptions, given: Run | Defaults, *, at: RunOptions, cache: bool = True
+    asked: ModelOptions, api: ApiOptions, given: Settings, *, at: RunOptions, cache: bool = True
 ) -> OpenedModel:
     """Open the model that is asked for, or else given; a `CountingModel` for a dry run. Raises ModelError, UsageError.
 

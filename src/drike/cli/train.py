@@ -12,7 +12,7 @@ from drike.cli.console import draw, say, this_command, watch_training
 from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.setup import Defaults, WatchedEncoder, describe_model, new_run, open_model, open_setup
+from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
 from drike.encoders import MINILM, TextEncoder
@@ -53,7 +53,7 @@ def train(
         sources, train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder, subset=data.subset,
         target=target,
     )  # fmt: skip
-    opened = open_model(model, api, Defaults(), at=at)
+    opened = open_model(model, api, DEFAULTS, at=at)
     if isinstance(opened.model, CountingModel):
         candidates = setup.pool.candidates([case.edit for case in setup.split.train])
         count_training(opened.model, candidates, method.max_shots, style, opened.limit)

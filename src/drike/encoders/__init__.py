@@ -36,7 +36,7 @@ def features_folder() -> Path:
 def load_encoder(
     name: str | Path = MINILM, *, device: str | None = None, features: Path | None = None, keep: bool = True
 ) -> TextEncoder:
-    """Load the encoder called `name`: a folder, a hub name, or "hashing".
+    """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
 
     Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False. Raises EncoderError
     with the remedy if the encoder cannot be found.
@@ -45,5 +45,6 @@ def load_encoder(
     if source.kind == "builtin":
         return hashing.named(source.name)
     folder = source.path or download(source.name)
-    store = FeatureStore(features or features_folder(), identity(folder)) if keep else None
-    return FrozenEncoder(source.name, folder, device=device, features=store)
+    found = identity(folder)
+    store = FeatureStore(features or features_folder(), str(found["sha256"])) if keep else None
+    return FrozenEncoder(source.name, folder, found, device=device, features=store)

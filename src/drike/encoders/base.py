@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -25,6 +25,10 @@ class TextEncoder(Protocol):
     @property
     def dim(self) -> int:
         """Numbers per text."""
+
+    @property
+    def identity(self) -> Mapping[str, str | None]:
+        """What tells it from others of its name, "sha256" above all; {} if the name says it all."""
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         """Vectors [n, d] of `texts`, float32."""

@@ -5,7 +5,7 @@ Torch is imported when a text is first encoded; texts whose features are stored 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -32,14 +32,22 @@ class FrozenEncoder:
     Args:
         name: the encoder's name in checkpoints.
         folder: its files.
+        identity: their SHA-256, and their revision on the hub.
         device: as torch names it; None picks an accelerator if there is one.
         features: where vectors are kept between runs; None keeps them for this process only.
     """
 
     def __init__(
-        self, name: str, folder: Path, *, device: str | None = None, features: FeatureStore | None = None
+        self,
+        name: str,
+        folder: Path,
+        identity: Mapping[str, str | None],
+        *,
+        device: str | None = None,
+        features: FeatureStore | None = None,
     ) -> None:
         self.name = name
+        self.identity = identity
         self._folder = folder
         self._device = device
         self._features = features

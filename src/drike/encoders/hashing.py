@@ -21,6 +21,7 @@ class HashingEncoder:
     def __init__(self, dim: int = 256, *, seed: int = 0) -> None:
         self.name = NAME if (dim, seed) == (256, 0) else f"{NAME}:{dim}:{seed}"
         self.dim = dim
+        self.identity: dict[str, str | None] = {}
         self._seed = seed
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:

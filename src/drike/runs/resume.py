@@ -19,7 +19,7 @@ from drike.training.rewards import RecordedRollout
 
 
 def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
-    """Raise RunError unless rows, split, weights and trained policy are those the run began with.
+    """Raise RunError unless rows, split, encoders, weights and trained policy are those the run began with.
 
     Returns the packages whose version is another one: what they compute may differ in the last digits.
     """
@@ -28,6 +28,7 @@ def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_s
         raise RunError(f"{folder} was begun on other rows: give it the data it began with, or start a new run")
     if run.split() != setup.split.ids:
         raise RunError(f"{folder} was begun on another split of its rows: start a new run")
+    run.check_encoders()
     if run.identity.get("weights_sha256") != identity.get("weights_sha256"):
         raise RunError(f"{folder} was begun with other weights of its model: start a new run")
     if run.trained_sha256 != trained_sha256:

@@ -13,6 +13,7 @@ from drike.datasets import Dataset
 from drike.datasets.form import Target
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase
+from drike.encoders import load_encoder
 from drike.errors import RunError
 from drike.files import checksum_ok, with_checksum
 from drike.models.protocols import Template
@@ -55,11 +56,11 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a run that other commands use."""
+    """The settings of a run that other commands use; what is None has its default."""
 
     data: tuple[str, ...]
     model: str
-    template: Template
+    template: Template | None
     encoder: str
     seed: int
     zsre_target: Target | None = None
@@ -93,7 +94,7 @@ class _Record:
     trained_sha256: str | None
     data: tuple[_File, ...]
     data_fingerprint: str
-    encoder: str
+    encoders: Mapping[str, Mapping[str, str | None]]
     fallbacks: tuple[str, ...]
     versions: Mapping[str, str]
     sha256: str | None
@@ -111,7 +112,8 @@ class Run(Settings):
     """A run's folder and what is recorded there.
 
     settings: all that the options came to. options: as given, of a command that can be resumed. identity: of the model.
-    forms: of the data files. trained_sha256: of the checkpoint that an evaluation used.
+    forms: of the data files. encoders: the identity of each by its name. trained_sha256: of the checkpoint that an
+    evaluation used.
     """
 
     folder: Path
@@ -120,6 +122,7 @@ class Run(Settings):
     identity: Mapping[str, Any]
     forms: tuple[str, ...]
     fingerprint: str
+    encoders: Mapping[str, Mapping[str, str | None]]
     trained_sha256: str | None
     started: str
     versions: Mapping[str, str]
@@ -127,6 +130,14 @@ class Run(Settings):
     def split(self) -> SplitIds:
         """Its split. Raises DataError."""
         return SplitIds.load(self.folder / SPLIT)
+
+    def check_encoders(self) -> None:
+        """Raise RunError unless its encoders have the files they had when it began."""
+        for name, identity in self.encoders.items():
+            if load_encoder(name).identity.get("sha256") != identity.get("sha256"):
+                raise RunError(
+                    f"encoder {name} has changed since {self.folder} began: restore its files, or start a new run"
+                )
 
     @classmethod
     def create(
@@ -140,6 +151,7 @@ class Run(Settings):
         trained_sha256: str | None = None,
     ) -> Run:
         """Write split.json and run.json, and return the run."""
+        encoders = {settings["encoder"], settings.get("policy_encoder") or settings["encoder"]}
         record = {
             "command": ["drike", *sys.argv[1:]],
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -152,7 +164,7 @@ class Run(Settings):
                 for one in setup.dataset.sources
             ],
             "data_fingerprint": setup.dataset.fingerprint,
-            "encoder": setup.pool.encoder.name,
+            "encoders": {name: dict(load_encoder(str(name)).identity) for name in encoders},
             "fallbacks": setup.pool.fallbacks,
             "versions": versions(),
         }
@@ -189,6 +201,7 @@ class Run(Settings):
             identity=record.model,
             forms=tuple(one.form for one in record.data),
             fingerprint=record.data_fingerprint,
+            encoders=record.encoders,
             trained_sha256=record.trained_sha256,
             started=record.started,
             versions=record.versions,
@@ -208,6 +221,7 @@ class TrainedRun:
     def open(cls, folder: Path) -> TrainedRun:
         """Read a training run's folder. Raises RunError, CheckpointError or DataError with the remedy."""
         run = Run.open(folder)
+        run.check_encoders()
         return cls(run, run.split(), checkpoint.load(folder), checkpoint.fingerprint(folder))
 
     @property

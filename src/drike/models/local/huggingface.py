@@ -18,6 +18,7 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from drike.errors import ModelError
+from drike.hub import commit_of
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
@@ -129,6 +130,7 @@ class HuggingFaceModel:
             "parameters": self._model.num_parameters(),
             "config_sha256": hashlib.sha256(self._model.config.to_json_string().encode()).hexdigest(),
             "weights_sha256": weights.hexdigest(),
+            "revision": commit_of(self._name),
             "dtype": str(self._model.dtype).removeprefix("torch."),
             "device": str(self._model.device),
             "template": self.template,

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason
-from drike.hub import quiet
+from drike.hub import pinned, quiet
 
 _REACH_SECONDS = 10.0
 _MOST_LAYERS = 10_000  # more would take hours to build, before their weights are missed
@@ -46,15 +46,16 @@ def open_checkpoint(name_or_path: str, dtype: torch.dtype | None) -> tuple[PreTr
 
 def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple[PreTrainedModel, Tokenizer, list[str]]:
     """Read model, tokenizer, and the names of missing weights. local: only from folders and the cache, or OSError."""
-    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
-    layers = getattr(AutoConfig.from_pretrained(name_or_path, **where).get_text_config(), "num_hidden_layers", 0)
+    name, revision = pinned(name_or_path)
+    where: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local, "revision": revision or "main"}
+    layers = getattr(AutoConfig.from_pretrained(name, **where).get_text_config(), "num_hidden_layers", 0)
     if layers > _MOST_LAYERS:
         raise ModelError(
             f"{name_or_path} has {layers} layers by its config.json, which must be damaged: download it again"
         )
-    tokenizer = AutoTokenizer.from_pretrained(name_or_path, **where)
+    tokenizer = AutoTokenizer.from_pretrained(name, **where)
     opened: Any = AutoModelForCausalLM.from_pretrained(
-        name_or_path, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
+        name, dtype=dtype or "auto", use_safetensors=True, output_loading_info=True, **where
     )
     return opened[0], tokenizer, sorted(opened[1]["missing_keys"])
 
@@ -62,8 +63,9 @@ def _read(name_or_path: str, dtype: torch.dtype | None, *, local: bool) -> tuple
 def _ask_hub(name: str) -> None:
     """Raise ModelError unless the hub has this model. One short request: loaders would retry for half a minute."""
     local = "give the path of a local folder with config.json, tokenizer.json and model.safetensors"
+    repository, revision = pinned(name)
     try:
-        HfApi().model_info(name, timeout=_REACH_SECONDS)
+        HfApi().model_info(repository, revision=revision, timeout=_REACH_SECONDS)
     except errors.HFValidationError as error:
         raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
     except errors.GatedRepoError as error:
@@ -72,6 +74,8 @@ def _ask_hub(name: str) -> None:
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise ModelError(f"{name} is neither a folder nor a model on the hub: correct the name, or {local}") from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
     except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
         raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
 
