@@ -29,8 +29,8 @@ OWN = {
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
-    "encoders.frozen", "hub", "retrieval.retriever", "retrieval.learned_budget",
-    "training.reinforce", "training.choices",
+    "encoders.frozen", "hub", "retrieval.retriever", "retrieval.learned_budget", "retrieval.query_policy",
+    "training.reinforce", "training.choices", "training.balanced",
     "runs.checkpoint",
 }  # fmt: skip
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.large_data import ROWS, counterfact, invented_facts, measured, published_facts, steps
+from benchmarks.report import EDITORS, made_up, make_run
 from drike.datasets import load
 from drike.datasets.inspect import lines
 from drike.encoders import HashingEncoder
+from drike.metrics import counted, summary_of
 from drike.retrieval.pool import Pool
 from test_datasets import FLAT
 
@@ -49,3 +51,19 @@ def test_all_of_counterfact_fits_time_and_memory(tmp_path: Path) -> None:
         seconds, memory = measured(arguments)
         print(f"{step}: {seconds:.1f} s, {memory:,.0f} MB")
         assert seconds <= SECONDS and memory <= MEGABYTES
+
+
+def test_the_intervals_of_2_000_cases_take_less_than_half_a_second() -> None:
+    """So those of 6 editors take less than 3 s."""
+    outcomes = list(made_up("DR-IKE", 2000))
+    began = time.process_time()
+    summary_of(counted(outcomes))
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.reliability
+def test_a_report_of_20_000_cases_fits_time_and_memory(tmp_path: Path) -> None:
+    make_run(tmp_path, 20_000, EDITORS)
+    seconds, memory = measured(("-m", "drike", "report", str(tmp_path)))
+    print(f"drike report, 20,000 cases x {len(EDITORS)} editors: {seconds:.1f} s, {memory:,.0f} MB")
+    assert seconds <= 30 and memory <= 1000

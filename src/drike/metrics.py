@@ -90,12 +90,8 @@ class Summary:
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
-        found: Estimate = getattr(self, _field(name))
+        found: Estimate = getattr(self, name.casefold().replace(" ", "_"))
         return found
-
-
-def _field(metric: str) -> str:
-    return metric.casefold().replace(" ", "_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,5 +224,5 @@ def summarise(
 
 def summary_of(counts: Counts) -> Summary:
     """A table row for one editor."""
-    metrics: dict[str, Any] = dict(zip(map(_field, METRICS), estimated(counts.values, counts.drawn), strict=True))
-    return Summary(counts.editor, len(counts.cases), **metrics, **counts.costs)
+    in_order: list[Any] = estimated(counts.values, counts.drawn)  # of METRICS and of the fields
+    return Summary(counts.editor, len(counts.cases), *in_order, **counts.costs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -55,9 +56,10 @@ def _reader(hint: Any) -> Reader:
     found: Reader
     if hint in (int, float):
         found = _number_reader(hint)
-    elif hint in (str, bool):
-        wanted = "text" if hint is str else "true or false"
-        found = lambda value: value if type(value) is hint else _refuse(value, wanted)  # noqa: E731
+    elif hint is bool:
+        found = lambda value: value if type(value) is bool else _refuse(value, "true or false")  # noqa: E731
+    elif hint is str:  # equal texts are kept once: the outcomes of several editors repeat the same queries
+        found = lambda value: sys.intern(value) if type(value) is str else _refuse(value, "text")  # noqa: E731
     elif hint is object:
         found = _read_any
     elif origin in (Union, UnionType):

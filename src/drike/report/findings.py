@@ -59,11 +59,11 @@ def _lead(group: Group, ours: str, theirs: str) -> str:
 def _against_baseline(group: Group) -> str:
     """DR-IKE minus IKE, metric by metric, in words."""
     compared = paired_differences(group.counts[METHOD], group.counts[BASELINE])
-    parts = []
-    for name in SCORES:
-        one = compared[name]
-        verdict = "not significant" if has_0(one) else "higher" if (one.low or 0) > 0 else "lower"
-        parts += [f"{name} {shown(one, signed=True)} ({verdict})"] if one.value is not None else []
+    parts = [
+        f"{name} {shown(one, signed=True)} "
+        f"({'not significant' if has_0(one) else 'higher' if (one.low or 0) > 0 else 'lower'})"
+        for name in SCORES if (one := compared[name]).value is not None
+    ]  # fmt: skip
     return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(parts)}."
 
 

@@ -1,0 +1,72 @@
+"""Cuts: how many demonstrations of each role a prompt shows (docs/method.md, "Past the paper").
+
+The paper's budget cuts the retains of an edit and always shows its copies and updates. A policy over cuts may leave out
+demonstrations of any role, and may choose anew for every query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Protocol
+
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.edits import Edit, mentions
+
+
+@dataclass(frozen=True, order=True)
+class Cut:
+    """The first copies, updates and retains of an edit, nearest first in each role; more than it has is all it has."""
+
+    copies: int
+    updates: int
+    retains: int
+
+    def __post_init__(self) -> None:
+        """Refuse counts that are no whole numbers of at least 0. Raises ValueError."""
+        if not all(type(count) is int and count >= 0 for count in astuple(self)):
+            raise ValueError(f"a cut has three whole numbers of at least 0, not {astuple(self)!r}")
+
+    @property
+    def size(self) -> int:
+        """Demonstrations in a prompt."""
+        return self.copies + self.updates + self.retains
+
+    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """The demonstrations that remain: copies, updates, retains."""
+        return tuple(
+            demonstration
+            for role, count in zip((Role.COPY, Role.UPDATE, Role.RETAIN), astuple(self), strict=True)
+            for demonstration in [d for d in candidates.demonstrations if d.role is role][:count]
+        )
+
+
+def cuts_of(roles: Sequence[Role]) -> tuple[Cut, ...]:
+    """The cuts that a policy chooses from, smallest first, given the role of each demonstration of an edit.
+
+    Copies and updates are shown all, copies only, or not at all; of retains 0, 1, 2, 4, ... and all are shown.
+    """
+    copies, updates, retains = (sum(one is role for one in roles) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))
+    some = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
+    fixed = {(0, 0), (copies, 0), (copies, updates)}
+    return tuple(sorted((Cut(c, u, r) for c, u in fixed for r in some), key=lambda cut: (cut.size, cut)))
+
+
+class CutPolicy(Protocol):
+    """Chooses a cut for every query about an edit."""
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Cut]:
+        """One cut per query, in order."""
+
+
+@dataclass(frozen=True)
+class ByName:
+    """A control that knows nothing about demonstrations: one cut where the query names the subject, else another."""
+
+    named: Cut
+    other: Cut
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Cut]:
+        """`named` for queries that name the edit's subject; without a subject, for the edit's own query."""
+        about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
+        return [self.named if named else self.other for named in about]

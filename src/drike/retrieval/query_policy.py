@@ -1,0 +1,62 @@
+"""A policy that reads the pair of edit and query, and chooses how much of the edit's demonstrations the query is shown.
+
+    pi(cut | edit, query) = softmax(W phi + b)
+    phi = (c, c^2, c^3, 1 if the query names the subject, u * v, |u - v|)
+
+u and v are unit vectors of the edit's query and of the query asked, c is their cosine. The query enters as a pair with
+the edit: a text that contains both does not carry over to relations that were not trained on (docs/results.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drike.edits import Edit, mentions
+from drike.encoders import TextEncoder
+from drike.encoders.base import unit
+from drike.retrieval.cuts import Cut
+
+_PLAIN = 4  # features before the product: three powers of the cosine, and the name
+
+
+class QueryPolicy:
+    """The policy: a frozen encoder, the cuts to choose from, and a linear head, which starts at zero.
+
+    named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the
+    key (query, new object) of every edit the head was trained on.
+    """
+
+    def __init__(self, encoder: TextEncoder, cuts: Sequence[Cut], *, named: bool = False) -> None:
+        if not cuts:
+            raise ValueError("a policy needs at least one cut to choose")
+        self.encoder, self.cuts, self.named = encoder, tuple(cuts), named
+        self.head = nn.Linear(_PLAIN + 2 * encoder.dim, len(self.cuts))
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.trained_on: frozenset[tuple[str, str]] = frozenset()
+
+    def features(self, edit: Edit, queries: Sequence[str]) -> Tensor:
+        """Phi of each query about an edit [m, d]; float32, no gradient."""
+        vectors = unit(np.asarray(self.encoder.encode([edit.query, *queries]), dtype=np.float64))
+        u, v = vectors[0], vectors[1:]
+        c = (v @ u)[:, None]
+        subject = edit.subject if self.named else None
+        named = np.array([[subject is not None and mentions(query, subject)] for query in queries], dtype=np.float64)
+        columns = [c, c**2, c**3, named.reshape(-1, 1), v * u, np.abs(v - u)]
+        return torch.from_numpy(np.hstack(columns).astype(np.float32))
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        """Log pi over the cuts [m, cuts], differentiable in the head."""
+        return torch.log_softmax(self.head(features), dim=1)
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Cut]:
+        """The most probable cut for each query; of equal ones the smallest."""
+        if not queries:
+            return []
+        with torch.no_grad():
+            best = self.log_probs(self.features(edit, queries)).argmax(dim=1)
+        return [self.cuts[i] for i in best.tolist()]
