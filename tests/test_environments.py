@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -205,6 +205,8 @@ LINE = st.text(st.sampled_from("#*_[](): 1.-+>!`<|~\\=ab"), min_size=1).filter(l
 
 
 @given(LINE)
+@example("1 #")
+@example("## ##")
 def test_titles_and_lines_of_a_report_in_markdown_are_plain_text(text: str) -> None:
     document = Document(text, (), (Section("summary", text, (text,)),))
     page = Page(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown(document)))
