@@ -108,15 +108,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_damaged_byte_of_run_json_is_refused(trained: Path, tmp_path: Path) -> None:
+SOME_OR_ALL = pytest.mark.parametrize("some", [1500, pytest.param(None, marks=pytest.mark.reliability)])
+
+
+@SOME_OR_ALL
+def test_every_damaged_byte_of_run_json_is_refused(some: int | None, trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "run.json", tmp_path)
-    counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError)
-    assert counts["refused"] > 5000
+    counts = check(tmp_path / "run.json", lambda: Run.open(tmp_path), RunError, some=some)
+    assert counts["refused"] > 0.95 * counts.total()
 
 
-def test_every_damaged_byte_of_a_split_is_refused_or_harmless(trained: Path, tmp_path: Path) -> None:
+@SOME_OR_ALL
+def test_every_damaged_byte_of_a_split_is_refused_or_harmless(some: int | None, trained: Path, tmp_path: Path) -> None:
     shutil.copy(trained / "split.json", tmp_path)
-    check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError, some=3000)
+    check(tmp_path / "split.json", lambda: SplitIds.load(tmp_path / "split.json"), DataError, some=some)
 
 
 @pytest.mark.reliability
@@ -173,7 +178,7 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
     path = folder / name
     whole = path.read_bytes()
     refused = 0
-    broken = [damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 500)]
+    broken = [damaged(whole, at, pattern) for at, pattern in random.Random(1).sample(ways(whole), 200)]
     for content in [*broken, b"[" * 100_000 + b"\n{}\n", b"\xff\n\xff\n", b'{"a": "\\ud800"}\n' * 2]:
         path.write_bytes(content)
         try:
@@ -182,7 +187,7 @@ def test_damaged_jsonl_lines_never_cause_a_traceback(name: str, trained: Path, t
         except (RunError, ReportError, DataError) as problem:
             refused += 1
             assert "\n" not in str(problem)
-    assert refused > 100
+    assert refused > 50
 
 
 # -- values of other types ---------------------------------------------------------------------------------------------

@@ -109,7 +109,8 @@ def test_an_aspect_without_probes_counts_for_nothing() -> None:
     alone = tuple(
         EditCase(c.case_id, c.edit, tuple(p for p in c.probes if p.aspect is not Aspect.NEIGHBORHOOD)) for c in TRAIN
     )
-    chosen = {cut for case in alone for cut in trained(cases=alone).choose(case.edit, [case.edit.query])}
+    policy = trained(cases=alone)
+    chosen = {cut for case in alone for cut in policy.choose(case.edit, [case.edit.query])}
     assert all(cut.retains < 4 for cut in chosen), "nothing asks to keep old objects"
 
 
