@@ -44,6 +44,10 @@ class CountingModel:
             self.read += self.count(prompt)
             self.written += most + self._room
 
+    def repeat(self, times: int) -> None:
+        """Take the calls counted until now so many times."""
+        self.calls, self.read, self.written = times * self.calls, times * self.read, times * self.written
+
     def generate(
         self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
@@ -115,9 +119,9 @@ def count_training(
             model.add(f"{prompt.text} {one.edit.target_new}")
 
 
-def show_bound(model: CountingModel, api: ApiOptions, times: int = 1) -> None:
-    """Draw the most that a run can cost which makes the counted calls so many times."""
-    calls, read, written = times * model.calls, times * model.read, times * model.written
+def show_bound(model: CountingModel, api: ApiOptions) -> None:
+    """Draw the most that a run can cost which makes the counted calls."""
+    calls, read, written = model.calls, model.read, model.written
     money = api.price.of(read, written)
     how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
     remark = "give --price-in and --price-out" if money is None else "at the given prices, without retries"

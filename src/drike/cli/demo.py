@@ -12,18 +12,19 @@ from drike.cli.evaluate import run_evaluation
 from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
 from drike.cli.setup import WatchedEncoder, describe_model, new_run, open_setup
-from drike.cli.train import run_training
+from drike.cli.train import run_per_query, run_training
 from drike.datasets import TINYFACTS
 from drike.edited import EditedModel
-from drike.editors import SAME_K, UNTRAINED, Editor, make
+from drike.editors import PER_QUERY, SAME_K, UNTRAINED, Editor, make
 from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
+from drike.retrieval.cuts import cuts_of
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
-from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
@@ -60,11 +61,12 @@ def demo(
     with alone_at(folder, None):
         retriever = Retriever(WatchedEncoder(encoder), seed=seed)
         editor = IKE("DR-IKE", setup.pool, retriever, Threshold())
-        named = [one.name for one in _editors(setup, Checkpoint(retriever, editor.budget))]
+        untrained = QueryPolicy(retriever.encoder, cuts_of(setup.pool.roles))
+        named = [one.name for one in _editors(setup, Checkpoint(retriever, editor.budget, per_query=untrained))]
         Run.create(folder, setup, described, settings | {"editors": named})
         method = MethodOptions(epochs=epochs)
         run_training(folder, setup, opened, editor, method, seed=seed, described=described)
-        trained = checkpoint.load(folder, encoder=retriever.encoder)
+        trained = run_per_query(folder, setup, opened, editor)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
         outcomes = run_evaluation(folder, setup, opened, editors)
@@ -81,7 +83,9 @@ def demo(
 
 
 def _editors(setup: Setup, trained: Checkpoint) -> list[Editor]:
-    return [make(name, pool=setup.pool, trained=trained) for name in (*UNTRAINED, "rank-50", "dr-ike", SAME_K)]
+    return [
+        make(name, pool=setup.pool, trained=trained) for name in (*UNTRAINED, "rank-50", "dr-ike", SAME_K, PER_QUERY)
+    ]
 
 
 def _free_folder() -> Path:

@@ -13,7 +13,7 @@ from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_optio
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import DEFAULTS, describe_model, new_run, open_model, open_setup, open_trained_run
 from drike.datasets.splits import SplitIds
-from drike.editors import NAMES, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
+from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.errors import UsageError
@@ -71,6 +71,7 @@ def evaluate(
     sources, encoder = data.data or list(given.data), encoder or given.encoder
     seed, target = given.seed if data.seed is None else data.seed, data.zsre_target or given.zsre_target or "alt"
     by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if base else ())]
+    by_default += [PER_QUERY, BY_NAME] if base and base.trained.per_query is not None else []
     names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)

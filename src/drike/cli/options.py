@@ -96,6 +96,10 @@ OPTIONS: Mapping[str, Any] = {
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor to use (default: dr-ike with --run, else ike)", METHOD),
     "gate": flag("--gate", "Leave queries unedited that mention no edited subject", METHOD),
+    "objective": option(
+        "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
+        among=("paper", "balanced")
+    ),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
@@ -189,6 +193,7 @@ class RunOptions:
 class MethodOptions:
     """Options of training."""
 
+    objective: str = "paper"
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16

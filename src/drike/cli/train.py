@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from drike.cli.console import draw, say, this_command, watch_training
+from drike.cli.console import draw, note, progress, say, this_command, watch_training
 from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
+from drike.edits import Aspect
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel, Usage
@@ -22,13 +23,19 @@ from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
+from drike.retrieval.cuts import cuts_of
 from drike.retrieval.learned_budget import untrained
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import read_usage
-from drike.runs.recording import recorded_training
-from drike.runs.resume import check_same, recovered_episodes
+from drike.runs.recording import recorded_answers, recorded_training
+from drike.runs.resume import check_same, recovered_answers, recovered_episodes
 from drike.runs.run import Run, Setup
 from drike.training import reinforce
+from drike.training.answers import answers_under
+from drike.training.balanced import train_balanced
 from drike.training.choices import renormalised, sampled, top
 from drike.training.rewards import RecordedRollout, edit_takes, replayed
 from drike.training.schedules import disturbed, in_blocks
@@ -57,7 +64,12 @@ def train(
     if isinstance(opened.model, CountingModel):
         candidates = setup.pool.candidates([case.edit for case in setup.split.train])
         count_training(opened.model, candidates, method.max_shots, style, opened.limit)
-        return show_bound(opened.model, api, method.epochs)
+        opened.model.repeat(method.epochs)
+        if method.objective == "balanced":
+            cuts = cuts_of(setup.pool.roles)
+            for _ in answers_under(cuts, opened.model, setup.pool, setup.split.train, style):
+                pass
+        return show_bound(opened.model, api)
     described = describe_model(opened.name, opened.model)
     settings = options | {
         "data": sources, "model": opened.name, "seed": seed, "encoder": encoder, "zsre_target": target,
@@ -74,6 +86,8 @@ def train(
         with metered(opened.model, folder):
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, opened.limit)
             run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
+            if method.objective == "balanced":
+                run_per_query(folder, setup, opened.model, editor)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
 
 
@@ -124,6 +138,38 @@ def run_training(
         used = read_usage(folder).get("training", Usage())
         if used.tokens:
             draw(work({"training": used}))
+
+
+def run_per_query(folder: Path, setup: Setup, model: LanguageModel, editor: IKE) -> Checkpoint:
+    """Train the policy that decides for each query, and save it beside the trained retriever; return both.
+
+    Answers that are in the folder already are not asked for again.
+    """
+    assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
+    trained, cases = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    policy = QueryPolicy(trained.retriever.encoder, cuts_of(setup.pool.roles))
+    answers = recovered_answers(folder, cases, len(policy.cuts))
+    say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.cuts)} cuts, for DR-IKE-Q")
+    if answers:
+        say(f"Recovered {len(answers)} of {len(cases)} edits")
+    left = cases[len(answers) :]
+    with (
+        progress("asking", live(model)) as (bar, task),
+        closing(recorded_answers(folder, policy, editor, model, left)) as asked,
+    ):
+        bar.update(task, total=len(cases), completed=len(answers))
+        for one in asked:
+            answers.append(one)
+            bar.update(task, advance=1)
+    *_, last = train_balanced(policy, cases, answers)
+    absent = [aspect.value for aspect in Aspect if aspect not in last.means]
+    if absent:
+        note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")
+    expected = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in last.means.items())
+    say(f"Expected on these edits: S {last.score:.3f} ({expected}) with {last.shots:.1f} demonstrations per prompt")
+    both = replace(trained, per_query=policy)
+    checkpoint.save(both, folder)
+    return both
 
 
 def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:

@@ -13,19 +13,23 @@ from typing import Protocol
 from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
+from drike.editors.per_query import PerQuery
 from drike.editors.unedited import Unedited
 from drike.edits import Edit
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, Fraction, SameCount, TokenLimit
+from drike.retrieval.cuts import ByName, Cut, cuts_of
 from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever, Similarity
 
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")
+PER_QUERY, BY_NAME = "dr-ike-q", "by-name"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
-NAMES = (*UNTRAINED, "editcot-full", *TRAINED, SAME_K, f"{NEAREST}K")
+NAMES = (*UNTRAINED, "editcot-full", BY_NAME, *TRAINED, PER_QUERY, SAME_K, f"{NEAREST}K")
 
 
 class Editor(Protocol):
@@ -54,13 +58,17 @@ class Trained(Protocol):
     def style(self) -> PromptStyle:
         """The style of its prompts."""
 
+    @property
+    def per_query(self) -> QueryPolicy | None:
+        """The policy that decides for each query, if one was trained."""
+
 
 def require_editor(name: str, *, trained: bool) -> None:
     """Refuse a name that `make` does not know, or one that needs a trained retriever. Raises UsageError."""
     count = name.removeprefix(NEAREST)
     if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
         raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
-    if name in (*TRAINED, SAME_K) and not trained:
+    if name in (*TRAINED, PER_QUERY, SAME_K) and not trained:
         raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
 
 
@@ -75,8 +83,9 @@ def make(
     """An editor by its name: one of NAMES, where "nearest@4" shows the 4 retains nearest to the edit.
 
     model: for "editcot-full", which calls it to write its prompts. trained: a checkpoint, for the editors of TRAINED
-    and for "nearest-same-k", which shows as many retains as DR-IKE would, but the nearest ones; all of these write
-    prompts in the style of the training. limit: of prompt tokens, for editors that show demonstrations.
+    for "dr-ike-q", whose policy `--objective balanced` trains, and for "nearest-same-k", which shows as many retains as
+    DR-IKE would, but the nearest ones; all of these write prompts in the style of the training. "by-name" is the
+    control of "dr-ike-q". limit: of prompt tokens, for editors that show demonstrations.
 
     Raises UsageError for an unknown name, a missing model or a missing checkpoint.
     """
@@ -86,8 +95,11 @@ def make(
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
+    everything = cuts_of(pool.roles)[-1]
+    switch = ByName(named=replace(everything, retains=0), other=Cut(0, 0, everything.retains))
+    by_name = PerQuery("Switch by name", pool, switch, nearest.style, limit)
     editors: dict[str, Editor] = {
-        "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike,
+        "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike, BY_NAME: by_name,
     }  # fmt: skip
     if model is not None:
         editors["editcot-full"] = EditCoTFull(model)
@@ -100,6 +112,10 @@ def make(
             "dr-ike": replace(ranked, name="DR-IKE", budget=trained.budget),
             SAME_K: replace(nearest, name="Nearest (k of DR-IKE)", budget=same_k),
         }
+        if trained.per_query is not None:
+            editors[PER_QUERY] = replace(by_name, name="DR-IKE-Q", policy=trained.per_query)
+    if name == PER_QUERY and name not in editors:
+        raise UsageError(f"{name} needs a policy per query: train with --objective balanced, or resume that training")
     if name not in editors:
         raise UsageError(f"{name} asks the model while it writes prompts: give it the model")
     return editors[name]

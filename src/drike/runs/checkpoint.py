@@ -25,7 +25,9 @@ from drike.files import sha256, write_bytes
 from drike.prompts import PromptStyle
 from drike.records import read
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
+from drike.retrieval.cuts import Cut
 from drike.retrieval.learned_budget import Controller, feature
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Form, Retriever
 
 FILE = "checkpoint.safetensors"
@@ -63,6 +65,13 @@ class _Controller:
 
 
 @dataclass(frozen=True)
+class _PerQuery:
+    cuts: tuple[Cut, ...]
+    named: bool
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class _Described:
     """The JSON in a checkpoint's metadata."""
 
@@ -73,6 +82,7 @@ class _Described:
     style: PromptStyle
     training: Mapping[str, object]
     facts: tuple[tuple[str, str], ...]
+    per_query: _PerQuery | None
     sha256: str
 
 
@@ -81,13 +91,14 @@ class Checkpoint:
     """A retriever, the budget learned with it, and the style of the prompts it was trained with.
 
     `training` describes the training for people: model, data, settings. The facts it was trained on are in
-    `retriever.trained_on`.
+    `retriever.trained_on`. per_query: a policy over the same encoder that decides for each query, if one was trained.
     """
 
     retriever: Retriever
     budget: Budget
     style: PromptStyle = field(default_factory=PromptStyle)
     training: Mapping[str, object] = field(default_factory=dict)
+    per_query: QueryPolicy | None = None
 
     @classmethod
     def from_pretrained(
@@ -155,7 +166,8 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
         _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
         budget = _budget(policy.budget, tensors, path, retriever.encoder)
-        return Checkpoint(retriever, budget, policy.style, policy.training)
+        per_query = _per_query(policy.per_query, tensors, retriever.encoder)
+        return Checkpoint(retriever, budget, policy.style, policy.training, per_query)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
@@ -174,6 +186,9 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
     tensors = {f"head.{name}": tensor.detach() for name, tensor in retriever.head.state_dict().items()}
     if isinstance(budget, Controller):
         tensors |= {"budget.weights": budget.weights, "budget.moments": budget.moments}
+    policy = checkpoint.per_query
+    if policy is not None:
+        tensors |= {f"per_query.{name}": tensor.detach() for name, tensor in policy.head.state_dict().items()}
     described = {
         "format": 2,
         "form": retriever.form,
@@ -182,6 +197,7 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
         "style": asdict(checkpoint.style),
         "training": dict(checkpoint.training),
         "facts": sorted(retriever.trained_on),
+        "per_query": policy and asdict(_PerQuery(policy.cuts, policy.named, tuple(sorted(policy.trained_on)))),
     }
     return _sealed(described, tensors)
 
@@ -212,10 +228,20 @@ def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
 
 def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder | None) -> Retriever:
     retriever = Retriever(_opened(policy.encoder, path, encoder), form=policy.form)
-    weights = {name: tensor for name, tensor in tensors.items() if name not in ("budget.weights", "budget.moments")}
+    known = ("budget.weights", "budget.moments", "per_query.weight", "per_query.bias")
+    weights = {name: tensor for name, tensor in tensors.items() if name not in known}
     retriever.head.load_state_dict({name.removeprefix("head."): tensor for name, tensor in weights.items()})
     retriever.trained_on = frozenset(policy.facts)
     return retriever
+
+
+def _per_query(described: _PerQuery | None, tensors: Mapping[str, Tensor], encoder: TextEncoder) -> QueryPolicy | None:
+    if described is None:
+        return None
+    policy = QueryPolicy(encoder, described.cuts, named=described.named)
+    policy.head.load_state_dict({name: tensors[f"per_query.{name}"] for name in ("weight", "bias")})
+    policy.trained_on = frozenset(described.facts)
+    return policy
 
 
 def _opened(saved: _Encoder, path: Path, given: TextEncoder | None = None) -> TextEncoder:

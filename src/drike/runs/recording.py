@@ -14,10 +14,12 @@ from drike.edits import EditCase
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import EpisodeRecord, add_usage, append, read_usage, saved
+from drike.runs.folder import ANSWERS, EpisodeRecord, add_usage, append, read_usage, saved
+from drike.training.answers import CaseAnswers, answers_under
 from drike.training.reinforce import Episode
 
 
@@ -60,6 +62,20 @@ def recorded_training(
         finally:  # also where the disk is full
             episodes.close()  # it waits for edits that the model is still asked about
             add_usage(folder, "training", model.usage - before, known)
+
+
+def recorded_answers(
+    folder: Path, policy: QueryPolicy, editor: IKE, model: LanguageModel, cases: Sequence[EditCase]
+) -> Generator[CaseAnswers, None, None]:
+    """Ask the probes of cases under each cut of a policy; yield the answers of each case after they are saved."""
+    before, known = model.usage, read_usage(folder)
+    try:
+        with closing(answers_under(policy.cuts, model, editor.pool, cases, editor.style)) as answers:
+            for one in answers:
+                append(folder / ANSWERS, [asdict(one)])
+                yield one
+    finally:
+        add_usage(folder, "answers", model.usage - before, known)
 
 
 def recorded_evaluation(

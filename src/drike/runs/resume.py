@@ -13,8 +13,9 @@ from pathlib import Path
 from drike.edits import EditCase
 from drike.errors import RunError
 from drike.metrics import Outcome
-from drike.runs.folder import keep_lines, outcomes_path, read_episodes, read_outcomes, versions
+from drike.runs.folder import ANSWERS, keep_lines, outcomes_path, read_episodes, read_lines, read_outcomes, versions
 from drike.runs.run import Run, Setup
+from drike.training.answers import CaseAnswers
 from drike.training.rewards import RecordedRollout
 
 
@@ -67,6 +68,20 @@ def recovered_episodes(folder: Path) -> list[RecordedRollout]:
     found = read_episodes(path)
     keep_lines(path, len(found))
     return [record.rollout for record in found]
+
+
+def recovered_answers(folder: Path, cases: Sequence[EditCase], cuts: int) -> list[CaseAnswers]:
+    """The recorded answers to the first of `cases` under each cut; the file is cut to whole edits.
+
+    Raises RunError for answers to other probes.
+    """
+    path = folder / ANSWERS
+    found = read_lines(path, CaseAnswers, "remove the file to have the model asked again")
+    shapes = [(one.case_id, [len(row) for row in one.correct]) for one in found]
+    if shapes != [(case.case_id, [cuts] * len(case.probes)) for case in cases[: len(found)]]:
+        raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
+    keep_lines(path, len(found))
+    return found
 
 
 def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:
