@@ -1,10 +1,10 @@
 """Measure ceilings, and a policy that chooses demonstrations for each query, on TinyFacts and the embedded model.
 
-Every probe of training and test edits is asked under each cut (copies and updates: none, copies, all; retains: 0, 1,
+Every probe of training and test edits is asked under each mix (copies and updates: none, copies, all; retains: 0, 1,
 2, 4, 8, 16; nearest first), once. From these answers come the ceilings (the best choices in hindsight on the test
 edits), the policy DR-IKE-Q, trained on the training edits with and without the feature "the query names the subject",
 and its controls. Means over seeds; intervals resample test edits within each seed. "closed" is the share of the gap
-between IKE and the best cut per query. "unseen relations" trains on 20 of the 27 relations and tests on the other 7.
+between IKE and the best mix per query. "unseen relations" trains on 20 of the 27 relations and tests on the other 7.
 
     python benchmarks/per_query.py [--seeds 3] [--model embedded]
 """
@@ -20,35 +20,35 @@ from numpy.typing import NDArray
 from drike import datasets, load_model
 from drike.edits import Aspect, EditCase
 from drike.encoders import load_encoder
-from drike.retrieval.cuts import ByName, Cut, CutPolicy, cuts_of
+from drike.retrieval.mixes import ByName, Mix, MixPolicy, mixes_of
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.training.answers import CaseAnswers, answers_under
 from drike.training.balanced import train_balanced
 
-Choice = NDArray[np.int64]  # the index of a cut, for each probe of the test edits in order
+Choice = NDArray[np.int64]  # the index of a mix, for each probe of the test edits in order
 PRICES = (0.0, 0.05, 0.2, 0.5)
 RELATIONS = 20
 
 
 class Answered:
-    """The test edits of a seed with their answers under every cut."""
+    """The test edits of a seed with their answers under every mix."""
 
-    def __init__(self, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], cuts: Sequence[Cut]) -> None:
-        self.cases, self.cuts = cases, tuple(cuts)
+    def __init__(self, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], mixes: Sequence[Mix]) -> None:
+        self.cases, self.mixes = cases, tuple(mixes)
         self.right = np.array([row for one in answers for row in one.correct], dtype=float)
         self.tokens = np.array([row for one in answers for row in one.prompt_tokens], dtype=float)
         self.aspect = np.array([probe.aspect for case in cases for probe in case.probes])
         self.case = np.array([i for i, case in enumerate(cases) for _ in case.probes])
 
-    def chosen_by(self, policy: CutPolicy) -> Choice:
-        """The cut that a policy chooses for each probe."""
-        cuts = [cut for case in self.cases for cut in policy.choose(case.edit, [p.query for p in case.probes])]
-        return np.array([self.cuts.index(cut) for cut in cuts])
+    def chosen_by(self, policy: MixPolicy) -> Choice:
+        """The mix that a policy chooses for each probe."""
+        mixes = [mix for case in self.cases for mix in policy.choose(case.edit, [p.query for p in case.probes])]
+        return np.array([self.mixes.index(mix) for mix in mixes])
 
-    def fixed(self, cut: Cut) -> Choice:
-        """One cut for every probe."""
-        return np.full(len(self.aspect), self.cuts.index(cut))
+    def fixed(self, mix: Mix) -> Choice:
+        """One mix for every probe."""
+        return np.full(len(self.aspect), self.mixes.index(mix))
 
     def rates(self, choice: Choice) -> NDArray[np.float64]:
         """Rewrites, paraphrases and neighbours: right answers and probes of each case, [cases, 3, 2]."""
@@ -64,9 +64,9 @@ class Answered:
         """Prompt tokens as a share of those with all demonstrations."""
         return float(self.tokens[np.arange(len(choice)), choice].sum() / self.tokens[:, -1].sum())
 
-    def best(self, groups: Callable[[int], object], among: Sequence[Cut]) -> Choice:
-        """The cut that is best in hindsight for each group of probes; for S of all groups found by ascent."""
-        allowed = [self.cuts.index(cut) for cut in among]
+    def best(self, groups: Callable[[int], object], among: Sequence[Mix]) -> Choice:
+        """The mix that is best in hindsight for each group of probes; for S of all groups found by ascent."""
+        allowed = [self.mixes.index(mix) for mix in among]
         labels = np.array([hash(groups(i)) for i in range(len(self.aspect))])
         choice = np.full(len(labels), allowed[-1])
         for _ in range(3):
@@ -92,7 +92,7 @@ def score_of(means: NDArray[np.float64]) -> float:
 
 def trained(
     encoder: object,
-    cuts: Sequence[Cut],
+    mixes: Sequence[Mix],
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
     *,
@@ -100,7 +100,7 @@ def trained(
     price: float,
 ) -> QueryPolicy:
     """A policy trained on these edits."""
-    policy = QueryPolicy(encoder, cuts, named=named)  # type: ignore[arg-type]
+    policy = QueryPolicy(encoder, mixes, named=named)  # type: ignore[arg-type]
     for _ in train_balanced(policy, cases, answers, price=price):
         pass
     return policy
@@ -117,29 +117,29 @@ def main() -> None:
     for seed in range(options.seeds):
         parts = dataset.split(seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
-        cuts = cuts_of(pool.roles)
-        train = list(answers_under(cuts, model, pool, parts.train))
-        test = Answered(parts.test, list(answers_under(cuts, model, pool, parts.test)), cuts)
+        mixes = mixes_of(pool.roles)
+        train = list(answers_under(mixes, model, pool, parts.train))
+        test = Answered(parts.test, list(answers_under(mixes, model, pool, parts.test)), mixes)
         everything, fixed_roles = (
-            cuts[-1],
-            [cut for cut in cuts if (cut.copies, cut.updates) == (cuts[-1].copies, cuts[-1].updates)],
+            mixes[-1],
+            [mix for mix in mixes if (mix.copies, mix.updates) == (mixes[-1].copies, mixes[-1].updates)],
         )
-        own, other = Cut(everything.copies, everything.updates, 0), Cut(0, 0, everything.retains)
+        own, other = Mix(everything.copies, everything.updates, 0), Mix(0, 0, everything.retains)
         kind = test.aspect == Aspect.NEIGHBORHOOD
         rows: dict[str, tuple[Answered, Choice]] = {
             "all demonstrations, appended (IKE's)": (test, test.fixed(everything)),
             **{
-                f"nearest k = {cut.retains}": (test, test.fixed(cut)) for cut in fixed_roles if cut.retains in (2, 4, 8)
+                f"nearest k = {mix.retains}": (test, test.fixed(mix)) for mix in fixed_roles if mix.retains in (2, 4, 8)
             },
             "switch by name, retains only (0 or 16)": (test, test.chosen_by(ByName(own, everything))),
             "switch by name, all roles": (test, test.chosen_by(ByName(own, other))),
         }
         for price in PRICES:
-            policy = trained(encoder, cuts, parts.train, train, named=False, price=price)
+            policy = trained(encoder, mixes, parts.train, train, named=False, price=price)
             rows[f"DR-IKE-Q, price {price:g}"] = (test, test.chosen_by(policy))
-            policy = trained(encoder, cuts, parts.train, train, named=True, price=price)
+            policy = trained(encoder, mixes, parts.train, train, named=True, price=price)
             rows[f"DR-IKE-Q with the name, price {price:g}"] = (test, test.chosen_by(policy))
-        columns = [cuts.index(cut) for cut in fixed_roles]
+        columns = [mixes.index(mix) for mix in fixed_roles]
         only = [
             CaseAnswers(
                 one.case_id,
@@ -154,10 +154,10 @@ def main() -> None:
         unseen = {*np.random.default_rng(seed).permutation(relations)[RELATIONS:].tolist()}
         seen = [i for i, case in enumerate(parts.train) if case.edit.relation not in unseen]
         policy = trained(
-            encoder, cuts, [parts.train[i] for i in seen], [train[i] for i in seen], named=False, price=0.05
+            encoder, mixes, [parts.train[i] for i in seen], [train[i] for i in seen], named=False, price=0.05
         )
         held = [i for i, case in enumerate(parts.test) if case.edit.relation in unseen]
-        of_held = Answered([parts.test[i] for i in held], [], cuts)
+        of_held = Answered([parts.test[i] for i in held], [], mixes)
         mask = np.isin(test.case, held)
         of_held.right, of_held.tokens = test.right[mask], test.tokens[mask]
         rows["DR-IKE-Q on unseen relations"] = (of_held, of_held.chosen_by(policy))
@@ -165,13 +165,13 @@ def main() -> None:
         rows |= {
             "ceiling: best k of all edits": (
                 test,
-                max((test.fixed(cut) for cut in fixed_roles), key=lambda one: score_of(means_of(test.rates(one)))),
+                max((test.fixed(mix) for mix in fixed_roles), key=lambda one: score_of(means_of(test.rates(one)))),
             ),
             "ceiling: best k per edit": (test, test.best(lambda i, case=test.case: int(case[i]), fixed_roles)),  # type: ignore[misc]
             "ceiling: best k per kind of query": (test, test.best(lambda i, kind=kind: bool(kind[i]), fixed_roles)),  # type: ignore[misc]
             "ceiling: best k per query": (test, test.best(lambda i: i, fixed_roles)),
-            "ceiling: best cut per kind of query": (test, test.best(lambda i, kind=kind: bool(kind[i]), cuts)),  # type: ignore[misc]
-            "ceiling: best cut per query": (test, test.best(lambda i: i, cuts)),
+            "ceiling: best mix per kind of query": (test, test.best(lambda i, kind=kind: bool(kind[i]), mixes)),  # type: ignore[misc]
+            "ceiling: best mix per query": (test, test.best(lambda i: i, mixes)),
         }
         for name, (answered, choice) in rows.items():
             found.setdefault(name, []).append((answered.rates(choice), answered.share_of_tokens(choice)))
@@ -184,7 +184,7 @@ def report(found: dict[str, list[tuple[NDArray[np.float64], float]]]) -> None:
     rng = np.random.default_rng(0)
     means = {name: np.mean([means_of(rates) for rates, _ in seeds], axis=0) for name, seeds in found.items()}
     scores = {name: float(np.mean([score_of(means_of(rates)) for rates, _ in seeds])) for name, seeds in found.items()}
-    floor, ceiling = scores["all demonstrations, appended (IKE's)"], scores["ceiling: best cut per query"]
+    floor, ceiling = scores["all demonstrations, appended (IKE's)"], scores["ceiling: best mix per query"]
     print("| choice of demonstrations | S | ESR | PC | RR | prompt tokens | closed |\n|---|---|---|---|---|---|---|")
     for name, seeds in found.items():
         drawn = [

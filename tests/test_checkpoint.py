@@ -19,7 +19,9 @@ from drike.errors import CheckpointError, DrikeError
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import KINDS, Controller, untrained
+from drike.retrieval.mixes import mixes_of
 from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import FORMS, Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
@@ -40,6 +42,23 @@ def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: 
     [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
     assert loaded.retriever.rank(candidates) == retriever.rank(candidates)
     assert [path.name for path in tmp_path.iterdir()] == [checkpoint.FILE]
+
+
+def test_a_policy_that_decides_for_each_query_is_saved_beside_the_retriever(tmp_path: Path) -> None:
+    pool = Pool(CAPITALS, ENCODER)
+    policy = QueryPolicy(ENCODER, mixes_of(pool.roles), named=True)
+    torch.nn.init.normal_(policy.head.weight, generator=torch.Generator().manual_seed(0))
+    policy.trained_on = frozenset(case.edit.key for case in CAPITALS[:3])
+    saved = Checkpoint(Retriever(ENCODER, seed=3), Threshold(), per_query=policy)
+    checkpoint.save(saved, tmp_path)
+    loaded = checkpoint.load(tmp_path).per_query
+    assert loaded is not None
+    assert (loaded.mixes, loaded.named, loaded.trained_on) == (policy.mixes, True, policy.trained_on)
+    for case in CAPITALS[:5]:
+        queries = [probe.query for probe in case.probes]
+        assert loaded.choose(case.edit, queries) == policy.choose(case.edit, queries)
+    checkpoint.save(Checkpoint(saved.retriever, Threshold()), tmp_path)
+    assert checkpoint.load(tmp_path).per_query is None
 
 
 @pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -14,7 +14,9 @@ from drike.errors import UsageError
 from drike.judging import Question, judge
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.mixes import mixes_of
 from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever, Similarity
 from scripted import ScriptedModel
 from worlds import CAPITALS
@@ -54,10 +56,11 @@ class Trained:
     retriever: Retriever
     budget: Threshold
     style: PromptStyle
+    per_query: QueryPolicy | None = None
 
 
 STYLE = PromptStyle(retain="bare")
-TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE)
+TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE, QueryPolicy(ENCODER, mixes_of(POOL.roles)))
 
 
 @pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])
@@ -66,7 +69,10 @@ def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) 
     assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
     if isinstance(made, IKE):
         assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in training"
-    if name in (*editors.TRAINED, "nearest-same-k"):
+    if name == "dr-ike-q":
+        with pytest.raises(UsageError, match="train with --objective balanced"):
+            editors.make(name, pool=POOL, trained=replace(TRAINED_WITH, per_query=None))
+    if name in (*editors.TRAINED, "dr-ike-q", "nearest-same-k"):
         with pytest.raises(UsageError, match=f"{name} needs a trained retriever"):
             editors.make(name, pool=POOL)
     if name == "editcot-full":

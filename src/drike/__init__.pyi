@@ -26,6 +26,7 @@ from drike.editors.editcot import EditCoTFull as EditCoTFull
 from drike.editors.factprompt import FactPrompt as FactPrompt
 from drike.editors.ike import IKE as IKE
 from drike.editors.ike import Selection as Selection
+from drike.editors.per_query import PerQuery as PerQuery
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import Edit as Edit
@@ -57,7 +58,11 @@ from drike.retrieval.budget import Threshold as Threshold
 from drike.retrieval.budget import TokenLimit as TokenLimit
 from drike.retrieval.learned_budget import Controller as Controller
 from drike.retrieval.learned_budget import Feature as Feature
+from drike.retrieval.mixes import ByName as ByName
+from drike.retrieval.mixes import Mix as Mix
+from drike.retrieval.mixes import MixPolicy as MixPolicy
 from drike.retrieval.pool import Pool as Pool
+from drike.retrieval.query_policy import QueryPolicy as QueryPolicy
 from drike.retrieval.retriever import Ranker as Ranker
 from drike.retrieval.retriever import Ranking as Ranking
 from drike.retrieval.retriever import Retriever as Retriever

@@ -23,8 +23,8 @@ from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
-from drike.retrieval.cuts import cuts_of
 from drike.retrieval.learned_budget import untrained
+from drike.retrieval.mixes import mixes_of
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
@@ -66,8 +66,8 @@ def train(
         count_training(opened.model, candidates, method.max_shots, style, opened.limit)
         opened.model.repeat(method.epochs)
         if method.objective == "balanced":
-            cuts = cuts_of(setup.pool.roles)
-            for _ in answers_under(cuts, opened.model, setup.pool, setup.split.train, style):
+            mixes = mixes_of(setup.pool.roles)
+            for _ in answers_under(mixes, opened.model, setup.pool, setup.split.train, style=style, limit=opened.limit):
                 pass
         return show_bound(opened.model, api)
     described = describe_model(opened.name, opened.model)
@@ -147,9 +147,9 @@ def run_per_query(folder: Path, setup: Setup, model: LanguageModel, editor: IKE)
     """
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
     trained, cases = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
-    policy = QueryPolicy(trained.retriever.encoder, cuts_of(setup.pool.roles))
-    answers = recovered_answers(folder, cases, len(policy.cuts))
-    say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.cuts)} cuts, for DR-IKE-Q")
+    policy = QueryPolicy(trained.retriever.encoder, mixes_of(setup.pool.roles))
+    answers = recovered_answers(folder, cases, len(policy.mixes))
+    say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
     if answers:
         say(f"Recovered {len(answers)} of {len(cases)} edits")
     left = cases[len(answers) :]

@@ -20,7 +20,7 @@ from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, Fraction, SameCount, TokenLimit
-from drike.retrieval.cuts import ByName, Cut, cuts_of
+from drike.retrieval.mixes import ByName, Mix, mixes_of
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever, Similarity
@@ -95,8 +95,8 @@ def make(
     if name.startswith(NEAREST):
         k = int(name.removeprefix(NEAREST))
         return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
-    everything = cuts_of(pool.roles)[-1]
-    switch = ByName(named=replace(everything, retains=0), other=Cut(0, 0, everything.retains))
+    everything = mixes_of(pool.roles)[-1]
+    switch = ByName(named=replace(everything, retains=0), other=Mix(0, 0, everything.retains))
     by_name = PerQuery("Switch by name", pool, switch, nearest.style, limit)
     editors: dict[str, Editor] = {
         "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike, BY_NAME: by_name,

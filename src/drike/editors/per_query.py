@@ -9,7 +9,7 @@ from drike.demonstrations import Demonstration
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import TokenLimit
-from drike.retrieval.cuts import CutPolicy
+from drike.retrieval.mixes import MixPolicy
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 
@@ -23,7 +23,7 @@ class PerQuery:
 
     name: str
     pool: Pool
-    policy: CutPolicy
+    policy: MixPolicy
     style: PromptStyle = PromptStyle()
     limit: TokenLimit | None = None
 
@@ -36,11 +36,15 @@ class PerQuery:
         """Choose and show for every query."""
         [candidates] = self.pool.candidates([edit])
         chosen = zip(queries, self.policy.choose(edit, queries), strict=True)
-        return [self._prompt(edit, query, cut.shown(candidates)) for query, cut in chosen]
+        return [prompt_with(mix.shown(candidates), edit, query, self.style, self.limit) for query, mix in chosen]
 
-    def _prompt(self, edit: Edit, query: str, shown: Sequence[Demonstration]) -> Prompt:
-        kept = len(shown)
-        if self.limit is not None and kept:
-            kept = self.limit.fitting(kept, lambda j: self.style.write(edit, shown[:j], [query]))
-        [prompt] = self.style.write(edit, shown[:kept], [query])
-        return replace(prompt, pruned=len(shown) - kept)
+
+def prompt_with(
+    shown: Sequence[Demonstration], edit: Edit, query: str, style: PromptStyle, limit: TokenLimit | None = None
+) -> Prompt:
+    """The prompt of a query with these demonstrations, or as many of the first of them as fit into the limit."""
+    kept = len(shown)
+    if limit is not None and kept:
+        kept = limit.fitting(kept, lambda j: style.write(edit, shown[:j], [query]))
+    [prompt] = style.write(edit, shown[:kept], [query])
+    return replace(prompt, pruned=len(shown) - kept)

@@ -1,6 +1,6 @@
 """A policy that reads the pair of edit and query, and chooses how much of the edit's demonstrations the query is shown.
 
-    pi(cut | edit, query) = softmax(W phi + b)
+    pi(mix | edit, query) = softmax(W phi + b)
     phi = (c, c^2, c^3, 1 if the query names the subject, u * v, |u - v|)
 
 u and v are unit vectors of the edit's query and of the query asked, c is their cosine. The query enters as a pair with
@@ -18,23 +18,23 @@ from torch import Tensor, nn
 from drike.edits import Edit, mentions
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
-from drike.retrieval.cuts import Cut
+from drike.retrieval.mixes import Mix
 
 _PLAIN = 4  # features before the product: three powers of the cosine, and the name
 
 
 class QueryPolicy:
-    """The policy: a frozen encoder, the cuts to choose from, and a linear head, which starts at zero.
+    """The policy: a frozen encoder, the mixes to choose from, and a linear head, which starts at zero.
 
     named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the
     key (query, new object) of every edit the head was trained on.
     """
 
-    def __init__(self, encoder: TextEncoder, cuts: Sequence[Cut], *, named: bool = False) -> None:
-        if not cuts:
-            raise ValueError("a policy needs at least one cut to choose")
-        self.encoder, self.cuts, self.named = encoder, tuple(cuts), named
-        self.head = nn.Linear(_PLAIN + 2 * encoder.dim, len(self.cuts))
+    def __init__(self, encoder: TextEncoder, mixes: Sequence[Mix], *, named: bool = False) -> None:
+        if not mixes:
+            raise ValueError("a policy needs at least one mix to choose")
+        self.encoder, self.mixes, self.named = encoder, tuple(mixes), named
+        self.head = nn.Linear(_PLAIN + 2 * encoder.dim, len(self.mixes))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.trained_on: frozenset[tuple[str, str]] = frozenset()
@@ -50,13 +50,13 @@ class QueryPolicy:
         return torch.from_numpy(np.hstack(columns).astype(np.float32))
 
     def log_probs(self, features: Tensor) -> Tensor:
-        """Log pi over the cuts [m, cuts], differentiable in the head."""
+        """Log pi over the mixes [m, mixes], differentiable in the head."""
         return torch.log_softmax(self.head(features), dim=1)
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Cut]:
-        """The most probable cut for each query; of equal ones the smallest."""
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+        """The most probable mix for each query; of equal ones the smallest."""
         if not queries:
             return []
         with torch.no_grad():
             best = self.log_probs(self.features(edit, queries)).argmax(dim=1)
-        return [self.cuts[i] for i in best.tolist()]
+        return [self.mixes[i] for i in best.tolist()]

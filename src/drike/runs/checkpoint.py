@@ -25,8 +25,8 @@ from drike.files import sha256, write_bytes
 from drike.prompts import PromptStyle
 from drike.records import read
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
-from drike.retrieval.cuts import Cut
 from drike.retrieval.learned_budget import Controller, feature
+from drike.retrieval.mixes import Mix
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Form, Retriever
 
@@ -66,7 +66,7 @@ class _Controller:
 
 @dataclass(frozen=True)
 class _PerQuery:
-    cuts: tuple[Cut, ...]
+    mixes: tuple[Mix, ...]
     named: bool
     facts: tuple[tuple[str, str], ...]
 
@@ -197,7 +197,7 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
         "style": asdict(checkpoint.style),
         "training": dict(checkpoint.training),
         "facts": sorted(retriever.trained_on),
-        "per_query": policy and asdict(_PerQuery(policy.cuts, policy.named, tuple(sorted(policy.trained_on)))),
+        "per_query": policy and asdict(_PerQuery(policy.mixes, policy.named, tuple(sorted(policy.trained_on)))),
     }
     return _sealed(described, tensors)
 
@@ -238,7 +238,7 @@ def _retriever(policy: _Described, tensors: Mapping[str, Tensor], path: Path, en
 def _per_query(described: _PerQuery | None, tensors: Mapping[str, Tensor], encoder: TextEncoder) -> QueryPolicy | None:
     if described is None:
         return None
-    policy = QueryPolicy(encoder, described.cuts, named=described.named)
+    policy = QueryPolicy(encoder, described.mixes, named=described.named)
     policy.head.load_state_dict({name: tensors[f"per_query.{name}"] for name in ("weight", "bias")})
     policy.trained_on = frozenset(described.facts)
     return policy

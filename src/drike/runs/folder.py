@@ -3,7 +3,7 @@
     run.json             command, options, settings, seed, versions, data (source, sha256), model
     split.json           the case ids of every part
     episodes.jsonl       training, one line an episode
-    answers.jsonl        training with --objective balanced, one line an edit: its probes under each cut
+    answers.jsonl        training with --objective balanced, one line an edit: its probes under each mix
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation

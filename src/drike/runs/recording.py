@@ -67,10 +67,12 @@ def recorded_training(
 def recorded_answers(
     folder: Path, policy: QueryPolicy, editor: IKE, model: LanguageModel, cases: Sequence[EditCase]
 ) -> Generator[CaseAnswers, None, None]:
-    """Ask the probes of cases under each cut of a policy; yield the answers of each case after they are saved."""
+    """Ask the probes of cases under each mix of a policy; yield the answers of each case after they are saved."""
     before, known = model.usage, read_usage(folder)
     try:
-        with closing(answers_under(policy.cuts, model, editor.pool, cases, editor.style)) as answers:
+        with closing(
+            answers_under(policy.mixes, model, editor.pool, cases, style=editor.style, limit=editor.limit)
+        ) as answers:
             for one in answers:
                 append(folder / ANSWERS, [asdict(one)])
                 yield one

@@ -70,15 +70,15 @@ def recovered_episodes(folder: Path) -> list[RecordedRollout]:
     return [record.rollout for record in found]
 
 
-def recovered_answers(folder: Path, cases: Sequence[EditCase], cuts: int) -> list[CaseAnswers]:
-    """The recorded answers to the first of `cases` under each cut; the file is cut to whole edits.
+def recovered_answers(folder: Path, cases: Sequence[EditCase], mixes: int) -> list[CaseAnswers]:
+    """The recorded answers to the first of `cases` under each mix; the file is cut to whole edits.
 
     Raises RunError for answers to other probes.
     """
     path = folder / ANSWERS
     found = read_lines(path, CaseAnswers, "remove the file to have the model asked again")
     shapes = [(one.case_id, [len(row) for row in one.correct]) for one in found]
-    if shapes != [(case.case_id, [cuts] * len(case.probes)) for case in cases[: len(found)]]:
+    if shapes != [(case.case_id, [mixes] * len(case.probes)) for case in cases[: len(found)]]:
         raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
     keep_lines(path, len(found))
     return found

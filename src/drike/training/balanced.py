@@ -1,6 +1,6 @@
-"""Train a policy over cuts on the score that it is judged by: S of the rewrites, paraphrases and neighbours.
+"""Train a policy over mixes on the score that it is judged by: S of the rewrites, paraphrases and neighbours.
 
-With the answers under every cut at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
+With the answers under every mix at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
 needs neither samples nor a baseline. S is the harmonic mean of the aspects' means m, so its gradient weights a probe
 of an aspect by S^2 / (A m^2) for A aspects: the weaker an aspect, the more its probes count.
 """
@@ -41,21 +41,21 @@ def train_balanced(
     """Ascend S with Adam, all edits in each step; the policy's head learns in place.
 
     Args:
-        policy: its cuts are those of the answers.
+        policy: its mixes are those of the answers.
         cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.
         answers: of `answers_under`, in the order of the cases.
         decay: weight of the squared head, for features scaled to unit variance.
         price: how much S a prompt with all demonstrations may cost; larger prices choose shorter prompts.
 
-    Raises UsageError if there are no cases, or if the answers are not those of the cases and cuts.
+    Raises UsageError if there are no cases, or if the answers are not those of the cases and mixes.
     """
     rewards = [torch.tensor(one.correct, dtype=torch.float32) for one in answers]
-    shapes = [(len(case.probes), len(policy.cuts)) for case in cases]
+    shapes = [(len(case.probes), len(policy.mixes)) for case in cases]
     if not cases or [tuple(one.shape) for one in rewards] != shapes:
-        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each cut")
+        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each mix")
     aspects = [probe.aspect for case in cases for probe in case.probes]
     masks = {aspect: torch.tensor([one is aspect for one in aspects]) for aspect in Aspect if aspect in aspects}
-    r, sizes = torch.cat(rewards), torch.tensor([float(cut.size) for cut in policy.cuts])
+    r, sizes = torch.cat(rewards), torch.tensor([float(mix.size) for mix in policy.mixes])
     phi = torch.cat([policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases])
     mean, scale = phi.mean(dim=0), phi.std(dim=0).clamp_min(1e-6)
     phi = (phi - mean) / scale

@@ -1,6 +1,6 @@
-"""Cuts: how many demonstrations of each role a prompt shows (docs/method.md, "Past the paper").
+"""Mixes: how many demonstrations of each role a prompt shows (docs/method.md, "Past the paper").
 
-The paper's budget cuts the retains of an edit and always shows its copies and updates. A policy over cuts may leave out
+The paper's budget cuts the retains of an edit and always shows its copies and updates. A policy over mixes may leave out
 demonstrations of any role, and may choose anew for every query.
 """
 
@@ -15,7 +15,7 @@ from drike.edits import Edit, mentions
 
 
 @dataclass(frozen=True, order=True)
-class Cut:
+class Mix:
     """The first copies, updates and retains of an edit, nearest first in each role; more than it has is all it has."""
 
     copies: int
@@ -25,7 +25,7 @@ class Cut:
     def __post_init__(self) -> None:
         """Refuse counts that are no whole numbers of at least 0. Raises ValueError."""
         if not all(type(count) is int and count >= 0 for count in astuple(self)):
-            raise ValueError(f"a cut has three whole numbers of at least 0, not {astuple(self)!r}")
+            raise ValueError(f"a mix has three whole numbers of at least 0, not {astuple(self)!r}")
 
     @property
     def size(self) -> int:
@@ -41,32 +41,32 @@ class Cut:
         )
 
 
-def cuts_of(roles: Sequence[Role]) -> tuple[Cut, ...]:
-    """The cuts that a policy chooses from, smallest first, given the role of each demonstration of an edit.
+def mixes_of(roles: Sequence[Role]) -> tuple[Mix, ...]:
+    """The mixes that a policy chooses from, smallest first, given the role of each demonstration of an edit.
 
     Copies and updates are shown all, copies only, or not at all; of retains 0, 1, 2, 4, ... and all are shown.
     """
     copies, updates, retains = (sum(one is role for one in roles) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))
     some = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
     fixed = {(0, 0), (copies, 0), (copies, updates)}
-    return tuple(sorted((Cut(c, u, r) for c, u in fixed for r in some), key=lambda cut: (cut.size, cut)))
+    return tuple(sorted((Mix(c, u, r) for c, u in fixed for r in some), key=lambda mix: (mix.size, mix)))
 
 
-class CutPolicy(Protocol):
-    """Chooses a cut for every query about an edit."""
+class MixPolicy(Protocol):
+    """Chooses a mix for every query about an edit."""
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Cut]:
-        """One cut per query, in order."""
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+        """One mix per query, in order."""
 
 
 @dataclass(frozen=True)
 class ByName:
-    """A control that knows nothing about demonstrations: one cut where the query names the subject, else another."""
+    """A control that knows nothing about demonstrations: one mix where the query names the subject, else another."""
 
-    named: Cut
-    other: Cut
+    named: Mix
+    other: Mix
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Cut]:
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
         """`named` for queries that name the edit's subject; without a subject, for the edit's own query."""
         about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
         return [self.named if named else self.other for named in about]
