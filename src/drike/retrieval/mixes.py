@@ -1,7 +1,7 @@
 """Mixes: how many demonstrations of each role a prompt shows (docs/method.md, "Past the paper").
 
-The paper's budget cuts the retains of an edit and always shows its copies and updates. A policy over mixes may leave out
-demonstrations of any role, and may choose anew for every query.
+The paper's budget cuts the retains of an edit and always shows its copies and updates. A policy over mixes may leave
+out demonstrations of any role, and may choose anew for every query.
 """
 
 from __future__ import annotations
