@@ -54,8 +54,8 @@ def make_run(folder: Path, cases: int, editors: tuple[str, ...]) -> None:
     SplitIds("default", 0, "lands", "0" * 64, ids, (), (), ids, ("x",)).save(folder / SPLIT)
     record = {
         "command": ["drike"], "started": "", "options": None, "settings": settings, "model": {"name": "none"},
-        "trained_sha256": None, "data": [], "data_fingerprint": "0" * 64, "encoder": "hashing", "fallbacks": [],
-        "versions": {},
+        "trained_sha256": None, "data": [], "data_fingerprint": "0" * 64, "encoders": {},
+        "fallbacks": [], "versions": {},
     }  # fmt: skip
     write_record(folder, FILE, with_checksum(record))
     for editor in editors:

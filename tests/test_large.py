@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.large_data import ROWS, counterfact, invented_facts, measured, published_facts, steps
 from benchmarks.report import EDITORS, made_up, make_run
+from commands import run
 from drike.datasets import load
 from drike.datasets.inspect import lines
 from drike.encoders import HashingEncoder
@@ -59,6 +60,11 @@ def test_the_intervals_of_2_000_cases_take_less_than_half_a_second() -> None:
     began = time.process_time()
     summary_of(counted(outcomes))
     assert time.process_time() - began < 0.5
+
+
+def test_the_made_up_run_can_be_reported(tmp_path: Path) -> None:
+    make_run(tmp_path, 3, EDITORS)
+    assert run("report", str(tmp_path)) == 0
 
 
 @pytest.mark.reliability

@@ -56,10 +56,9 @@ def _reader(hint: Any) -> Reader:
     found: Reader
     if hint in (int, float):
         found = _number_reader(hint)
-    elif hint is bool:
-        found = lambda value: value if type(value) is bool else _refuse(value, "true or false")  # noqa: E731
-    elif hint is str:  # equal texts are kept once: the outcomes of several editors repeat the same queries
-        found = lambda value: sys.intern(value) if type(value) is str else _refuse(value, "text")  # noqa: E731
+    elif hint in (str, bool):
+        wanted = "text" if hint is str else "true or false"
+        found = lambda value: value if type(value) is hint else _refuse(value, wanted)  # noqa: E731
     elif hint is object:
         found = _read_any
     elif origin in (Union, UnionType):
@@ -140,8 +139,11 @@ def _each(value: Mapping[str, Any], readers: Mapping[str, tuple[frozenset[type],
     """Every value by the reader of its name, which is put before the reader's complaint."""
     found, name = {}, ""
     try:
-        for name, one in value.items():
+        for name, given in value.items():
             as_they_are, read_one = readers[name]
+            one = (
+                sys.intern(given) if type(given) is str else given
+            )  # outcomes of several editors repeat the same texts
             found[name] = one if type(one) in as_they_are else read_one(one)
     except ValueError as problem:
         raise ValueError(f"{name if name.isidentifier() else shortened(name)}: {problem}") from None
