@@ -105,6 +105,7 @@ def test_every_episode_and_outcome_is_recorded_on_one_line(demo: Path) -> None:
     assert all(len(episode["rewards"]) == episode["k"] for episode in episodes)
     files = sorted(path.name for path in (demo / "outcomes").iterdir())
     assert files == [
+        "dr-ike-q.jsonl",
         "dr-ike.jsonl",
         "editcot.jsonl",
         "factprompt.jsonl",
@@ -117,6 +118,7 @@ def test_every_episode_and_outcome_is_recorded_on_one_line(demo: Path) -> None:
         assert len({outcome.case_id for outcome in read_outcomes(demo / "outcomes" / name)}) == 10
     loaded = load(demo, encoder=HashingEncoder())
     assert loaded.training["episodes"] == 40
+    assert len((demo / "answers.jsonl").read_text("utf-8").splitlines()) == 20 and loaded.per_query is not None
 
 
 def test_the_run_folder_holds_the_results_table_with_the_papers_figures(demo: Path) -> None:
