@@ -565,7 +565,7 @@ def test_wrong_options_are_explained(demo: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     [group] = grouped(read_runs([demo]))
-    names = ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE", "Nearest (k of DR-IKE)"]
+    names = ["Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE", "DR-IKE-Q", "Nearest (k of DR-IKE)"]
     assert list(group.summaries) == names
     assert set(QUALITY) <= set(group.summaries)
     assert latex(document([group])).count("\\begin{table}") == latex(document([group])).count("\\end{table}")
