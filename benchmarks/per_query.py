@@ -193,9 +193,10 @@ def report(found: dict[str, list[tuple[NDArray[np.float64], float]]]) -> None:
         ]
         low, high = np.quantile(drawn, [0.025, 0.975])
         tokens = float(np.mean([share for _, share in seeds]))
+        shown = "n/a" if np.isnan(tokens) else f"{tokens:.2f}"
         closed = "" if "unseen" in name else f"{(scores[name] - floor) / (ceiling - floor):.0%}"
         aspects = " | ".join(f"{m:.3f}" for m in means[name])
-        print(f"| {name} | {scores[name]:.3f} [{low:.3f}, {high:.3f}] | {aspects} | {tokens:.2f} | {closed} |")
+        print(f"| {name} | {scores[name]:.3f} [{low:.3f}, {high:.3f}] | {aspects} | {shown} | {closed} |")
 
 
 if __name__ == "__main__":
