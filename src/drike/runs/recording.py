@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
@@ -68,26 +68,28 @@ def recorded_answers(
     folder: Path, policy: QueryPolicy, editor: IKE, model: LanguageModel, cases: Sequence[EditCase]
 ) -> Generator[CaseAnswers, None, None]:
     """Ask the probes of cases under each mix of a policy; yield the answers of each case after they are saved."""
-    before, known = model.usage, read_usage(folder)
-    try:
-        with closing(
-            answers_under(policy.mixes, model, editor.pool, cases, style=editor.style, limit=editor.limit)
-        ) as answers:
-            for one in answers:
-                append(folder / ANSWERS, [asdict(one)])
-                yield one
-    finally:
-        add_usage(folder, "answers", model.usage - before, known)
+    asked = answers_under(policy.mixes, model, editor.pool, cases, style=editor.style, limit=editor.limit)
+    with _usage_recorded(folder, "answers", model), closing(asked) as answers:
+        for one in answers:
+            append(folder / ANSWERS, [asdict(one)])
+            yield one
 
 
 def recorded_evaluation(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], *, write: bool = False
 ) -> Generator[tuple[Outcome, ...], None, None]:
     """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
-    before, known = model.usage, read_usage(folder)
-    model.forget()  # seconds are an editor's own, not what another has opened before
-    try:
+    with _usage_recorded(folder, editor.name, model):
+        model.forget()  # seconds are an editor's own, not what another has opened before
         with closing(evaluate(editor, model, cases, write=write)) as outcomes:
             yield from saved(folder, editor.name, outcomes)
+
+
+@contextmanager
+def _usage_recorded(folder: Path, part: str, model: LanguageModel) -> Iterator[None]:
+    """Record the model's work within the block as that of a part of the run, however the block ends."""
+    before, known = model.usage, read_usage(folder)
+    try:
+        yield
     finally:
-        add_usage(folder, editor.name, model.usage - before, known)
+        add_usage(folder, part, model.usage - before, known)

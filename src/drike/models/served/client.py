@@ -166,7 +166,7 @@ class Connection:
         """Return the text of an answer. Raises RefusedError if it contains the key; lone surrogates are replaced."""
         if self._hide_key(text) != text:
             raise RefusedError(f"{self._at.url} repeats the key in an answer: set another key, and use another server")
-        return valid_text(text)
+        return response.valid_text(text)
 
     def _check_open(self) -> None:
         if not self.close.alive:
@@ -212,11 +212,6 @@ class Connection:
         except openai.OpenAIError as error:
             message = response.error_message(getattr(error, "body", None), self._hide_key)
             raise _explained(error, message, self._at, f"{call.path} for {call.body.get('model')}") from None
-
-
-def valid_text(text: str) -> str:
-    """Replace lone surrogates, which can neither be sent nor saved."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _outgoing(key: str | None, meter: Meter) -> Callable[[httpx2.Request], Any]:

@@ -16,9 +16,9 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, parse_address
-from drike.models.served.client import Call, Connection, Server, valid_text
+from drike.models.served.client import Call, Connection, Server
 from drike.models.served.options import ApiOptions
-from drike.models.served.response import token_counts
+from drike.models.served.response import token_counts, valid_text
 from drike.models.served.spending import Meter
 from drike.prompts import chat_messages
 

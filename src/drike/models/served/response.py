@@ -36,6 +36,11 @@ def hiding(key: str | None) -> Callable[[str], str]:
     return (lambda text: text.replace(key, "[key]")) if key and len(key) >= _SHORTEST_KEY else str
 
 
+def valid_text(text: str) -> str:
+    """Replace lone surrogates, which can neither be sent nor saved."""
+    return text.encode("utf-8", "replace").decode()
+
+
 async def read_body(response: httpx2.Response) -> None:
     """Read and decode a response, and keep its JSON as its extension "json"; for use as an event hook.
 
@@ -148,5 +153,5 @@ def error_message(body: object, hide: Callable[[str], str]) -> str:
     text = body.get("message") or body.get("detail") if isinstance(body, dict) else None
     if not isinstance(text, str):
         return ""
-    line = " ".join(hide(text).split()).encode("utf-8", "replace").decode()
+    line = valid_text(" ".join(hide(text).split()))
     return line if len(line) <= 200 else f"{line[:200]}..."
