@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from drike.cli.console import draw, say
+from drike.cli.console import say
 from drike.cli.edit import parse_fact
 from drike.cli.options import DATA, METHOD, OUTPUT, Command, flag, option, takes_options
 from drike.errors import UsageError
@@ -21,7 +21,6 @@ from drike.serving.exchange import export as as_lines
 from drike.serving.exchange import import_file
 from drike.serving.sqlite import SqliteStore
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
-from drike.table import Table
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 
@@ -64,7 +63,7 @@ def add(
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     )  # fmt: skip
-    with _opened(store, create=True) as opened:
+    with closing(SqliteStore(store)) as opened:
         _tell(opened.put(entry, supersede=supersede))
 
 
@@ -77,53 +76,45 @@ def import_(
     store: Store = _FILE,
 ) -> None:
     """Add the edits of FILE: CSV or JSON lines with subject, query and target_new, or a published data set."""
-    with _opened(store, create=True) as opened:
+    with closing(SqliteStore(store)) as opened:
         done = import_file(opened, source, supersede=supersede, author=_author())
     for problem in done.refused:
         say(f"Refused: {problem}")
-    rest = f"{done.repeated:,} rows repeat active edits, {len(done.refused):,} were refused"
-    say(f"Added {len(done.added):,} edits to {store}; {rest}")
+    counts = f"{len(done.added):,} added, {done.repeated:,} in force already, {len(done.refused):,} refused"
+    say(f"{source}: {counts}")
     if done.refused:
-        raise StoreError(f"rows of {source} were refused (listed above): correct them, and import the file again")
+        raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
 
 
 @app.command("list", cls=Command)
 @takes_options
 def list_(*, retired: Retired = False, store: Store = _FILE) -> None:
     """List the edits."""
-    with _opened(store) as opened:
+    with closing(SqliteStore(store, create=False)) as opened:
         found = stores.snapshot(opened)
-    rows = tuple(
-        (str(one.id), one.entry.subject, one.entry.query, one.entry.target_new, _status(one.entry))
-        for one in _chosen(found, retired)
-    )
-    title = f"Edits in {store}: {len(rows):,}, after {found.revision:,} changes"
-    draw(Table(title, ("id", "subject", "query", "new object", "status"), rows, wide=True))
+    edits = _chosen(found, retired)
+    _tell(edits)
+    say(f"{store}: {len(edits):,} edits, {found.revision:,} changes")
 
 
 @app.command("show", cls=Command)
 @takes_options
 def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FILE) -> None:
     """Show an edit with its versions; without ID, show all changes of the store."""
-    with _opened(store) as opened:
+    with closing(SqliteStore(store, create=False)) as opened:
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
     if edit is not None:
         for name, value in asdict(versions[-1].entry).items():
             if value:
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
-    rows = tuple(
-        (f"{one.id}@{one.version}", one.created_at, one.entry.author or "", one.entry.target_new, _status(one.entry),
-         one.entry.reason or "")
-        for one in versions
-    )  # fmt: skip
-    draw(Table("Changes", ("edit", "time", "author", "new object", "status", "reason"), rows, wide=True))
+    _tell(versions)
 
 
 @app.command("retire", cls=Command)
 @takes_options
 def retire(edits: Annotated[list[int], _id("ID...")], *, reason: Reason = None, store: Store = _FILE) -> None:
     """Take edits out of force."""
-    with _opened(store) as opened, opened.transaction():
+    with closing(SqliteStore(store, create=False)) as opened, opened.transaction():
         changes = [change for edit in edits for change in stores.retire(opened, edit, author=_author(), reason=reason)]
     _tell(changes)
 
@@ -139,7 +130,7 @@ def rollback(
     store: Store = _FILE,
 ) -> None:
     """Go back to an earlier version of an edit; this makes a new version."""
-    with _opened(store) as opened:
+    with closing(SqliteStore(store, create=False)) as opened:
         _tell(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
 
 
@@ -154,16 +145,10 @@ def export(
     """Write the edits to FILE.jsonl, which drike edits import reads."""
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
-    with _opened(store) as opened:
+    with closing(SqliteStore(store, create=False)) as opened:
         lines = list(as_lines(_chosen(stores.snapshot(opened), retired)))
     write_text(out, "".join(f"{line}\n" for line in lines))
-    say(f"{len(lines):,} edits written to {out}")
-
-
-@contextmanager
-def _opened(path: Path, *, create: bool = False) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(path, create=create)) as store:
-        yield store
+    say(f"{out}: {len(lines):,} exported")
 
 
 def _author() -> str | None:
@@ -176,13 +161,10 @@ def _chosen(found: Snapshot, retired: bool) -> list[StoredEdit]:
     return [one for one in found.edits.values() if retired or one.entry.status is not Status.RETIRED]
 
 
-def _status(entry: Entry) -> str:
-    """The status and when the edit holds."""
-    begin, end = f"from {entry.valid_from}" * bool(entry.valid_from), f"to {entry.valid_to}" * bool(entry.valid_to)
-    return " ".join(filter(None, (entry.status, begin, end)))
-
-
 def _tell(changes: Iterable[StoredEdit]) -> None:
+    """Print a line a change: version, time, author, status, validity, fact and reason."""
     for one in changes:
-        why = f": {one.entry.reason}" if one.entry.reason else ""
-        say(f"Edit {one.id}, version {one.version} ({_status(one.entry)}{why}): {one.entry.fact}")
+        entry = one.entry
+        begin, end = entry.valid_from and f"from {entry.valid_from}", entry.valid_to and f"to {entry.valid_to}"
+        parts = (f"{one.id}@{one.version}", one.created_at, entry.author, entry.status, begin, end)
+        say(f"{' '.join(filter(None, parts))}: {entry.fact}" + (f" ({entry.reason})" if entry.reason else ""))

@@ -170,7 +170,7 @@ class SqliteStore:
             if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 remedy = "is in use by another process: wait for it to end, and try again"
             elif kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-                remedy = f"cannot be written ({problem}): make room on its disk; what was acknowledged stays"
+                remedy = f"cannot be written ({problem}): make room, or check the disk; what was acknowledged stays"
             elif kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
                 remedy = f"cannot be opened ({problem}): check the path and its permissions, or give another --store"
             else:

@@ -238,7 +238,7 @@ def checked(entry: Entry) -> Entry:
     if found.valid_from and found.valid_to and found.valid_from >= found.valid_to:
         raise EntryError(f"valid_to ({found.valid_to}) must be later than valid_from ({found.valid_from})")
     if not any(mentions(found.query, name) for name in found.names):
-        raise EntryError(f"subject {shown(found.subject)!r} is not in the query {shown(found.query)!r}: copy it, or add an alias")
+        raise EntryError(f"subject {shown(found.subject)!r} is not in the query: copy it from there, or add an alias")
     if found.target_true and normalise(found.target_true) == normalise(found.target_new):
         raise EntryError(f"target_new is the old object already ({shown(found.target_true)!r}): give a new one")
     if both := {found.query, *found.wordings} & set(found.negatives):
@@ -264,7 +264,7 @@ def _utc(name: str, text: str) -> str:
         moment = datetime.fromisoformat(text)
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise EntryError(f"{name} {shown(text)!r} is no time: write it as 2026-12-31 or 2026-12-31T08:00:00+01:00") from None
+        raise EntryError(f"{name} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
 
 
 def claims(entry: Entry) -> frozenset[str]:
