@@ -31,6 +31,7 @@ TORCH = {
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
     "encoders.frozen", "hub", "retrieval.retriever", "retrieval.learned_budget", "retrieval.query_policy",
     "retrieval.subsets", "training.reinforce", "training.choices", "training.balanced", "training.sets",
+    "training.supervised",
     "runs.checkpoint",
 }  # fmt: skip
 
