@@ -30,7 +30,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Fraction
-from drike.retrieval.mixes import ByName, Mix, mixes_of
+from drike.retrieval.mixes import ByName, Mix, policy_mixes
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import FORMS, Similarity
@@ -42,7 +42,7 @@ NEAREST = 4
 
 def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:
     """DR-IKE-Q's policy trained on these edits, in the default settings."""
-    policy = QueryPolicy(pool.encoder, mixes_of(pool.roles))
+    policy = QueryPolicy(pool.encoder, policy_mixes(pool.roles))
     for _ in train_balanced(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
         pass
     return policy
@@ -71,7 +71,7 @@ def main() -> None:
         parts = dataset.split(seed=seed, editable=tinyfacts.EDITABLE)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         paper = trained(model, parts, pool, form=FORMS[0], seed=seed, variant="DR-IKE")
-        everything = mixes_of(pool.roles)[-1]
+        everything = policy_mixes(pool.roles)[-1]
         own, other = Mix(everything.copies, everything.updates, 0), Mix(0, 0, everything.retains)
         editors: list[Editor] = [
             Unedited(),
