@@ -6,10 +6,12 @@ edit go to the model in one call: they share most of their text.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.per_query import prompt_with
 from drike.edits import EditCase
 from drike.judging import Question, judge
@@ -17,24 +19,53 @@ from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import TokenLimit
-from drike.retrieval.mixes import Mix
 from drike.retrieval.pool import Pool
+
+Rows = Sequence[Sequence[Any]]  # of a table of answers
+
+
+class Chooser(Protocol):
+    """Chooses among the demonstrations of an edit, as a mix does."""
+
+    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """The demonstrations that a prompt shows, in order."""
 
 
 @dataclass(frozen=True)
 class CaseAnswers:
-    """Whether the answers to a case's probes were right under each mix.
+    """Whether the answers to a case's probes were right under each choice of demonstrations, such as a mix.
 
-    correct: [probes, mixes]. prompt_tokens: read, as if prompts shared nothing, [probes, mixes]; None if unknown.
+    correct: [probes, choices]. prompt_tokens: read, as if prompts shared nothing, [probes, choices]; None if unknown.
     """
 
     case_id: str
     correct: tuple[tuple[bool, ...], ...]
     prompt_tokens: tuple[tuple[int | None, ...], ...]
 
+    def columns(self, which: Sequence[int]) -> CaseAnswers:
+        """The answers under some of the choices."""
+        return self._with(lambda rows, _: [[row[i] for i in which] for row in rows], self)
+
+    def beside(self, other: CaseAnswers) -> CaseAnswers:
+        """These answers, and those to the same probes under other choices."""
+        return self._with(lambda mine, its: [[*a, *b] for a, b in zip(mine, its, strict=True)], other)
+
+    def among(self, other: CaseAnswers, theirs: Sequence[bool]) -> CaseAnswers:
+        """These answers, and those to other probes under the same choices, whose places are true in `theirs`."""
+
+        def merged(mine: Rows, its: Rows) -> Rows:
+            ours, others = iter(mine), iter(its)
+            return [next(others) if one else next(ours) for one in theirs]
+
+        return self._with(merged, other)
+
+    def _with(self, joined: Callable[[Rows, Rows], Rows], other: CaseAnswers) -> CaseAnswers:
+        pairs = ((self.correct, other.correct), (self.prompt_tokens, other.prompt_tokens))
+        return CaseAnswers(self.case_id, *(tuple(map(tuple, joined(*pair))) for pair in pairs))
+
 
 def answers_under(
-    mixes: Sequence[Mix],
+    choices: Sequence[Chooser],
     model: LanguageModel,
     pool: Pool,
     cases: Sequence[EditCase],
@@ -42,7 +73,7 @@ def answers_under(
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
 ) -> Generator[CaseAnswers, None, None]:
-    """Ask the probes of every case under each mix, several cases at once where the model takes several calls.
+    """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end, as in evaluation.
     Raises PoolError, and the ModelErrors of the model.
@@ -50,22 +81,30 @@ def answers_under(
     pool.candidates([case.edit for case in cases])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
-        [candidates] = pool.candidates([case.edit])
-        shown = [mix.shown(candidates) for mix in mixes]
-        verdicts = judge(
-            model,
-            [
-                Question(prompt_with(demonstrations, case.edit, probe.query, style, limit), probe.target)
-                for probe in case.probes
-                for demonstrations in shown
-            ],
-        )
-        rows = [verdicts[i : i + len(mixes)] for i in range(0, len(verdicts), len(mixes))]
-        return CaseAnswers(
-            case.case_id,
-            tuple(tuple(verdict.correct for verdict in row) for row in rows),
-            tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
-        )
+        return answers_to(case, choices, model, pool, style=style, limit=limit)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
+
+
+def answers_to(
+    case: EditCase, choices: Sequence[Chooser], model: LanguageModel, pool: Pool, *, style: PromptStyle,
+    limit: TokenLimit | None,
+) -> CaseAnswers:  # fmt: skip
+    """Ask the probes of one case under each choice, as `answers_under` does."""
+    [candidates] = pool.candidates([case.edit])
+    shown = [choice.shown(candidates) for choice in choices]
+    verdicts = judge(
+        model,
+        [
+            Question(prompt_with(demonstrations, case.edit, probe.query, style, limit), probe.target)
+            for probe in case.probes
+            for demonstrations in shown
+        ],
+    )
+    rows = [verdicts[i : i + len(shown)] for i in range(0, len(verdicts), len(shown))]
+    return CaseAnswers(
+        case.case_id,
+        tuple(tuple(verdict.correct for verdict in row) for row in rows),
+        tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
+    )
