@@ -30,7 +30,7 @@ TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
     "encoders.frozen", "hub", "retrieval.retriever", "retrieval.learned_budget", "retrieval.query_policy",
-    "training.reinforce", "training.choices", "training.balanced",
+    "training.reinforce", "training.choices", "training.balanced", "training.supervised",
     "runs.checkpoint",
 }  # fmt: skip
 

@@ -101,6 +101,15 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
     ),
+    "reward": option(
+        "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
+        among=("rewrite", "probes", "balanced")
+    ),
+    "credit": option(
+        "NAME", "A retain's reward: that of its prefix, or marginal: its gain over the prefix before", METHOD,
+        among=("prefix", "marginal")
+    ),
+    "soft": flag("--soft", "Rewards from log-probabilities instead of right and wrong answers", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
@@ -195,6 +204,9 @@ class MethodOptions:
     """Options of training."""
 
     objective: str = "paper"
+    reward: str = "rewrite"
+    credit: str = "prefix"
+    soft: bool = False
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16

@@ -15,7 +15,7 @@ from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
-from drike.edits import Aspect
+from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel, Usage
@@ -24,7 +24,7 @@ from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.learned_budget import untrained
-from drike.retrieval.mixes import mixes_of
+from drike.retrieval.mixes import policy_mixes
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
@@ -37,7 +37,8 @@ from drike.training import reinforce
 from drike.training.answers import answers_under
 from drike.training.balanced import train_balanced
 from drike.training.choices import renormalised, sampled, top
-from drike.training.rewards import RecordedRollout, edit_takes, replayed
+from drike.training.credit import balanced, marginal
+from drike.training.rewards import RecordedRollout, edit_takes, every_probe, replayed
 from drike.training.schedules import disturbed, in_blocks
 
 
@@ -53,6 +54,10 @@ def train(
             f"--parallel-edits {method.parallel_edits} leaves some of {at.replicas} replicas idle: "
             f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
         )
+    if method.reward == "rewrite" and method.soft:
+        raise UsageError("--soft is for rewards of all probes: add --reward probes or balanced")
+    if method.reward != "rewrite" and method.stop_on_flip:
+        raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     sources, encoder, seed = data.data or [TINYFACTS], method.encoder or MINILM, data.seed or 0
     target, style = data.zsre_target or "alt", PromptStyle(method.layout, method.own_copy, method.retain)  # type: ignore[arg-type]
     folder = at.resume or new_run(at.out, "train")
@@ -62,11 +67,11 @@ def train(
     )  # fmt: skip
     opened = open_model(model, api, DEFAULTS, at=at)
     if isinstance(opened.model, CountingModel):
-        candidates = setup.pool.candidates([case.edit for case in setup.split.train])
-        count_training(opened.model, candidates, method.max_shots, style, opened.limit)
+        questions = {case.edit: asked_by(method, case) for case in setup.split.train}
+        count_training(opened.model, setup.pool, questions, method.max_shots, style=style, limit=opened.limit)
         opened.model.repeat(method.epochs)
         if method.objective == "balanced":
-            mixes = mixes_of(setup.pool.roles)
+            mixes = policy_mixes(setup.pool.roles)
             for _ in answers_under(mixes, opened.model, setup.pool, setup.split.train, style=style, limit=opened.limit):
                 pass
         return show_bound(opened.model, api)
@@ -89,6 +94,14 @@ def train(
             if method.objective == "balanced":
                 run_per_query(folder, setup, opened.model, editor)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
+
+
+def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
+    """The questions that the reward asks about a case under each prefix; soft rewards also score distractors."""
+    if method.reward == "rewrite":
+        return (rewrite_probe(case.edit),)
+    wrong = [replace(one, target=one.distractor) for one in case.probes if one.distractor] if method.soft else []
+    return (*case.probes, *wrong)
 
 
 def run_training(
@@ -122,13 +135,19 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
+    if method.reward == "rewrite":
+        reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
+    else:
+        reward = every_probe(model, editor.style, editor.limit, soft=method.soft)
+    channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
+    channel = marginal(channel) if method.credit == "marginal" else channel
+    channel = balanced(len(cases), channel) if method.reward == "balanced" else channel
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
         editor, replayed(past, reward), cases, epochs=epochs, learning_rate=method.learning_rate,
         choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, model.info.calls_at_once),
-        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
+        channel=channel,
     )  # fmt: skip
     recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     try:
@@ -147,7 +166,7 @@ def run_per_query(folder: Path, setup: Setup, model: LanguageModel, editor: IKE)
     """
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
     trained, cases = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
-    policy = QueryPolicy(trained.retriever.encoder, mixes_of(setup.pool.roles))
+    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles))
     answers = recovered_answers(folder, cases, len(policy.mixes))
     say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
     if answers:
