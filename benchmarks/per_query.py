@@ -2,22 +2,23 @@
 
 Every probe of training and test edits is asked under each mix (copies and updates: none, copies, all; retains: 0, 1,
 2, 4, 8, 16; nearest first), once. From these answers come the ceilings (the best choices in hindsight on the test
-edits; `drike ceiling` adds subsets), the policy DR-IKE-Q, trained on the training edits with and without the feature
-"the query names the subject", and its controls. Means over seeds; intervals resample test edits within each seed. The
-last table trains on 20 of the 27 relations and tests on the other 7.
+edits), the policy DR-IKE-Q, trained on the training edits with and without the feature "the query names the subject",
+and its controls. Means over seeds; intervals resample test edits within each seed. The last table trains on 20 of the
+27 relations and tests on the other 7.
 
-    python benchmarks/per_query.py [--seeds 3] [--model embedded]
+    python benchmarks/per_query.py [--seeds 3] [--model embedded] [--random-subsets 16]
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from drike import datasets, load_model
-from drike.ceilings import Answered, Chosen, ceilings, measured
+from drike.ceilings import Answered, Chosen, ceilings, hindsight_answers, measured, random_subsets, retains_of
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.report import as_markdown
@@ -53,6 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to ask")
+    parser.add_argument("--random-subsets", type=int, default=0, help="also ceilings by subsets, as `drike ceiling`")
     options = parser.parse_args()
     encoder, found, unseen = load_encoder(), dict[str, list[tuple[Answered, Chosen]]](), {}
     dataset, model = datasets.load("tinyfacts"), load_model(options.model)
@@ -62,7 +64,11 @@ def main() -> None:
         mixes = mixes_of(pool.roles)
         everything = mixes[-1]
         retains_only = [mix for mix in mixes if (mix.copies, mix.updates) == (everything.copies, everything.updates)]
-        train, asked = (list(answers_under(mixes, model, pool, cases)) for cases in (parts.train, parts.test))
+        train = list(answers_under(mixes, model, pool, parts.train))
+        subsets = random_subsets(retains_of(pool), options.random_subsets, seed)
+        asks = hindsight_answers if subsets else answers_under
+        choices = [*mixes, *subsets]
+        asked = list(asks(choices, model, pool, parts.test))
         test = Answered.of(parts.test, asked)
         rows = {f"nearest k = {mix.retains}": test.always(mixes.index(mix)) for mix in retains_only[2:5]}
         own, other = Mix(everything.copies, everything.updates, 0), Mix(0, 0, everything.retains)
@@ -74,10 +80,9 @@ def main() -> None:
             for named, what in ((False, ""), (True, " with the name")):
                 policy = trained(encoder, mixes, parts.train, train, named=named, price=price)
                 policies[f"DR-IKE-Q{what}, price {price:g}"] = policy
-        columns = [one.columns([mixes.index(mix) for mix in retains_only]) for one in train]
-        policies["DR-IKE-Q, retains only"] = trained(
-            encoder, retains_only, parts.train, columns, named=False, price=0.05
-        )
+        k = [mixes.index(mix) for mix in retains_only]
+        of_k = [replace(one, correct=tuple(tuple(row[i] for i in k) for row in one.correct)) for one in train]
+        policies["DR-IKE-Q, retains only"] = trained(encoder, retains_only, parts.train, of_k, named=False, price=0.05)
         rows |= {name: test.chosen_by(policy, parts.test, mixes) for name, policy in policies.items()}
         relations = np.random.default_rng(seed).permutation(sorted({c.edit.relation or "" for c in parts.train}))
         seen = [i for i, case in enumerate(parts.train) if case.edit.relation in relations[:RELATIONS]]
@@ -87,8 +92,8 @@ def main() -> None:
         new = [i for i, case in enumerate(parts.test) if case.edit.relation in relations[RELATIONS:]]
         held = [parts.test[i] for i in new]
         of_held = Answered.of(held, [asked[i] for i in new])
-        best = ceilings(of_held, mixes, pool)
-        for name, chosen in (ceilings(test, mixes, pool) | rows).items():
+        best = ceilings(of_held, choices, pool)
+        for name, chosen in (ceilings(test, choices, pool) | rows).items():
             found.setdefault(name, []).append((test, chosen))
         for name, chosen in ({"DR-IKE-Q": of_held.chosen_by(policy, held, mixes)} | best).items():
             unseen.setdefault(name, []).append((of_held, chosen))

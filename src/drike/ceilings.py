@@ -26,6 +26,7 @@ from drike.retrieval.mixes import Mix, MixPolicy
 from drike.retrieval.pool import Pool
 from drike.training.answers import CaseAnswers, Chooser, answers_to
 
+Both = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
 Chosen = NDArray[np.int64]  # the column of the choice for each probe, [probes]
 ALL, METHOD, MOST = "all demonstrations", "DR-IKE", "best k per query"
 STEPS = 20  # of the ascent of S
@@ -76,28 +77,32 @@ def hindsight_answers(
     starts = [i for i, one in enumerate(choices) if isinstance(one, Mix) and shows_all_fixed(one, pool)]
 
     def ask(case: EditCase) -> CaseAnswers:
-        answers = answers_to(case, choices, model, pool, style=style, limit=limit)
+        def under(shown: Sequence[Chooser], which: NDArray[np.bool_]) -> Both:
+            some = replace(case, probes=tuple(probe for probe, one in zip(case.probes, which, strict=True) if one))
+            answers = answers_to(some, shown, model, pool, style=style, limit=limit)
+            both = [answers.correct, answers.prompt_tokens]
+            return np.array(both, dtype=object).reshape(2, len(some.probes), len(shown))
 
-        def under(subsets: Sequence[frozenset[int]], right: Sequence[bool], wanted: bool) -> CaseAnswers:
-            """The answers to the probes that were answered right, or wrong."""
-            some = replace(case, probes=tuple(p for p, one in zip(case.probes, right, strict=True) if one is wanted))
-            return answers_to(some, [*map(Subset, subsets)], model, pool, style=style, limit=limit)
-
-        best = max(starts, key=lambda i: _share_right(case, answers, i))
-        places, found = frozenset(range(choices[best].retains)), answers.columns([best])  # type: ignore[attr-defined]
+        aspect = np.array([probe.aspect for probe in case.probes])
+        answers = under(choices, np.full(len(aspect), True))
+        best = max(starts, key=lambda i: _share_right(answers[0, :, i], aspect))
+        places, found = frozenset(range(choices[best].retains)), answers[:, :, [best]]  # type: ignore[attr-defined]
         for _ in range(ROUNDS):
-            right = [row[0] for row in found.correct]
-            tried = [places ^ {place} for place in range(retains_of(pool))]
-            wrong = under(tried, right, False)
-            some = [i for i in range(len(tried)) if any(row[i] for row in wrong.correct)]
-            if not some:
+            right = found[0, :, 0].astype(bool)
+            tried = [Subset(places ^ {place}) for place in range(retains_of(pool))]
+            wrong = under(tried, ~right)
+            some = np.flatnonzero(wrong[0].any(axis=0))
+            if not some.size:
                 break
-            both = wrong.columns(some).among(under([tried[i] for i in some], right, True), right)
-            best = max(range(len(some)), key=lambda i: _share_right(case, both, i))
-            if _share_right(case, both, best) <= _share_right(case, found, 0):
+            both = np.empty((2, len(aspect), len(some)), dtype=object)
+            both[:, ~right], both[:, right] = wrong[:, :, some], under([tried[i] for i in some], right)
+            shares = [_share_right(both[0, :, i], aspect) for i in range(len(some))]
+            best = int(np.argmax(shares))
+            if shares[best] <= _share_right(found[0, :, 0], aspect):
                 break
-            places, found = tried[some[best]], both.columns([best])
-        return answers.beside(found)
+            places, found = tried[some[best]].places, both[:, :, [best]]
+        correct, tokens = (tuple(map(tuple, rows)) for rows in np.concatenate([answers, found], axis=2))
+        return CaseAnswers(case.case_id, correct, tokens)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
@@ -108,12 +113,9 @@ def shows_all_fixed(mix: Mix, pool: Pool) -> bool:
     return mix.copies + mix.updates == len(pool.roles) - retains_of(pool)
 
 
-def _share_right(case: EditCase, answers: CaseAnswers, column: int) -> float:
-    """The share of right answers under a choice, a mean over the aspects that the case probes."""
-    by_aspect: dict[Aspect, list[bool]] = {}
-    for probe, row in zip(case.probes, answers.correct, strict=True):
-        by_aspect.setdefault(probe.aspect, []).append(row[column])
-    return sum(sum(right) / len(right) for right in by_aspect.values()) / len(by_aspect)
+def _share_right(right: NDArray[np.object_], aspect: NDArray[np.str_]) -> float:
+    """The share of right answers of a case, a mean over the aspects that it probes."""
+    return float(np.mean([right[aspect == one].mean() for one in np.unique(aspect)]))
 
 
 @dataclass(frozen=True, eq=False)

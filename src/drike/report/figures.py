@@ -100,7 +100,7 @@ def pareto(group: Group) -> Figure | None:
         return None
     front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
     families = list(dict.fromkeys(_family(editor) for *_, editor in points))
-    longest, low = 1.05 * points[-1][0], math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10
+    longest, low = 1.05 * points[-1][0], min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
     height = max(2.6, len(points) * _ROW / 0.77)  # of the drawing; the plot's share of it is .77
 
     def draw(axes: Axes) -> None:
@@ -253,6 +253,7 @@ def _themed(root: str, svg: str) -> str:
     svg = root + svg[svg.index(">") + 1 :]
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r"font-family: [^;\"]*; ", "", svg)
     for colour, name in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{name})")
     return svg.replace("xlink:href", "href").strip()

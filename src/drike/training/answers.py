@@ -6,10 +6,10 @@ edit go to the model in one call: they share most of their text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.per_query import prompt_with
@@ -20,8 +20,6 @@ from drike.parallel import in_order
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
-
-Rows = Sequence[Sequence[Any]]  # of a table of answers
 
 
 class Chooser(Protocol):
@@ -41,27 +39,6 @@ class CaseAnswers:
     case_id: str
     correct: tuple[tuple[bool, ...], ...]
     prompt_tokens: tuple[tuple[int | None, ...], ...]
-
-    def columns(self, which: Sequence[int]) -> CaseAnswers:
-        """The answers under some of the choices."""
-        return self._with(lambda rows, _: [[row[i] for i in which] for row in rows], self)
-
-    def beside(self, other: CaseAnswers) -> CaseAnswers:
-        """These answers, and those to the same probes under other choices."""
-        return self._with(lambda mine, its: [[*a, *b] for a, b in zip(mine, its, strict=True)], other)
-
-    def among(self, other: CaseAnswers, theirs: Sequence[bool]) -> CaseAnswers:
-        """These answers, and those to other probes under the same choices, whose places are true in `theirs`."""
-
-        def merged(mine: Rows, its: Rows) -> Rows:
-            ours, others = iter(mine), iter(its)
-            return [next(others) if one else next(ours) for one in theirs]
-
-        return self._with(merged, other)
-
-    def _with(self, joined: Callable[[Rows, Rows], Rows], other: CaseAnswers) -> CaseAnswers:
-        pairs = ((self.correct, other.correct), (self.prompt_tokens, other.prompt_tokens))
-        return CaseAnswers(self.case_id, *(tuple(map(tuple, joined(*pair))) for pair in pairs))
 
 
 def answers_under(
