@@ -1,6 +1,7 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module per command: `train`, `evaluate`, `ceiling`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`,
+from drike.cli import cache, data, demo, doctor, edits, paper
+from drike.cli import ceiling as ceilings
 `paper` and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of models behind an API)
 and `console` (tables and progress).
 """
@@ -26,7 +27,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer import rich_utils
 
-from drike.cli import cache, data, demo, doctor, paper
+from drike.cli import cache, data, demo, doctor, edits, paper
 from drike.cli import ceiling as ceilings
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
@@ -78,6 +79,7 @@ for panel, command, epilog, kind in (
     (READ, paper.paper, "", Command),
 ):
     app.command(cls=kind, rich_help_panel=panel, epilog=epilog)(command)
+app.add_typer(edits.app, name="edits", rich_help_panel=RUN)
 app.add_typer(data.app, name="data", rich_help_panel=MORE)
 app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 
