@@ -1,8 +1,8 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module per command: `train`, `evaluate`, `ceiling`, `edit`, `report` (with `case`), `data`, `edits`, `doctor`,
-`demo`, `paper` and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of models behind
-an API) and `console` (tables and progress).
+There is a module per command: `train`, `evaluate`, `ceiling`, `edit`, `report` (with `case`), `data`, `edits`,
+`doctor`, `demo`, `paper` and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of
+models behind an API) and `console` (tables and progress).
 """
 
 from __future__ import annotations
