@@ -101,6 +101,10 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
     ),
+    "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
+    "shot_price": option(
+        "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, least=0.0, most=10.0
+    ),
     "reward": option(
         "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
         among=("rewrite", "probes", "balanced")
@@ -204,6 +208,8 @@ class MethodOptions:
     """Options of training."""
 
     objective: str = "paper"
+    named: bool = False
+    shot_price: float = 0.05
     reward: str = "rewrite"
     credit: str = "prefix"
     soft: bool = False
