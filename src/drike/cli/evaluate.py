@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 
 from drike.cli.console import draw, note, progress, say
 from drike.cli.costs import CountingModel, live, metered, show_bound
@@ -27,7 +28,9 @@ from drike.report import as_markdown, costs, differences, published, table1, wor
 from drike.report.reading import trained_run
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
+from drike.retrieval.calibration import KeptPromise
 from drike.retrieval.retriever import Retriever
+from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import read_usage, write_record
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import check_same, recovered_outcomes
@@ -80,7 +83,7 @@ def evaluate(
     setup = open_setup(
         sources, encoder=encoder, seed=seed, split=split, train=0, test=data.test, editable=data.editable,
         subset=data.subset, target=target,
-        leave_out=base.trained.retriever.trained_on if base and split is None else (),
+        leave_out=facts_used(base.trained) if base and split is None else (),
     )  # fmt: skip
     opened = open_model(model, api, given, at=at, cache=False)
     limit, trained = opened.limit, base.trained if base else None
@@ -108,6 +111,7 @@ def evaluate(
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
             outcomes = run_evaluation(folder, setup, opened.model, made, write=write, full=True)
+    show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():
         if over := sum((one.prompt_tokens or 0) > longest for one in of_editor):
@@ -118,6 +122,17 @@ def evaluate(
     say(f"\nOutcomes and tables are in {folder}")
 
 
+def facts_used(trained: Checkpoint) -> frozenset[tuple[str, str]]:
+    """Keys of the edits that a checkpoint was trained or calibrated on."""
+    return trained.retriever.trained_on | (trained.per_query.trained_on if trained.per_query else frozenset())
+
+
+def show_promise(kept: KeptPromise | None, outcomes: Sequence[Outcome]) -> None:
+    """Print what was promised, if anything was, beside what was measured."""
+    if kept is not None and (correct := [one.correct for one in outcomes if one.aspect is kept.promise.aspect]):
+        say(f"\nPromise of DR-IKE-Q: {kept.sentence}; measured on these test edits: {fmean(correct):.3f}")
+
+
 def tested(split: SplitIds, test: int | None) -> SplitIds:
     """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
 
@@ -125,11 +140,11 @@ def tested(split: SplitIds, test: int | None) -> SplitIds:
     """
     if test is None:
         return split
-    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.test}]
+    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.validation, *split.test}]
     enough = (*split.test, *spare)
     if test > len(enough):
         raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
-    return replace(split, test=enough[:test], validation=())
+    return replace(split, test=enough[:test])
 
 
 def run_evaluation(

@@ -100,6 +100,10 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
     ),
+    "promise": option(
+        "METRIC>=X", "Lean DR-IKE-Q so that esr, pc or rr of new edits is at least X (95 % confidence)", METHOD
+    ),
+    "calibrate_on": option("N", "Edits held out for --promise (default: 100)", METHOD, least=1),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
@@ -194,6 +198,8 @@ class MethodOptions:
     """Options of training."""
 
     objective: str = "paper"
+    promise: str | None = None
+    calibrate_on: int | None = None
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16

@@ -36,6 +36,7 @@ def open_setup(
     split: SplitIds | None = None,
     train: int | None = None,
     test: int | None = None,
+    validation: int = 0,
     editable: int | None = None,
     subset: str | None = None,
     target: str | None = None,
@@ -50,7 +51,10 @@ def open_setup(
     if split is not None:
         parts = dataset.restore(split)
     else:
-        parts = dataset.split(seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out)
+        parts = dataset.split(
+            seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset,
+            exclude=leave_out,
+        )  # fmt: skip
     return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
 
 
