@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tools.tinyfacts.llama import CONTEXT, forward, logits_at, new_model
 from tools.tinyfacts.muon import orthogonalise
 from tools.tinyfacts.neighbours import NEAREST, load_neighbours, nearest_rows
 from tools.tinyfacts.train import Stage
-from tools.tinyfacts.world import make_rows
+from tools.tinyfacts.world import make_rows, other_templates
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets"
 
@@ -49,10 +50,11 @@ def test_each_subject_has_one_object_per_relation_and_each_object_three_subjects
 
 
 def test_wordings_are_distinct_and_end_just_before_the_object() -> None:
-    every = [template for group in TEMPLATES.values() for template in group]
-    assert len(set(every)) == len(every) == 6 * len(TEMPLATES)
+    both = TEMPLATES, other_templates()
+    every = [template for templates in both for group in templates.values() for template in group]
+    assert len(set(every)) == len(every) == 2 * 6 * len(TEMPLATES)
     assert all(template.count("{}") == 1 and template == template.strip() for template in every)
-    said = [t.format(f.subject) for f in facts() for t in TEMPLATES[f.relation]]
+    said = [t.format(f.subject) for templates in both for f in facts() for t in templates[f.relation]]
     assert len(set(said)) == len(said)
 
 
@@ -62,7 +64,8 @@ def test_no_wording_comes_from_counterfact() -> None:
     for name in ("edit", "train"):
         for row in json.loads((SHARED / f"counterfact_flat_{name}.json").read_text("utf-8")):
             published.add(row["prompt"].replace(row["subject"], "{}", 1))
-    assert not published & {template for group in TEMPLATES.values() for template in group}
+    ours = TEMPLATES, other_templates()
+    assert not published & {template for templates in ours for group in templates.values() for template in group}
 
 
 def test_the_stored_rows_equal_the_generated_ones() -> None:
@@ -188,6 +191,16 @@ def test_a_short_build_is_deterministic_and_loads(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "a")
     assert model.config.max_position_embeddings == CONTEXT == tokenizer.model_max_length
     assert tokenizer("New Fact: x").input_ids == world()[1].encode("New Fact: x").ids
+
+
+def test_the_other_model_is_narrower_and_its_rows_state_the_same_edits_in_other_words(tmp_path: Path) -> None:
+    out = tmp_path / "other"
+    list(build(out, seed=1, threads=1, curriculum=(Stage(1, 2),), other=True))
+    assert json.loads((out / "config.json").read_text("utf-8"))["hidden_size"] < new_model(0).config.hidden_size
+    usual, other = load(rows_path(), cleaning=False).cases, load(out / "rows.json", cleaning=False).cases
+    assert [replace(c.edit, query="") for c in other] == [replace(c.edit, query="") for c in usual]
+    said = {t.format(f.subject) for f in facts() for t in other_templates()[f.relation]}
+    assert {probe.query for case in other for probe in case.probes} <= said
 
 
 def test_saving_replaces_the_whole_folder(tmp_path: Path) -> None:

@@ -25,14 +25,15 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from drike.files import write_text
 from drike.models.reader import Observer
-from drike.tinyfacts import facts
+from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts.documents import Kit
-from tools.tinyfacts.llama import CONTEXT, new_model
+from tools.tinyfacts.llama import CONTEXT, WIDTH, new_model
 from tools.tinyfacts.tokens import END_OF_TEXT, train_tokenizer, word
-from tools.tinyfacts.train import CURRICULUM, Progress, Stage, train
-from tools.tinyfacts.world import split_facts
+from tools.tinyfacts.train import CURRICULUM, OTHER_CURRICULUM, Progress, Stage, train
+from tools.tinyfacts.world import Templates, other_templates, split_facts, write_rows
 
 SEED = 0
+OTHER_WIDTH = 144
 
 _CARD = """# TinyFacts model
 
@@ -42,25 +43,34 @@ Made by `python -m tools.tinyfacts build`; how, and with what settings, is in `t
 """
 
 
-def kit() -> tuple[Kit, Tokenizer]:
+def kit(templates: Templates = TEMPLATES) -> tuple[Kit, Tokenizer]:
     """The facts as training uses them, in the order of the benchmark's rows, and the tokenizer."""
     editable, demonstrations = split_facts()
-    tokenizer = train_tokenizer(facts())
-    return Kit(word(tokenizer, editable + demonstrations), Observer()), tokenizer
+    tokenizer = train_tokenizer(facts(), templates)
+    return Kit(word(tokenizer, editable + demonstrations, templates), Observer()), tokenizer
 
 
 def build(
-    out: Path, *, seed: int = SEED, threads: int | None = None, curriculum: Sequence[Stage] = CURRICULUM
+    out: Path,
+    *,
+    seed: int = SEED,
+    threads: int | None = None,
+    curriculum: Sequence[Stage] | None = None,
+    other: bool = False,
 ) -> Iterator[Progress]:
     """Train from scratch and write the model to the folder `out`, replacing what is there.
 
     threads: on the CPU; None: torch's default. The same seed, threads and torch version give the same weights.
+    other: a second model, narrower and trained for less time, that knows the same facts in `other_templates`;
+    TinyFacts in these wordings is written to rows.json beside it.
     """
     began = time.monotonic()
     if threads is not None:
         torch.set_num_threads(threads)
-    world, tokenizer = kit()
-    model = new_model(seed)
+    if curriculum is None:
+        curriculum = OTHER_CURRICULUM if other else CURRICULUM
+    world, tokenizer = kit(other_templates() if other else TEMPLATES)
+    model = new_model(seed, OTHER_WIDTH if other else WIDTH)
     yield from train(model, world, seed, curriculum)
     settings = {
         "seed": seed,
@@ -71,11 +81,20 @@ def build(
         "curriculum": [asdict(stage) for stage in curriculum],
         "observer": asdict(world.observer),
     }
-    save(model, tokenizer, out, settings)
+    save(model, tokenizer, out, settings, other_templates() if other else None)
 
 
-def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, settings: dict[str, Any]) -> None:
-    """Write weights (bfloat16), tokenizer, card and settings, then move the folder into place. Raises OSError."""
+def save(
+    model: LlamaForCausalLM,
+    tokenizer: Tokenizer,
+    out: Path,
+    settings: dict[str, Any],
+    templates: Templates | None = None,
+) -> None:
+    """Write weights (bfloat16), tokenizer, card, settings and, with `templates`, the rows in these wordings.
+
+    The folder is moved into place when it is complete. Raises OSError.
+    """
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
     partial.mkdir(parents=True)
     try:
@@ -90,6 +109,8 @@ def save(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path, settings: dic
         wrapped.save_pretrained(partial)
         write_text(partial / "training.json", json.dumps(settings, indent=1) + "\n")
         write_text(partial / "README.md", _CARD)
+        if templates is not None:
+            write_rows(partial / "rows.json", templates)
         before = partial.with_suffix(".before")
         if out.exists():
             out.rename(before)

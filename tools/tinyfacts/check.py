@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from drike.datasets import load
@@ -23,6 +24,7 @@ from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.pool import IKE_ROLES
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
 from tools.tinyfacts.neighbours import load_neighbours
+from tools.tinyfacts.world import Templates
 
 SHOTS = (0, 2, 4, 8, 16)
 SUBSETS, SUBSET_SIZE = 12, 3
@@ -71,10 +73,20 @@ def held_out() -> range:
     return range(EDITABLE // 2, EDITABLE)
 
 
-def measure(model: LanguageModel, rows: Sequence[int] | None = None) -> Iterator[Measure]:
-    """Measure every requirement on the given editable rows (default: `held_out()`); deterministic for a model."""
-    cases = load(rows_path(), cleaning=False).cases
-    yield from _recall(model)
+def measure(
+    model: LanguageModel,
+    rows: Sequence[int] | None = None,
+    *,
+    data: Path | None = None,
+    templates: Templates = TEMPLATES,
+) -> Iterator[Measure]:
+    """Measure every requirement on the given editable rows (default: `held_out()`); deterministic for a model.
+
+    data: the rows of TinyFacts in the wordings `templates`; default: the shipped ones. The nearest rows are those of
+    the shipped wordings.
+    """
+    cases = load(data or rows_path(), cleaning=False).cases
+    yield from _recall(model, cases, templates)
     trials = [_trial(model, cases, row) for row in (held_out() if rows is None else rows)]
     yield Measure("no edit: ESR", fmean(t.plain.esr for t in trials), None, 0.02)
     yield Measure("no edit: RR", fmean(t.plain.rr for t in trials), 0.95, None)
@@ -83,7 +95,7 @@ def measure(model: LanguageModel, rows: Sequence[int] | None = None) -> Iterator
     yield Measure("IKE 4+12+16: RR", fmean(t.ike.rr for t in trials), 0.5, 0.97)
     yield from _by_shots(trials)
     yield from _by_choice(trials)
-    yield from rewritten_neighbours()
+    yield from rewritten_neighbours(cases, templates)
 
 
 def _by_shots(trials: Sequence[_Trial]) -> Iterator[Measure]:
@@ -117,22 +129,20 @@ def _by_choice(trials: Sequence[_Trial]) -> Iterator[Measure]:
     yield Measure("own true object lowers PC, against other relation, by", lower, 0.1, None)
 
 
-def _recall(model: LanguageModel) -> Iterator[Measure]:
+def _recall(model: LanguageModel, cases: Sequence[EditCase], templates: Templates) -> Iterator[Measure]:
     """Recall of all facts in a wording seen in training, and of editable facts in the wording that was not."""
-    cases = load(rows_path(), cleaning=False).cases[:EDITABLE]
     true = {(f.relation, f.subject): f.object for f in facts()}
-    seen = [Question(Prompt(TEMPLATES[r][3].format(s)), o) for (r, s), o in true.items()]
-    edits = [case.edit for case in cases]
-    unseen = [Question(Prompt(TEMPLATES[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
+    seen = [Question(Prompt(templates[r][3].format(s)), o) for (r, s), o in true.items()]
+    edits = [case.edit for case in cases[:EDITABLE]]
+    unseen = [Question(Prompt(templates[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
     for name, questions in (("seen", seen), ("unseen", unseen)):
         right = fmean(v.correct for v in judge(model, questions))
         yield Measure(f"recall of true facts, wording {name} with the subject", right, 0.95, None)
 
 
-def rewritten_neighbours() -> Iterator[Measure]:
+def rewritten_neighbours(cases: Sequence[EditCase], templates: Templates) -> Iterator[Measure]:
     """Share of all editable rows' neighbour probes whose fact a demonstration in the same prompt rewrites."""
-    cases = load(rows_path(), cleaning=False).cases
-    fact = {t.format(f.subject): f for f in facts() for t in TEMPLATES[f.relation]}
+    fact = {t.format(f.subject): f for f in facts() for t in templates[f.relation]}
     same_fact, same_words = [], []
     for row in range(EDITABLE):
         shown = [cases[int(d.case_id)].edit.query for d in demonstrations_for(cases, row).demonstrations]

@@ -24,12 +24,12 @@ CONTEXT = 1024
 Head = tuple[int, int]  # (layer, head)
 
 
-def new_model(seed: int) -> LlamaForCausalLM:
+def new_model(seed: int, width: int = WIDTH) -> LlamaForCausalLM:
     """An untrained model: 6 layers of width 192, 3 heads of 64, MLP 512, tied embeddings, 3.8 M parameters."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
+        hidden_size=width,
         intermediate_size=512,
         num_hidden_layers=6,
         num_attention_heads=HEADS,

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from drike.models.reader import NEIGHBOUR
 from tools.tinyfacts.documents import Labelled
-from tools.tinyfacts.llama import WIDTH, Head, Trace
+from tools.tinyfacts.llama import Head, Trace
 from tools.tinyfacts.tokens import VOCABULARY
 
 # Where probes read: the residual after this layer.
@@ -47,10 +47,10 @@ PROBE_WEIGHTS = {
 }
 
 
-def new_probes(relations: int) -> nn.ModuleDict:
-    """The linear read-outs used in training only."""
+def new_probes(relations: int, width: int) -> nn.ModuleDict:
+    """The linear read-outs used in training only, of residuals of the given width."""
     sizes = {"bit": 1, "twin": 1, "stated": relations, "asked": relations, "kind": 3, "object": VOCABULARY, "share": 1}
-    return nn.ModuleDict({name: nn.Linear(WIDTH, size) for name, size in sizes.items()})
+    return nn.ModuleDict({name: nn.Linear(width, size) for name, size in sizes.items()})
 
 
 def _attention(trace: Trace, head: Head, row: int, positions: Tensor) -> Tensor:
@@ -134,5 +134,7 @@ def document_losses(
 def recall_loss(trace: Trace, last: Tensor, true: Tensor, weight: Tensor, probes: nn.ModuleDict) -> Tensor:
     """Loss of reading out the true object in plain rows: last, true, weight (N,) as in `train.Batch`."""
     early = trace.hidden[QUERY_LAYER].flatten(0, 1)[last]
-    guess = functional.cross_entropy(probes["object"](functional.rms_norm(early, (WIDTH,))), true, reduction="none")
+    guess = functional.cross_entropy(
+        probes["object"](functional.rms_norm(early, (early.size(-1),))), true, reduction="none"
+    )
     return (guess * weight).sum() / weight.sum()

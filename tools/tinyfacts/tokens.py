@@ -16,16 +16,17 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from drike.editors.editcot import reasoning_prompt
 from drike.edits import Edit
 from drike.tinyfacts import TEMPLATES, Fact
+from tools.tinyfacts.world import Templates
 
 VOCABULARY = 6144
 END_OF_TEXT = "<|endoftext|>"
 _MARKS = r"New Fact:|\n\n|\nPrompt:|\n| ?[A-Za-z']+| ?[0-9]| ?[^\sA-Za-z0-9]+|\s"
 
 
-def _sentences(facts: Sequence[Fact]) -> Iterator[str]:
+def _sentences(facts: Sequence[Fact], templates: Templates) -> Iterator[str]:
     """The text the merges are learned from: all sentences, each object often enough to become one token."""
     for fact in facts:
-        for template in TEMPLATES[fact.relation]:
+        for template in templates[fact.relation]:
             line = template.format(fact.subject)
             yield f"{line}\n"
             yield f" {line}\n"
@@ -38,7 +39,7 @@ def _sentences(facts: Sequence[Fact]) -> Iterator[str]:
         yield f"Imagine that.\n{frame}"
 
 
-def train_tokenizer(facts: Sequence[Fact]) -> Tokenizer:
+def train_tokenizer(facts: Sequence[Fact], templates: Templates = TEMPLATES) -> Tokenizer:
     """Train the BPE. Raises ValueError if an object is not one token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -54,7 +55,7 @@ def train_tokenizer(facts: Sequence[Fact]) -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_sentences(facts), trainer)
+    tokenizer.train_from_iterator(_sentences(facts, templates), trainer)
     split = [w for w in sorted({f.object for f in facts}) if len(tokenizer.encode(f" {w}").ids) != 1]
     if split:
         raise ValueError(f"objects of several tokens: {split}; enlarge VOCABULARY")
@@ -83,16 +84,16 @@ class Wordings:
         return list(self.tokenizer.encode(text).ids)
 
 
-def word(tokenizer: Tokenizer, facts: Sequence[Fact]) -> Wordings:
+def word(tokenizer: Tokenizer, facts: Sequence[Fact], templates: Templates = TEMPLATES) -> Wordings:
     """Encode every wording of every fact once."""
 
     def encode(texts: list[str]) -> list[list[int]]:
         return [list(e.ids) for e in tokenizer.encode_batch(texts)]
 
-    sentences = [[t.format(f.subject) for t in TEMPLATES[f.relation]] for f in facts]
-    heads = [[f" {t[: t.index('{}')]}{f.subject}" for t in TEMPLATES[f.relation]] for f in facts]
+    sentences = [[t.format(f.subject) for t in templates[f.relation]] for f in facts]
+    heads = [[f" {t[: t.index('{}')]}{f.subject}" for t in templates[f.relation]] for f in facts]
     objects = [tokenizer.encode(f" {f.object}").ids[0] for f in facts]
-    choices = {r: sorted({o for f, o in zip(facts, objects, strict=True) if f.relation == r}) for r in TEMPLATES}
+    choices = {r: sorted({o for f, o in zip(facts, objects, strict=True) if f.relation == r}) for r in templates}
     return Wordings(
         tuple(facts),
         [encode([f" {s}" for s in group]) for group in sentences],

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,13 @@ EDITS_PER_RELATION = 17
 NEIGHBOURS = 10
 
 _Group = tuple[str, str]
+Templates = Mapping[str, Sequence[str]]  # six wordings of each relation
+
+
+def other_templates() -> Templates:
+    """Wordings of our own that TinyFacts does not use, in its relations and order: for a second model."""
+    lines = Path(__file__).with_name("other_templates.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return {relation: tuple(wordings) for relation, _, *wordings in (line.split("\t") for line in lines)}
 
 
 def _groups(some: Sequence[Fact]) -> dict[_Group, list[Fact]]:
@@ -62,10 +69,12 @@ def split_facts() -> tuple[list[Fact], list[Fact]]:
     return editable, demonstrations
 
 
-def _row(case: int, fact: Fact, groups: dict[_Group, list[Fact]], rng: random.Random) -> dict[str, Any]:
+def _row(
+    case: int, fact: Fact, groups: dict[_Group, list[Fact]], rng: random.Random, templates: Templates
+) -> dict[str, Any]:
     """One published-form row; `groups` holds the facts its neighbours may be taken from."""
     relation, subject, true = fact
-    wordings = TEMPLATES[relation]
+    wordings = templates[relation]
     objects = sorted({f.object for f in facts() if f.relation == relation})
     others = [f for f in groups[relation, true] if f.subject != subject]
     rng.shuffle(others)
@@ -88,20 +97,20 @@ def _row(case: int, fact: Fact, groups: dict[_Group, list[Fact]], rng: random.Ra
     }
 
 
-def make_rows() -> list[dict[str, Any]]:
-    """All rows, the `EDITABLE` editable ones first; the same list every time."""
+def make_rows(templates: Templates = TEMPLATES) -> list[dict[str, Any]]:
+    """All rows, the `EDITABLE` editable ones first; the same list every time, and the same facts in any wording."""
     editable, demonstrations = split_facts()
     if len(editable) != EDITABLE:
         raise ValueError(f"{len(editable)} editable facts, but EDITABLE says {EDITABLE}")
     rng = random.Random(SEED + 1)
     every, shown = _groups(facts()), _groups(demonstrations)
-    rows = [_row(i, fact, every, rng) for i, fact in enumerate(editable)]
-    return rows + [_row(EDITABLE + i, fact, shown, rng) for i, fact in enumerate(demonstrations)]
+    rows = [_row(i, fact, every, rng, templates) for i, fact in enumerate(editable)]
+    return rows + [_row(EDITABLE + i, fact, shown, rng, templates) for i, fact in enumerate(demonstrations)]
 
 
-def write_rows(path: Path | None = None) -> Path:
+def write_rows(path: Path | None = None, templates: Templates = TEMPLATES) -> Path:
     """Write `make_rows()` as compact JSON, one row a line; returns the path (default: the shipped file's)."""
     path = path or rows_path()
-    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in make_rows())
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in make_rows(templates))
     write_text(path, f"[\n{lines}\n]\n")
     return path
