@@ -101,9 +101,9 @@ OPTIONS: Mapping[str, Any] = {
         among=("paper", "balanced")
     ),
     "promise": option(
-        "METRIC>=X", "Lean DR-IKE-Q so that esr, pc or rr of new edits is at least X (95 % confidence)", METHOD
+        "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD
     ),
-    "calibrate_on": option("N", "Edits held out for --promise (default: 100)", METHOD, least=1),
+    "calibrate_on": option("N", "Number of edits held out for --promise (default: 100)", METHOD, least=1),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
