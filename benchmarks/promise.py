@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from drike import datasets, load_model
-from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.retrieval.calibration import (
     METRICS,
@@ -36,10 +35,10 @@ from drike.retrieval.calibration import (
     lower_bound,
     score,
 )
-from drike.retrieval.mixes import mixes_of
+from drike.retrieval.mixes import Mix, mixes_of, policy_mixes
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
-from drike.training.answers import answers_under
+from drike.training.answers import CaseAnswers, answers_under
 from drike.training.balanced import train_balanced
 from drike.training.promised import OFFSETS, answered_at
 
@@ -55,19 +54,21 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
     """Answers on the held-out edits of a seed under each setting, the one with the highest RR first."""
     parts = dataset.split(seed=seed, validation=HELD_OUT)
     pool = Pool(parts.demonstrations, encoder, seed=seed)
-    policy = QueryPolicy(encoder, mixes_of(pool.roles))
+    policy = QueryPolicy(encoder, policy_mixes(pool.roles))
     for _ in train_balanced(policy, parts.train, list(answers_under(policy.mixes, model, pool, parts.train))):
         pass
-    held: Sequence[EditCase] = (*parts.validation, *parts.test)
-    answers = list(answers_under(policy.mixes, model, pool, held))
-    by_offset = answered_at(policy, held, answers, OFFSETS[::-1])
-    fixed, everything = {}, policy.mixes[-1]
-    for i, mix in reversed(list(enumerate(policy.mixes))):
-        if (mix.copies, mix.updates) == (everything.copies, everything.updates):
-            only = QueryPolicy(encoder, [mix])
-            alone = [type(one)(one.case_id, tuple((row[i],) for row in one.correct), ()) for one in answers]
-            fixed[mix.retains] = answered_at(only, held, alone, [0.0])[0][0.0]
-    return {"offset": by_offset, "k": (fixed, by_offset[1], {k: 16.0 + k for k in fixed})}
+    held, mixes = (*parts.validation, *parts.test), mixes_of(pool.roles)
+    answers = list(answers_under(mixes, model, pool, held))
+
+    def under(some: Sequence[Mix]) -> list[CaseAnswers]:
+        columns = [mixes.index(mix) for mix in some]
+        return [CaseAnswers(a.case_id, tuple(tuple(row[i] for i in columns) for row in a.correct), ()) for a in answers]
+
+    right, probes, shots = answered_at(policy, held, under(policy.mixes), OFFSETS[::-1])
+    fixed = [mix for mix in mixes if (mix.copies, mix.updates) == (mixes[-1].copies, mixes[-1].updates)]
+    by_k = {mix.retains: answered_at(QueryPolicy(encoder, [mix]), held, under([mix]), [0.0]) for mix in fixed[::-1]}
+    sizes = {k: found[2][0.0] for k, found in by_k.items()}
+    return {"offset": (right, probes, shots), "k": ({k: found[0][0.0] for k, found in by_k.items()}, probes, sizes)}
 
 
 def draws(

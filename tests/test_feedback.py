@@ -18,7 +18,7 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import FORMS, Retriever
 from drike.training.choices import Choice, renormalised, sampled, top
 from drike.training.reinforce import Episode, loss_of, train
-from drike.training.rewards import Attempt, edit_takes
+from drike.training.rewards import Attempt, Earned, edit_takes
 from drike.training.schedules import Channel, at_once, disturbed, late, noisy
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, rollout
@@ -152,11 +152,15 @@ def attempt(number: int) -> Attempt:
     return Attempt(CASES[0], CANDIDATES, (0,), (1.0,), torch.zeros(1), 1, 1, number)
 
 
+def earned(rewards: tuple[float, ...]) -> Earned:
+    return Earned(rewards, tuple(reward > 0 for reward in rewards), None, 0.0)
+
+
 def delays(channel: Channel, episodes: int, rewards: tuple[float, ...] = (1.0,)) -> list[int]:
     """Return how many episodes late each update arrives; each arrives once, with its rewards unchanged."""
     late_by = {}
     for now in range(episodes):
-        for update, arrived in channel(attempt(now), rewards):
+        for update, arrived in channel(attempt(now), earned(rewards)):
             assert arrived == rewards and update.number not in late_by
             late_by[update.number] = now - update.number
     assert sorted(late_by) == list(range(episodes)), "all updates arrive by the last episode"
@@ -174,7 +178,7 @@ def test_delays_are_uniform_and_noise_flips_its_share_of_rewards() -> None:
     counts = Counter(delays(late(3, 4000, rng), 4000))
     assert {by for by, count in counts.items() if 850 < count < 1150} == {0, 1, 2, 3}
     channel = noisy(0.25, rng)
-    flipped = sum(rewards.count(-1) for _ in range(4000) for _, rewards in channel(attempt(0), (1.0,) * 4))
+    flipped = sum(rewards.count(-1) for _ in range(4000) for _, rewards in channel(attempt(0), earned((1.0,) * 4)))
     assert 0.23 < flipped / 16000 < 0.27
 
 

@@ -30,7 +30,8 @@ TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
     "encoders.frozen", "hub", "retrieval.retriever", "retrieval.learned_budget", "retrieval.query_policy",
-    "training.reinforce", "training.choices", "training.balanced",
+    "retrieval.subsets", "training.reinforce", "training.choices", "training.balanced", "training.sets",
+    "training.supervised",
     "runs.checkpoint",
 }  # fmt: skip
 

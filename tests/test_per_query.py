@@ -21,7 +21,7 @@ from drike.errors import UsageError
 from drike.evaluation import evaluate
 from drike.metrics import summarise
 from drike.retrieval.budget import Fraction, TokenLimit
-from drike.retrieval.mixes import ByName, Mix, mixes_of
+from drike.retrieval.mixes import ByName, Mix, mixes_of, policy_mixes
 from drike.retrieval.pool import IKE_ROLES, Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Similarity
@@ -63,6 +63,17 @@ def test_mixes_cover_nothing_everything_and_each_role() -> None:
     assert {(mix.copies, mix.retains) for mix in few} == {(c, r) for c in (0, 1) for r in (0, 1, 2, 3)}
     with pytest.raises(ValueError, match="whole numbers"):
         Mix(-1, 0, 0)
+
+
+def test_a_policy_chooses_from_few_mixes_and_among_them_are_none_all_and_ikes() -> None:
+    seven = policy_mixes(POOL.roles)
+    assert [str(mix) for mix in seven] == [
+        str(Mix(*counts))
+        for counts in [(0, 0, 0), (0, 0, 4), (4, 0, 0), (0, 0, 16), (4, 12, 0), (4, 12, 4), (4, 12, 16)]
+    ]
+    assert {*seven} <= {*MIXES}
+    assert policy_mixes([Role.RETAIN]) == (Mix(0, 0, 0), Mix(0, 0, 1))
+    assert policy_mixes([Role.COPY, Role.COPY]) == (Mix(0, 0, 0), Mix(2, 0, 0))
 
 
 def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows() -> None:
@@ -248,4 +259,4 @@ def test_a_dry_run_of_a_balanced_training_counts_the_answers(capsys: pytest.Capt
     paper = [word for word in served if word not in ("--objective", "balanced")]
     probes = sum(len(case.probes) for case in load("tinyfacts").split(train=6, test=3).train)
     assert calls(*paper) == 6 * 16
-    assert calls(*served) == 6 * 16 + 18 * probes
+    assert calls(*served) == 6 * 16 + 7 * probes

@@ -14,6 +14,7 @@ from functools import partial
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
+from drike.editors.subsets import Subsets
 from drike.edits import EditCase, Probe
 from drike.errors import UsageError
 from drike.judging import Question, Verdict, judge
@@ -42,7 +43,9 @@ def evaluate(
     the model is asked, since a test on training edits flatters the editor.
     """
     cases = list(cases)
-    known = sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE | PerQuery) else 0
+    known = (
+        sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE | PerQuery | Subsets) else 0
+    )
     if known and not allow_trained:
         raise UsageError(
             f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "

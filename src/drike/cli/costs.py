@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from drike.cli.console import draw, say
-from drike.demonstrations import DemonstrationSet
+from drike.edits import Edit, Probe
 from drike.errors import UsageError
 from drike.hub import pinned
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
@@ -17,6 +17,7 @@ from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
 from drike.retrieval.budget import TokenLimit
+from drike.retrieval.pool import Pool
 from drike.runs.folder import add_usage, read_usage
 
 
@@ -97,26 +98,30 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
 
 def count_training(
     model: CountingModel,
-    candidates: Iterable[DemonstrationSet],
+    pool: Pool,
+    questions: Mapping[Edit, Sequence[Probe]],
     max_shots: int,
+    *,
     style: PromptStyle,
-    limit: TokenLimit | None = None,
+    limit: TokenLimit | None,
 ) -> None:
-    """Count the most calls an epoch can take: every prefix of every pool, the longest retains first.
+    """Count the most calls an epoch can take: every prefix of every edit's pool, the longest retains first.
 
-    With a limit, as many prefixes as fit with the shortest retains.
+    questions: the probes that the reward asks for each edit. With a limit, as many prefixes as fit with the shortest
+    retains.
     """
-    for one in candidates:
-        query = [one.edit.query]
+    for one in pool.candidates(list(questions)):
+        probes = questions[one.edit]
+        queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
         lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}
         longest = sorted(one.retains, key=lengths.__getitem__, reverse=True)
         most = min(max_shots, len(longest))
         if limit is not None:
-            most = limit.fitting(most, lambda j: style.show(one, longest[-j:], query))  # noqa: B023 - called at once
+            most = limit.fitting(most, lambda j: style.show(one, longest[-j:], queries))  # noqa: B023 - called at once
         for j in range(1, most + 1):
-            [prompt] = style.show(one, longest[:j], query)
-            model.add(f"{prompt.text} {one.edit.target_new}")
+            for prompt, probe in zip(style.show(one, longest[:j], queries), probes, strict=True):
+                model.add(f"{prompt.text} {probe.target}")
 
 
 def show_bound(model: CountingModel, api: ApiOptions) -> None:

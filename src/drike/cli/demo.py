@@ -22,7 +22,7 @@ from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
-from drike.retrieval.mixes import mixes_of
+from drike.retrieval.mixes import policy_mixes
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import Checkpoint
@@ -61,7 +61,7 @@ def demo(
     with alone_at(folder, None):
         retriever = Retriever(WatchedEncoder(encoder), seed=seed)
         editor = IKE("DR-IKE", setup.pool, retriever, Threshold())
-        untrained = QueryPolicy(retriever.encoder, mixes_of(setup.pool.roles))
+        untrained = QueryPolicy(retriever.encoder, policy_mixes(setup.pool.roles))
         named = [one.name for one in _editors(setup, Checkpoint(retriever, editor.budget, per_query=untrained))]
         Run.create(folder, setup, described, settings | {"editors": named})
         method = MethodOptions(epochs=epochs)

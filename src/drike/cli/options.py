@@ -104,6 +104,15 @@ OPTIONS: Mapping[str, Any] = {
         "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD
     ),
     "calibrate_on": option("N", "Number of edits held out for --promise (default: 100)", METHOD, least=1),
+    "reward": option(
+        "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
+        among=("rewrite", "probes", "balanced")
+    ),
+    "credit": option(
+        "NAME", "A retain's reward: that of its prefix, or marginal: its gain over the prefix before", METHOD,
+        among=("prefix", "marginal")
+    ),
+    "soft": flag("--soft", "Rewards from log-probabilities instead of right and wrong answers", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
@@ -200,6 +209,9 @@ class MethodOptions:
     objective: str = "paper"
     promise: str | None = None
     calibrate_on: int | None = None
+    reward: str = "rewrite"
+    credit: str = "prefix"
+    soft: bool = False
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16

@@ -15,7 +15,7 @@ from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
-from drike.edits import Aspect
+from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import PromiseError, UsageError
 from drike.models.protocols import LanguageModel, Usage
@@ -25,7 +25,7 @@ from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
 from drike.retrieval.calibration import Promise
 from drike.retrieval.learned_budget import untrained
-from drike.retrieval.mixes import mixes_of
+from drike.retrieval.mixes import policy_mixes
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
@@ -38,8 +38,9 @@ from drike.training import reinforce
 from drike.training.answers import answers_under
 from drike.training.balanced import train_balanced
 from drike.training.choices import renormalised, sampled, top
+from drike.training.credit import balanced, marginal
 from drike.training.promised import check_possible, most_probes, promised
-from drike.training.rewards import RecordedRollout, edit_takes, replayed
+from drike.training.rewards import RecordedRollout, edit_takes, every_probe, replayed
 from drike.training.schedules import disturbed, in_blocks
 
 CALIBRATE_ON = 100  # edits held out for a promise
@@ -58,6 +59,10 @@ def train(
             f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
         )
     promise = promise_in(method)
+    if method.reward == "rewrite" and method.soft:
+        raise UsageError("--soft is for rewards of all probes: add --reward probes or balanced")
+    if method.reward != "rewrite" and method.stop_on_flip:
+        raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     sources, encoder, seed = data.data or [TINYFACTS], method.encoder or MINILM, data.seed or 0
     target, style = data.zsre_target or "alt", PromptStyle(method.layout, method.own_copy, method.retain)  # type: ignore[arg-type]
     folder = at.resume or new_run(at.out, "train")
@@ -69,11 +74,11 @@ def train(
         check_possible(promise, setup.split.validation)
     opened = open_model(model, api, DEFAULTS, at=at)
     if isinstance(opened.model, CountingModel):
-        candidates = setup.pool.candidates([case.edit for case in setup.split.train])
-        count_training(opened.model, candidates, method.max_shots, style, opened.limit)
+        questions = {case.edit: asked_by(method, case) for case in setup.split.train}
+        count_training(opened.model, setup.pool, questions, method.max_shots, style=style, limit=opened.limit)
         opened.model.repeat(method.epochs)
         if method.objective == "balanced":
-            mixes = mixes_of(setup.pool.roles)
+            mixes = policy_mixes(setup.pool.roles)
             cases = (*setup.split.train, *setup.split.validation)
             for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit):
                 pass
@@ -116,6 +121,14 @@ def promise_in(method: MethodOptions) -> Promise | None:
     return Promise.parse(method.promise)
 
 
+def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
+    """The questions that the reward asks about a case under each prefix; soft rewards also score distractors."""
+    if method.reward == "rewrite":
+        return (rewrite_probe(case.edit),)
+    wrong = [replace(one, target=one.distractor) for one in case.probes if one.distractor] if method.soft else []
+    return (*case.probes, *wrong)
+
+
 def run_training(
     folder: Path,
     setup: Setup,
@@ -147,13 +160,19 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
+    if method.reward == "rewrite":
+        reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
+    else:
+        reward = every_probe(model, editor.style, editor.limit, soft=method.soft)
+    channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
+    channel = marginal(channel) if method.credit == "marginal" else channel
+    channel = balanced(len(cases), channel) if method.reward == "balanced" else channel
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
         editor, replayed(past, reward), cases, epochs=epochs, learning_rate=method.learning_rate,
         choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, model.info.calls_at_once),
-        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
+        channel=channel,
     )  # fmt: skip
     recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     try:
@@ -176,7 +195,7 @@ def run_per_query(
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
     trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
     cases = (*train, *setup.split.validation)
-    policy = QueryPolicy(trained.retriever.encoder, mixes_of(setup.pool.roles))
+    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles))
     answers = recovered_answers(folder, cases, len(policy.mixes))
     say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
     if answers:

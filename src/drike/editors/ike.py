@@ -12,6 +12,7 @@ from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, SameCount, TokenLimit
+from drike.retrieval.ensemble import Ensemble
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Ranker, Ranking, Retriever
 
@@ -52,7 +53,7 @@ class IKE:
     def trained_on(self) -> frozenset[tuple[str, str]]:
         """Keys of the edits that its ranker, or the ranker behind its budget, was trained on."""
         rankers = (self.ranker, self.budget.ranker if isinstance(self.budget, SameCount) else self.ranker)
-        return frozenset().union(*(ranker.trained_on for ranker in rankers if isinstance(ranker, Retriever)))
+        return frozenset().union(*(ranker.trained_on for ranker in rankers if isinstance(ranker, Retriever | Ensemble)))
 
     def select(self, edit: Edit) -> Selection:
         """Demonstrations, ranking and cut of an edit; the same for all its queries."""

@@ -6,7 +6,7 @@ out demonstrations of any role, and may choose anew for every query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
@@ -42,14 +42,33 @@ class Mix:
 
 
 def mixes_of(roles: Sequence[Role]) -> tuple[Mix, ...]:
-    """The mixes that a policy chooses from, smallest first, given the role of each demonstration of an edit.
+    """All mixes that are ever compared, smallest first, given the role of each demonstration of an edit.
 
     Copies and updates are shown all, copies only, or not at all; of retains 0, 1, 2, 4, ... and all are shown.
     """
-    copies, updates, retains = (sum(one is role for one in roles) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))
+    copies, updates, retains = _counts(roles)
     some = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
     fixed = {(0, 0), (copies, 0), (copies, updates)}
-    return tuple(sorted((Mix(c, u, r) for c, u in fixed for r in some), key=lambda mix: (mix.size, mix)))
+    return _sorted(Mix(c, u, r) for c, u in fixed for r in some)
+
+
+def policy_mixes(roles: Sequence[Role]) -> tuple[Mix, ...]:
+    """The mixes that a policy chooses from, smallest first: with them it is as good as with all, and half as dear.
+
+    Copies and updates are shown all or not at all, with none, a quarter or all of the retains; or copies alone.
+    """
+    copies, updates, retains = _counts(roles)
+    some = {0, -(-retains // 4), retains}
+    return _sorted({Mix(copies, 0, 0), *(Mix(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in some)})
+
+
+def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
+    """Copies, updates and retains among the demonstrations of an edit."""
+    return roles.count(Role.COPY), roles.count(Role.UPDATE), roles.count(Role.RETAIN)
+
+
+def _sorted(mixes: Iterable[Mix]) -> tuple[Mix, ...]:
+    return tuple(sorted(mixes, key=lambda mix: (mix.size, mix)))
 
 
 class MixPolicy(Protocol):

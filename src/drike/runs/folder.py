@@ -149,6 +149,7 @@ class EpisodeRecord:
     sigma: float | None
     k: int
     share: float | None
+    probes: tuple[tuple[float, ...], ...] | None
 
     def __post_init__(self) -> None:
         """Refuse what no episode can be. Raises ValueError."""
@@ -157,6 +158,8 @@ class EpisodeRecord:
             raise ValueError("order and probs are not those of one ranking")
         if not 1 <= k <= n or not len(self.rewards) == len(self.correct) == k or self.kept < 1 or self.epoch < 1:
             raise ValueError("k, kept, rewards and correct do not go together")
+        if self.probes is not None and len(self.probes) != k:
+            raise ValueError("probes are not those of k prefixes")
 
     @classmethod
     def of(cls, episode: Episode) -> EpisodeRecord:
@@ -168,7 +171,7 @@ class EpisodeRecord:
     @property
     def rollout(self) -> RecordedRollout:
         """What a resumed training needs of it."""
-        earned = Earned(self.rewards, self.correct, self.prompt_tokens, self.seconds)
+        earned = Earned(self.rewards, self.correct, self.prompt_tokens, self.seconds, self.probes)
         return RecordedRollout(self.case_id, self.order, earned)
 
 

@@ -1,4 +1,4 @@
-"""Train a policy over mixes on the score that it is judged by: S of the rewrites, paraphrases and neighbours.
+"""Train a policy over mixes from known answers: on S itself, or on which mixes are right.
 
 With the answers under every mix at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
 needs neither samples nor a baseline. S is the harmonic mean of the aspects' means m, so its gradient weights a probe
@@ -7,15 +7,20 @@ of an aspect by S^2 / (A m^2) for A aspects: the weaker an aspect, the more its 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.retrieval.query_policy import QueryPolicy
 from drike.training.answers import CaseAnswers
+
+Masks = Mapping[Aspect, Tensor]  # which probes are of an aspect, [probes]
+Loss = Callable[[Tensor, Tensor, Masks], Tensor]  # of logits and right answers [probes, mixes]
 
 
 @dataclass(frozen=True)
@@ -28,22 +33,42 @@ class Step:
     shots: float
 
 
+def minus_s(logits: Tensor, right: Tensor, masks: Masks) -> Tensor:
+    """-S of the aspects' expected means under pi = softmax(logits)."""
+    expected = (logits.softmax(dim=1) * right).sum(dim=1)
+    return -_harmonic([expected[mask].mean() for mask in masks.values()])
+
+
+def right_with_each(logits: Tensor, right: Tensor, masks: Masks) -> Tensor:
+    """Cross-entropy of "right under this mix", for all mixes at once, the aspects weighted by 1 / m^2 (AICL's k head).
+
+    sigmoid(logit) becomes P(right); m is an aspect's mean under the mix that is most probably right.
+    """
+    losses = functional.binary_cross_entropy_with_logits(logits, right, reduction="none").mean(dim=1)
+    chosen = right.gather(1, logits.detach().argmax(dim=1, keepdim=True)).squeeze(1)
+    weights = [chosen[mask].mean().clamp_min(0.1) ** -2 for mask in masks.values()]
+    weighted = [weight * losses[mask].mean() for weight, mask in zip(weights, masks.values(), strict=True)]
+    return torch.stack(weighted).sum() / torch.stack(weights).sum()
+
+
 def train_balanced(
     policy: QueryPolicy,
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
     *,
+    loss: Loss = minus_s,
     steps: int = 200,
     learning_rate: float = 0.05,
     decay: float = 1e-3,
     price: float = 0.05,
 ) -> Generator[Step, None, None]:
-    """Ascend S with Adam, all edits in each step; the policy's head learns in place.
+    """Minimise a loss with Adam, all edits in each step; the policy's head learns in place.
 
     Args:
         policy: its mixes are those of the answers.
         cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.
         answers: of `answers_under`, in the order of the cases.
+        loss: `minus_s`, or `right_with_each`.
         decay: weight of the squared head, for features scaled to unit variance.
         price: how much S a prompt with all demonstrations may cost; larger prices choose shorter prompts.
 
@@ -63,16 +88,21 @@ def train_balanced(
     head = policy.head
     adam = torch.optim.Adam(head.parameters(), lr=learning_rate)
     for number in range(1, steps + 1):
-        pi = policy.log_probs(phi).exp()
+        logits = head(phi)
+        pi = logits.softmax(dim=1)
         right, shots = (pi * r).sum(dim=1), pi @ sizes
-        means = {aspect: right[mask].mean() for aspect, mask in masks.items()}
-        score = len(means) / torch.stack([m.clamp_min(1e-3).reciprocal() for m in means.values()]).sum()
         cost = torch.stack([shots[mask].mean() for mask in masks.values()]).mean() / sizes.max().clamp_min(1)
-        loss = price * cost + decay * head.weight.square().sum() - score
+        total = loss(logits, r, masks) + price * cost + decay * head.weight.square().sum()
         adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        total.backward()  # type: ignore[no-untyped-call]
         adam.step()
-        yield Step(number, {aspect: m.item() for aspect, m in means.items()}, score.item(), shots.mean().item())
+        means = {aspect: right[mask].mean().detach() for aspect, mask in masks.items()}
+        score = _harmonic(list(means.values())).item()
+        yield Step(number, {aspect: m.item() for aspect, m in means.items()}, score, shots.mean().item())
     with torch.no_grad():  # the head reads features as they are
         head.weight.div_(scale)
         head.bias.sub_(head.weight @ mean)
+
+
+def _harmonic(means: Sequence[Tensor]) -> Tensor:
+    return len(means) / torch.stack([m.clamp_min(1e-3).reciprocal() for m in means]).sum()

@@ -35,7 +35,8 @@ class Episode:
     correct: whether the answer was right under each of these, [k]. loss: -sum_j r_j log p_j. prompt_tokens: read by the
     model as if prompts shared nothing; None if unknown. seconds: spent on the rewards. kept: how many retains the
     budget in force kept; learned budgets evaluate one more. sigma: that of the budget afterwards for this edit; None if
-    it has none. With a `channel`, the learner may get the rewards later, or with other signs.
+    it has none. probes: what each probe earned under each prefix, if all were asked. With a `channel`, the learner may
+    get the rewards later, or others.
     """
 
     epoch: int
@@ -50,6 +51,7 @@ class Episode:
     seconds: float
     kept: int
     sigma: float | None
+    probes: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def k(self) -> int:
@@ -78,11 +80,12 @@ def train(
     Args:
         editor: its `ranker`, a Retriever, learns in place; its budget is where sigma starts, and its pool gives copies,
             updates and the retain candidates C. The last episode's `budget` is the trained one.
-        reward: what an attempt earns, such as `edit_takes(model, editor.style, editor.limit)`.
+        reward: what an attempt earns: `edit_takes(model, editor.style, editor.limit)`, or `every_probe`.
         cases: the training set T, in this order in every epoch.
         choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.choices`.
         pace: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.
-        channel: how rewards reach the learner; `at_once`, or `late` and `noisy` of `training.schedules`.
+        channel: how rewards reach the learner; `at_once`, or `late` and `noisy` of `training.schedules`, `balanced` and
+            `marginal` of `training.credit`.
 
     Raises TypeError for an editor whose ranker is no Retriever.
     """
@@ -104,7 +107,7 @@ def train(
     for epoch in range(1, epochs + 1):  #                                                                           2
         with closing(pace(cases, attempt, reward)) as episodes:
             for tried, earned in episodes:  #                         r_j under the first j retains          3, 12-17
-                for update, r in channel(tried, earned.rewards):  #   this episode, unless a study delays it
+                for update, r in channel(tried, earned):  #           this episode, unless a study delays it
                     loss = loss_of(r, update.log_p)  #                L <- -sum_j r_j log p_j                      22
                     adam.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]
@@ -132,4 +135,5 @@ def _episode(epoch: int, tried: Attempt, earned: Earned, budget: Budget) -> Epis
         seconds=earned.seconds,
         kept=tried.kept,
         sigma=budget.sigma_for(tried.probs, tried.pool),
+        probes=earned.probes,
     )

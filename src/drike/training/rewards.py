@@ -6,17 +6,19 @@ paraphrases and neighbours too. Rewards are numbers; whether each answer was rig
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.edits import EditCase, rewrite_probe
-from drike.errors import ReplayError
+from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.errors import ReplayError, UsageError
 from drike.judging import Question, Verdict, judge
 from drike.models.protocols import LanguageModel
-from drike.prompts import PromptStyle
+from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import TokenLimit
 
 if TYPE_CHECKING:
@@ -52,14 +54,16 @@ class Attempt:
 class Earned:
     """What the prefixes of an attempt earned, shortest first; fewer than k where a limit or a flip ended it early.
 
-    rewards: one per prefix. correct: whether the model's answer was right under it. prompt_tokens: read by the model as
-    if prompts shared nothing; None if it does not count them. seconds: wall clock.
+    rewards: one per prefix. correct: whether the edit's own query was answered right under it. prompt_tokens: read by
+    the model as if prompts shared nothing; None if it does not count them. seconds: wall clock. probes: what each probe
+    of the case earned under each prefix, [prefixes, probes]; None where only the edit's own query was asked.
     """
 
     rewards: tuple[float, ...]
     correct: tuple[bool, ...]
     prompt_tokens: int | None
     seconds: float
+    probes: tuple[tuple[float, ...], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,84 @@ def edit_takes(
             if stop_on_flip and [verdict.correct for verdict in verdicts[-2:]] == [True, False]:
                 break
         correct = tuple(verdict.correct for verdict in verdicts)
-        counts = [verdict.prompt_tokens for verdict in verdicts if verdict.prompt_tokens is not None]
-        tokens = sum(counts) if len(counts) == len(verdicts) else None
-        return Earned(tuple(1.0 if right else -1.0 for right in correct), correct, tokens, time.perf_counter() - began)
+        rewards = tuple(1.0 if right else -1.0 for right in correct)
+        return Earned(rewards, correct, _tokens(verdicts), time.perf_counter() - began)
 
     return reward
+
+
+def every_probe(
+    model: LanguageModel, style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None, *, soft: bool = False
+) -> Reward:
+    """The mean over aspects of what the case's probes earn: +1 for a right answer, else -1.
+
+    All probes under all prefixes are asked in one call. soft: a probe earns sigma(m) - sigma(-m), m being the
+    log-probability of its target minus that of its distractor; without a distractor 2 P(target) - 1.
+    Raises UsageError if soft and the model gives no log-probabilities.
+    """
+    _require_scores(model, soft=soft)
+
+    def reward(attempt: Attempt) -> Earned:
+        began = time.perf_counter()
+        probes, retains = attempt.case.probes, attempt.retains
+        queries = [probe.query for probe in probes]
+        prompts = [style.show(attempt.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
+        if limit is not None:
+            prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1])]
+        rows, verdicts = ask_probes(model, probes, prompts, soft=soft)
+        correct = tuple(verdict.correct for verdict in verdicts[:: len(probes)])  # the rewrite probe comes first
+        rewards = tuple(mean_of_aspects(probes, row) for row in rows)
+        return Earned(rewards, correct, _tokens(verdicts), time.perf_counter() - began, rows)
+
+    return reward
+
+
+def ask_probes(
+    model: LanguageModel, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]], *, soft: bool
+) -> tuple[tuple[tuple[float, ...], ...], list[Verdict]]:
+    """What each probe earns under each choice of demonstrations, [choices, probes], and the verdicts in that order.
+
+    prompts: one for each probe, under each choice. soft: see `every_probe`.
+    """
+    _require_scores(model, soft=soft)
+    verdicts = judge(
+        model,
+        [
+            Question(prompt, probe.target, probe.distractor if soft else None)
+            for under_choice in prompts
+            for prompt, probe in zip(under_choice, probes, strict=True)
+        ],
+    )
+    earned = [_margin(verdict) if soft else 1.0 if verdict.correct else -1.0 for verdict in verdicts]
+    return tuple(tuple(earned[i : i + len(probes)]) for i in range(0, len(earned), len(probes))), verdicts
+
+
+def _require_scores(model: LanguageModel, *, soft: bool) -> None:
+    if soft and model.score is None:
+        raise UsageError(f"soft rewards need log-probabilities, and {model.info.name} gives none: leave --soft out")
+
+
+def mean_of_aspects(
+    probes: Sequence[Probe], earned: Sequence[float], weights: Mapping[Aspect, float] | None = None
+) -> float:
+    """The weighted mean over the aspects of the probes of the mean within each; by default with equal weights."""
+    by_aspect: dict[Aspect, list[float]] = {}
+    for probe, value in zip(probes, earned, strict=True):
+        by_aspect.setdefault(probe.aspect, []).append(value)
+    weight = {aspect: 1.0 if weights is None else weights[aspect] for aspect in by_aspect}
+    return math.fsum(weight[a] * fmean(values) for a, values in by_aspect.items()) / math.fsum(weight.values())
+
+
+def _margin(verdict: Verdict) -> float:
+    assert verdict.score is not None  # noqa: S101 - the model scores
+    if verdict.distractor is None:
+        return 2 * math.exp(verdict.score.logprob) - 1
+    return math.tanh((verdict.score.logprob - verdict.distractor.logprob) / 2)
+
+
+def _tokens(verdicts: Sequence[Verdict]) -> int | None:
+    counts = [verdict.prompt_tokens for verdict in verdicts if verdict.prompt_tokens is not None]
+    return sum(counts) if len(counts) == len(verdicts) else None
 
 
 def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
@@ -125,6 +202,8 @@ def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
             )
         if record.order != attempt.order or len(record.earned.rewards) > attempt.k:
             raise ReplayError(f"the recorded episode of edit {case_id} tried other retains: start a new run")
+        if any(len(row) != len(attempt.case.probes) for row in record.earned.probes or ()):
+            raise ReplayError(f"the recorded episode of edit {case_id} asked other probes: start a new run")
         return record.earned
 
     return replay

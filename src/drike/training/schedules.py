@@ -4,8 +4,8 @@ Pace: `one_by_one` is Algorithm 1; `in_blocks` tries several edits under the sam
 
 Channel (paper, appendix "Sensitivity of Reward Function"): rewards arrive `at_once`, unless a robustness study applies
 them `late` or flips the sign of some (`noisy`). A late update is exactly the one that would have been made at once: log
-p_j keeps the graph of the policy that acted (docs/method.md, row 33). A channel keeps state: make a new one for each
-training run.
+p_j keeps the graph of the policy that acted (docs/method.md, row 33). `training.credit` has more channels. A channel
+keeps state: make a new one for each training run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from drike.training.rewards import Attempt, Earned, Reward
 Trial = Callable[[EditCase], Attempt]
 Pace = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Attempt, Earned]]]
 Arrival = tuple[Attempt, tuple[float, ...]]  # an attempt and the rewards it is learned with
-Channel = Callable[[Attempt, tuple[float, ...]], Iterable[Arrival]]
+Channel = Callable[[Attempt, Earned], Iterable[Arrival]]
 
 
 def one_by_one(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Attempt, Earned]]:
@@ -49,9 +49,9 @@ def in_blocks(size: int, threads: int = 1) -> Pace:
     return pace
 
 
-def at_once(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
+def at_once(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
     """An episode's rewards, as soon as they are earned."""
-    return [(tried, rewards)]
+    return [(tried, earned.rewards)]
 
 
 def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_once) -> Channel:
@@ -64,11 +64,11 @@ def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_on
     waiting: list[tuple[int, Arrival]] = []
     now = 0
 
-    def delayed(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
+    def delayed(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
         nonlocal now
         now += 1
         due = min(now + rng.randint(0, delay), episodes)
-        waiting.extend((due, update) for update in channel(tried, rewards))
+        waiting.extend((due, update) for update in channel(tried, earned))
         arriving = [update for due, update in waiting if due <= now]
         waiting[:] = [(due, update) for due, update in waiting if due > now]
         return arriving
@@ -81,8 +81,8 @@ def noisy(probability: float, rng: random.Random) -> Channel:
     if type(probability) not in (int, float) or not 0.0 <= probability <= 1.0:
         raise ValueError(f"noise is a probability; {probability!r} is not")
 
-    def flipped(tried: Attempt, rewards: tuple[float, ...]) -> Iterable[Arrival]:
-        return [(tried, tuple(-r if rng.random() < probability else r for r in rewards))]
+    def flipped(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
+        return [(tried, tuple(-r if rng.random() < probability else r for r in earned.rewards))]
 
     return flipped
 

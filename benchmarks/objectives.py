@@ -1,0 +1,388 @@
+"""Compare objectives of training on TinyFacts: each row makes an editor of a seed's material, tested on its edits.
+
+Sets drawn from a policy (Bernoulli, Plackett-Luce; retains only or all roles), MO-IKE as published and as released,
+FWE-IKE, next to IKE, the paper's DR-IKE, the nearest retains and DR-IKE-Q. "same sizes" shows as many demonstrations of
+each role as the row above it, but the nearest to the edit; "top 4" the four best retains of a ranking, for every query.
+All prompts of a test edit go to the model in one call. Means over seeds; intervals resample edits within each seed.
+"closed" is the share of the gap between the paper's DR-IKE and the best k per query in hindsight. "training tokens":
+computed by the model in that row's training.
+
+    python benchmarks/objectives.py [--seeds 3] [--model embedded] [--edits 300] [--neighbours 9] [--validation]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from drike import datasets, load_model
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.editors import Editor
+from drike.editors.ike import IKE
+from drike.editors.per_query import PerQuery
+from drike.editors.subsets import Subsets
+from drike.edits import Aspect, Edit, EditCase
+from drike.encoders import TextEncoder, load_encoder
+from drike.encoders.base import unit
+from drike.judging import Question
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt, PromptStyle
+from drike.retrieval.budget import Fraction, Threshold
+from drike.retrieval.ensemble import fitness_weighted
+from drike.retrieval.mixes import Mix, mixes_of
+from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
+from drike.retrieval.retriever import Form, Ranker, Retriever, Similarity
+from drike.retrieval.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
+from drike.training.answers import CaseAnswers
+from drike.training.balanced import train_balanced
+from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.training.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
+
+Rates = NDArray[np.float64]  # right answers and probes of each case and aspect, [cases, 3, 2]
+STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
+SIZES = (2, 4, 8)
+PRICE, SHORT = SetTraining.price, 0.5
+SAME = "same sizes as "
+ALL, PAPER, NEAREST, PER_QUERY = "IKE-All, appended", "DR-IKE (paper)", "nearest k = 4", "DR-IKE-Q"
+CEILING = "ceiling: best k per query"
+
+
+@dataclass
+class Material:
+    """What a row may use of a seed: the training edits, some held out to choose between settings, and the model."""
+
+    seed: int
+    model: LanguageModel
+    encoder: TextEncoder
+    pool: Pool
+    cases: tuple[EditCase, ...]
+    held_out: tuple[EditCase, ...]
+    settings: SetTraining
+    answers: RememberedAnswers  # to mixes of the nearest; rows that draw sets ask anew, so that their tokens count
+    made: dict[str, tuple[Any, int]] = field(default_factory=dict)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once for all rows that need it; its tokens are kept."""
+        if name not in self.made:
+            before = self.model.usage.tokens_computed
+            result = make()
+            self.made[name] = result, self.model.usage.tokens_computed - before
+            print(f"  seed {self.seed}: {name}, {self.made[name][1]:,} tokens", file=sys.stderr, flush=True)
+        return self.made[name][0]
+
+
+Row = Callable[[Material], tuple[Editor, str | None]]  # an editor, and the training that it took
+
+
+def ike(m: Material, name: str, ranker: Ranker, budget: object) -> IKE:
+    """IKE's editor in the layout of training."""
+    return IKE(name, m.pool, ranker, budget, STYLE)  # type: ignore[arg-type]
+
+
+def paper(m: Material, form: Form = "dot") -> IKE:
+    """The paper's DR-IKE."""
+
+    def make() -> IKE:
+        editor = ike(m, PAPER, Retriever(m.encoder, form=form, seed=m.seed), Threshold())
+        *_, last = train(editor, edit_takes(m.model), m.cases)
+        return replace(editor, budget=last.budget)
+
+    made: IKE = m.once(f"paper, {form}", make)
+    return made
+
+
+def mixed(m: Material) -> QueryPolicy:
+    """DR-IKE-Q's policy."""
+
+    def make() -> QueryPolicy:
+        policy = QueryPolicy(m.encoder, mixes_of(m.pool.roles))
+        known = tested(m.answers, [fixed(m, mix) for mix in policy.mixes], m.cases)
+        rows = [(known.right[known.case == i] > 0).tolist() for i in range(len(m.cases))]
+        answers = [CaseAnswers(c.case_id, tuple(map(tuple, row)), ()) for c, row in zip(m.cases, rows, strict=True)]
+        *_, _ = train_balanced(policy, m.cases, answers)
+        return policy
+
+    made: QueryPolicy = m.once(PER_QUERY, make)
+    return made
+
+
+def title(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> str:
+    """The name of such a row."""
+    name = "Bernoulli" if isinstance(draw, Bernoulli) else "Plackett-Luce"
+    return (
+        f"{name}, {'retains only' if roles == RETAINS else 'all roles'}{'' if price == PRICE else f', price {price:g}'}"
+    )
+
+
+def drawn(m: Material, draw: Draw, roles: Sequence[Role], price: float = PRICE) -> SubsetPolicy:
+    """A policy over sets, trained with the balanced reward."""
+
+    def make() -> SubsetPolicy:
+        policy = SubsetPolicy(m.encoder, draw, roles=roles)
+        for _ in train_sets(
+            policy, RememberedAnswers(m.model), m.pool, m.cases, settings=replace(m.settings, price=price)
+        ):
+            pass
+        return policy
+
+    made: SubsetPolicy = m.once(title(draw, roles, price), make)
+    return made
+
+
+def mo_ike_of(m: Material, *, as_released: bool) -> SubsetPolicy:
+    """MO-IKE's policy."""
+
+    def make() -> SubsetPolicy:
+        policy, settings = mo_ike(m.encoder, as_released=as_released)
+        settings = replace(settings, epochs=m.settings.epochs, seed=m.seed)
+        for _ in train_sets(policy, RememberedAnswers(m.model), m.pool, m.cases, settings=settings):
+            pass
+        return policy
+
+    made: SubsetPolicy = m.once(f"MO-IKE, as {'released' if as_released else 'published'}", make)
+    return made
+
+
+def fwe_ike(m: Material) -> IKE:
+    """An ensemble of similarity and the paper's two forms, weighted by S at k = 4; the best k of SIZES, held out."""
+
+    def make() -> IKE:
+        rankers = (Similarity(), paper(m).ranker, paper(m, "cross").ranker)
+        asked = m.answers
+
+        def score(ranker: Ranker, k: int, cases: Sequence[EditCase]) -> float:
+            return score_of(tested(asked, [ike(m, "", ranker, Fraction(1.0, k))], cases).rates(0))
+
+        ensemble = fitness_weighted(rankers, [score(ranker, 4, m.cases[: len(m.held_out)]) for ranker in rankers])
+        k = max(SIZES, key=lambda k: score(ensemble, k, m.held_out))
+        weights = ", ".join(f"{w:.2f}" for w in ensemble.weights)
+        print(f"  FWE-IKE: weights {weights}, k = {k}", file=sys.stderr)
+        return ike(m, "FWE-IKE", ensemble, Fraction(1.0, k))
+
+    made: IKE = m.once("FWE-IKE", make)
+    return made
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An editor by a function from an edit's demonstrations and queries to what each query is shown."""
+
+    name: str
+    pool: Pool
+    choose: Callable[[DemonstrationSet, Sequence[str]], Sequence[Sequence[Demonstration]]]
+
+    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query."""
+        [candidates] = self.pool.candidates([edit])
+        chosen = zip(queries, self.choose(candidates, queries), strict=True)
+        return [STYLE.write(edit, shown, [query])[0] for query, shown in chosen]
+
+
+def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
+    """As many demonstrations of each role as the policy shows, the nearest to the edit."""
+
+    def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
+        counts = [Counter(d.role for d in shown) for shown in policy.choose(candidates, queries)]
+        return [
+            Mix(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).shown(candidates) for count in counts
+        ]
+
+    return Chosen("same sizes", m.pool, choose)
+
+
+def top(policy: SubsetPolicy, k: int, m: Material) -> Chosen:
+    """The k demonstrations with the highest scores for each query."""
+
+    def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
+        with torch.no_grad():
+            z = policy.scores(candidates, policy.features(candidates, queries))[:, :-1]
+        best = z.argsort(dim=1, descending=True, stable=True)[:, :k].tolist()
+        chosen = [policy.shown(candidates, tuple(row)) for row in best]
+        return chosen if policy.reads_query else chosen * len(queries)
+
+    return Chosen("top", m.pool, choose)
+
+
+def fixed(m: Material, mix: Mix) -> Chosen:
+    """One mix for every query."""
+    return Chosen("fixed", m.pool, lambda candidates, queries: [mix.shown(candidates)] * len(queries))
+
+
+def nearest_to_query(k: int, m: Material) -> Chosen:
+    """All copies and updates, and the k retains whose query is nearest to the query asked."""
+
+    def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
+        retains = candidates.retains
+        vectors = unit(np.asarray(m.encoder.encode([*queries, *(d.query for d in retains)]), dtype=np.float64))
+        cosines = vectors[: len(queries)] @ vectors[len(queries) :].T
+        return [(*candidates.fixed, *(retains[i] for i in np.argsort(-row, kind="stable")[:k])) for row in cosines]
+
+    return Chosen("nearest to the query", m.pool, choose)
+
+
+def policies(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> dict[str, Row]:
+    """The rows of a policy over sets and of its control."""
+    name = title(draw, roles, price)
+    return {
+        name: lambda m: (Subsets(name, m.pool, drawn(m, draw, roles, price)), name),
+        f"{SAME}{name}": lambda m: (same_sizes(drawn(m, draw, roles, price), m), None),
+    }
+
+
+ROWS: dict[str, Row] = {
+    ALL: lambda m: (ike(m, "", Similarity(), Fraction(1.0)), None),
+    "IKE-All, ordered by the paper's policy": lambda m: (replace(paper(m), budget=Fraction(1.0)), None),
+    PAPER: lambda m: (paper(m), "paper, dot"),
+    NEAREST: lambda m: (ike(m, "", Similarity(), Fraction(1.0, 4)), None),
+    PER_QUERY: lambda m: (PerQuery("", m.pool, mixed(m)), PER_QUERY),
+    "FWE-IKE": lambda m: (fwe_ike(m), "FWE-IKE"),
+    "MO-IKE, as published": lambda m: (
+        Subsets("", m.pool, mo_ike_of(m, as_released=False)), "MO-IKE, as published",
+    ),
+    "MO-IKE, as released": lambda m: (Subsets("", m.pool, mo_ike_of(m, as_released=True)), "MO-IKE, as released"),
+    **policies(Bernoulli(), RETAINS),
+    **policies(PlackettLuce(), RETAINS),
+    **policies(Bernoulli(), ROLES),
+    **policies(PlackettLuce(), ROLES),
+    **policies(Bernoulli(), ROLES, SHORT),
+    "IKE-All, ordered by Plackett-Luce": lambda m: (top(drawn(m, PlackettLuce(), RETAINS), 16, m), None),
+    "top 4 of Bernoulli": lambda m: (top(drawn(m, Bernoulli(), RETAINS), 4, m), None),
+    "top 4 of Plackett-Luce": lambda m: (top(drawn(m, PlackettLuce(), RETAINS), 4, m), None),
+    "top 4 by nearness to the query": lambda m: (nearest_to_query(4, m), None),
+}  # fmt: skip
+PAIRS = (
+    *((name.removeprefix(SAME), name) for name in ROWS if name.startswith(SAME)),
+    ("top 4 of Bernoulli", NEAREST),
+    ("top 4 of Plackett-Luce", NEAREST),
+    ("top 4 by nearness to the query", NEAREST),
+    ("FWE-IKE", NEAREST),
+    ("MO-IKE, as published", ALL),
+    ("MO-IKE, as released", ALL),
+    ("Bernoulli, all roles", PER_QUERY),
+    ("Plackett-Luce, all roles", PER_QUERY),
+)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Right answers and prompt tokens of every probe under every editor, [probes, editors]; whose probe it is."""
+
+    right: NDArray[np.float64]
+    tokens: NDArray[np.float64]
+    case: NDArray[np.int64]
+    aspect: NDArray[np.str_]
+
+    def rates(self, editor: int | Sequence[int]) -> Rates:
+        """Of an editor, or of the best of several for each probe."""
+        right = self.right[:, editor] if isinstance(editor, int) else self.right[:, [*editor]].max(axis=1)
+        found = np.zeros((self.case.max() + 1, 3, 2))
+        for j, aspect in enumerate(Aspect):
+            mask = self.aspect == aspect
+            np.add.at(found[:, j, 0], self.case[mask], right[mask])
+            np.add.at(found[:, j, 1], self.case[mask], 1)
+        return found
+
+
+def tested(answers: RememberedAnswers, editors: Sequence[Editor], cases: Sequence[EditCase]) -> Tested:
+    """Every probe under every editor, all prompts of a case in one call."""
+    right, tokens = [], []
+    for case in cases:
+        queries = [probe.query for probe in case.probes]
+        prompts = [editor.prompts(case.edit, queries) for editor in editors]
+        questions = [Question(prompt, p.target) for row in prompts for prompt, p in zip(row, case.probes, strict=True)]
+        verdicts, shape = answers.ask(questions), (len(editors), len(queries))
+        right.append(np.array([float(one.correct) for one in verdicts]).reshape(shape).T)
+        tokens.append(np.array([one.prompt_tokens or np.nan for one in verdicts], dtype=float).reshape(shape).T)
+    whose = np.array([i for i, case in enumerate(cases) for _ in case.probes])
+    aspects = np.array([probe.aspect for case in cases for probe in case.probes])
+    return Tested(np.concatenate(right), np.concatenate(tokens), whose, aspects)
+
+
+def score_of(rates: Rates) -> float:
+    """S: the harmonic mean of the three aspects."""
+    return float(3 / (1 / means_of(rates)).sum())
+
+
+def means_of(rates: Rates) -> NDArray[np.float64]:
+    """The mean of each aspect."""
+    total = rates.sum(axis=0)
+    return np.maximum(total[:, 0] / total[:, 1], 1e-9)
+
+
+def bootstrapped(seeds: Sequence[Rates], draws: int = 1000) -> NDArray[np.float64]:
+    """The mean S over seeds of resampled edits, [draws]; the same edits are drawn for every row of a table."""
+    rng = np.random.default_rng(0)
+    resamples = [[rng.integers(len(rates), size=len(rates)) for rates in seeds] for _ in range(draws)]
+    return np.array([np.mean([score_of(r[i]) for r, i in zip(seeds, drawn, strict=True)]) for drawn in resamples])
+
+
+def report(found: dict[str, list[tuple[Rates, float]]], costs: dict[str, list[int]]) -> None:
+    """Print a table of the rows, and one of paired differences."""
+    drawn = {name: bootstrapped([rates for rates, _ in seeds]) for name, seeds in found.items()}
+    scores = {name: float(np.mean([score_of(rates) for rates, _ in seeds])) for name, seeds in found.items()}
+    print("\n| row | S | ESR | PC | RR | prompt tokens | closed | training tokens |\n|---|---|---|---|---|---|---|---|")
+    for name, seeds in found.items():
+        low, high = np.quantile(drawn[name], [0.025, 0.975])
+        aspects = " | ".join(f"{m:.3f}" for m in np.mean([means_of(rates) for rates, _ in seeds], axis=0))
+        share = np.mean([tokens for _, tokens in seeds]) / np.mean([tokens for _, tokens in found[ALL]])
+        tokens = "n/a" if np.isnan(share) else f"{share:.2f}"
+        closed = (scores[name] - scores[PAPER]) / (scores[CEILING] - scores[PAPER])
+        cost = f"{np.mean(costs[name]):,.0f}" if name in costs else ""
+        print(f"| {name} | {scores[name]:.3f} [{low:.3f}, {high:.3f}] | {aspects} | {tokens} | {closed:.0%} | {cost} |")
+    print("\n| row | minus | S |\n|---|---|---|")
+    for ours, theirs in PAIRS:
+        low, high = np.quantile(drawn[ours] - drawn[theirs], [0.025, 0.975])
+        print(f"| {ours} | {theirs} | {scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}] |")
+    sys.stdout.flush()
+
+
+def trimmed(case: EditCase, neighbours: int) -> EditCase:
+    """A case with its first neighbours only."""
+    others = (probe for probe in case.probes if probe.aspect is not Aspect.NEIGHBORHOOD)
+    return replace(case, probes=(*others, *case.neighborhood[:neighbours]))
+
+
+def main() -> None:
+    """Print the tables after every seed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--model", default="embedded", help="model to ask")
+    parser.add_argument("--edits", type=int, default=300, help="training edits of a seed")
+    parser.add_argument("--neighbours", type=int, default=9, help="most neighbours of a training edit that are asked")
+    parser.add_argument("--epochs", type=int, default=2, help="epochs of training on sets")
+    parser.add_argument("--validation", action="store_true", help="test on held-out edits instead of test edits")
+    options = parser.parse_args()
+    dataset, model, encoder = datasets.load("tinyfacts"), load_model(options.model), load_encoder()
+    found: dict[str, list[tuple[Rates, float]]] = {}
+    costs: dict[str, list[int]] = {}
+    for seed in range(options.seeds):
+        parts = dataset.split(seed=seed, validation=59)
+        pool = Pool(parts.demonstrations, encoder, seed=seed)
+        cases = tuple(trimmed(case, options.neighbours) for case in parts.train[: options.edits])
+        settings = SetTraining(options.epochs, seed=seed)
+        m = Material(seed, model, encoder, pool, cases, parts.validation[:30], settings, RememberedAnswers(model))
+        made = {name: row(m) for name, row in ROWS.items()}
+        mixes = mixes_of(pool.roles)
+        nearest = [fixed(m, mix) for mix in mixes if (mix.copies, mix.updates) == (mixes[-1].copies, mixes[-1].updates)]
+        editors = [*(editor for editor, _ in made.values()), *nearest]
+        result = tested(m.answers, editors, parts.validation if options.validation else parts.test)
+        for i, (name, (_, training)) in enumerate(made.items()):
+            found.setdefault(name, []).append((result.rates(i), float(result.tokens[:, i].sum())))
+            if training is not None:
+                costs.setdefault(name, []).append(m.made[training][1])
+        found.setdefault(CEILING, []).append((result.rates(range(len(made), len(editors))), np.nan))
+        report(found, costs)
+
+
+if __name__ == "__main__":
+    main()
