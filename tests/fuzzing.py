@@ -116,6 +116,9 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("demo",): ["--model", "reader", "--encoder", "hashing", "--out", "{new}"], ("doctor",): [],
     ("data", "inspect"): ["{data}", "--encoder", "hashing"], ("cache", "info"): [], ("cache", "clear"): [],
     ("tinyfacts", "build"): [], ("tinyfacts", "check"): [],
+    ("edits", "add"): ["--fact", "Bo 1 was raised in -> Oslo", "--subject", "Bo 1", "--store", "{new}.db"],
+    ("edits", "import"): ["{data}", "--store", "{new}.db"], ("edits", "list"): [], ("edits", "show"): ["1"],
+    ("edits", "retire"): ["1"], ("edits", "rollback"): ["1"], ("edits", "export"): ["{new}.jsonl"],
 }  # fmt: skip
 
 

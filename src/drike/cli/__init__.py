@@ -1,8 +1,8 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `doctor`, `demo`, `paper`
-and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of models behind an API) and
-`console` (tables and progress).
+There is a module per command: `train`, `evaluate`, `edit`, `report` (with `case`), `data`, `edits`, `doctor`, `demo`,
+`paper` and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of models behind an API)
+and `console` (tables and progress).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer import rich_utils
 
-from drike.cli import cache, data, demo, doctor, paper
+from drike.cli import cache, data, demo, doctor, edits, paper
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
@@ -76,6 +76,7 @@ for panel, command, epilog, kind in (
     (READ, paper.paper, "", Command),
 ):
     app.command(cls=kind, rich_help_panel=panel, epilog=epilog)(command)
+app.add_typer(edits.app, name="edits", rich_help_panel=RUN)
 app.add_typer(data.app, name="data", rich_help_panel=MORE)
 app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 

@@ -66,8 +66,8 @@ class QueryPolicy:
         """This policy with a number added to the logit of each mix; `offset` 0 adds nothing.
 
         The larger the offset, the more neighbours keep their answers. Below 0 it favours copies and updates over
-        retains. From 0 to 64 it favours mixes of all that one kind has, retains or copies and updates, over parts and
-        both, so prompts get longer; above 64 it favours retains more and more.
+        retains. Above 0 it favours all retains, or all copies and updates, over parts of them and over both, so prompts
+        get longer; and with a sixteenth of that, from 64 on with all that is added, retains over copies and updates.
         """
         whole, lean = min(max(offset, 0.0), 64.0), offset if offset < 0 else min(offset, 64.0) / 16
         lean += max(offset - 64.0, 0.0)
