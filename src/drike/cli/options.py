@@ -100,6 +100,10 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
     ),
+    "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
+    "shot_price": option(
+        "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, least=0.0, most=10.0
+    ),
     "promise": option(
         "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD
     ),
@@ -207,6 +211,8 @@ class MethodOptions:
     """Options of training."""
 
     objective: str = "paper"
+    named: bool = False
+    shot_price: float = 0.05
     promise: str | None = None
     calibrate_on: int | None = None
     reward: str = "rewrite"

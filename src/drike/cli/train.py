@@ -102,7 +102,10 @@ def train(
             run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
             if method.objective == "balanced":
                 try:
-                    run_per_query(folder, setup, opened.model, editor, promise)
+                    run_per_query(
+                        folder, setup, opened.model, editor, named=method.named, price=method.shot_price,
+                        promise=promise,
+                    )  # fmt: skip
                 except PromiseError as problem:  # the policy is saved as it was trained
                     refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
@@ -185,17 +188,25 @@ def run_training(
 
 
 def run_per_query(
-    folder: Path, setup: Setup, model: LanguageModel, editor: IKE, promise: Promise | None = None
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: IKE,
+    *,
+    named: bool = False,
+    price: float = 0.05,
+    promise: Promise | None = None,
 ) -> Checkpoint:
     """Train the policy that decides for each query, and save it beside the trained retriever; return both.
 
-    Answers that are in the folder already are not asked for again. Raises PromiseError, after the policy is saved, if
-    the validation edits do not certify the promise.
+    Answers that are in the folder already are not asked for again. named: let the policy read whether a query names the
+    subject. price: what a prompt with all demonstrations costs, in S. Raises PromiseError, after the policy is saved,
+    if the validation edits do not certify the promise.
     """
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
     trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
     cases = (*train, *setup.split.validation)
-    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles))
+    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=named)
     answers = recovered_answers(folder, cases, len(policy.mixes))
     say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
     if answers:
@@ -209,7 +220,7 @@ def run_per_query(
         for one in asked:
             answers.append(one)
             bar.update(task, advance=1)
-    *_, last = train_balanced(policy, train, answers[: len(train)])
+    *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
     absent = [aspect.value for aspect in Aspect if aspect not in last.means]
     if absent:
         note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")
@@ -219,7 +230,7 @@ def run_per_query(
     checkpoint.save(both, folder)
     if promise is not None:
         most = most_probes(promise, setup.dataset.cases)
-        kept = promised(policy, setup.split.validation, answers[len(train) :], promise, most=most)
+        kept = promised(policy, setup.split.validation, answers[len(train) :], promise, most=most, price=price)
         say(f"Promised: {kept.sentence} (measured there: {kept.measured:.3f}, offset {kept.offset:g})")
         policy = policy.leaning(kept.offset)
         policy.trained_on |= {case.edit.key for case in setup.split.validation}

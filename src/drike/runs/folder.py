@@ -124,7 +124,7 @@ def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] |
 
 def has_records(folder: Path) -> bool:
     """Whether a folder has episodes or results of a run, even where its run.json is gone."""
-    return any(any(folder.glob(record)) for record in ("episodes.jsonl", "outcomes/*.jsonl", "summary.json"))
+    return any(any(folder.glob(record)) for record in ("episodes.jsonl", ANSWERS, "outcomes/*.jsonl", "summary.json"))
 
 
 def has_begun(folder: Path) -> bool:
