@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import storing
-from drike.serving.exchange import export, import_file
+from drike.serving.importing import import_file
 from drike.serving.sqlite import SqliteStore
 from drike.serving.store import (
     ConflictError,
@@ -34,6 +34,7 @@ from drike.serving.store import (
     retire,
     rollback,
     snapshot,
+    to_json,
     versions,
 )
 
@@ -52,7 +53,7 @@ def opener(request: pytest.FixtureRequest) -> Opener:
 def store(opener: Opener, tmp_path: Path) -> Iterator[EditStore]:
     opened = opener(tmp_path / "edits.db")
     yield opened
-    opened.close()  # type: ignore[attr-defined]
+    opened.close()
 
 
 def active(store: EditStore) -> set[str]:
@@ -124,9 +125,7 @@ def test_edits_that_never_hold_together_do_not_conflict(store: EditStore) -> Non
     assert [one.id for one in found.in_force(NOON)] == [1]
     assert [one.id for one in found.in_force(NOON + timedelta(days=60))] == [2]
     assert [one.id for one in found.in_force(NOON, Status.SHADOW)] == [4]
-    first, second = (found.edits[i].entry for i in (1, 2))
-    end = datetime(2027, 1, 1, tzinfo=UTC)
-    assert (first.valid(end), second.valid(end)) == (False, True)
+    assert [one.id for one in found.in_force(datetime(2027, 1, 1, tzinfo=UTC))] == [2]
 
 
 def test_a_draft_that_contradicts_an_active_edit_cannot_become_active(store: EditStore) -> None:
@@ -276,7 +275,7 @@ def test_whatever_is_done_the_log_only_grows_and_active_edits_agree(
         )  # fmt: skip
     for one in seen.edits.values():
         assert [v.version for v in versions(store, one.id)] == list(range(1, one.version + 1))
-    store.close()  # type: ignore[attr-defined]
+    store.close()
 
 
 # Files of edits
@@ -346,19 +345,19 @@ def test_a_file_without_the_right_columns_is_refused_in_a_sentence_that_names_th
 
 
 def test_json_lines_are_imported_and_a_broken_line_is_refused(store: EditStore, tmp_path: Path) -> None:
-    lines = [
-        '{"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}',
-        "{",
-        "[1]",
-        '{"subject": "x"}',
-    ]
+    good = '{"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}'
+    lines = [good, "{", "[1]", '{"subject": "x"}', '{"query": "x", "query": "y"}', "[" * 99_999]
     added, _, refused = imported(store, tmp_path / "facts.jsonl", "\n".join(lines))
     assert added == 1
-    assert [line.split("facts.jsonl, ")[1][:16] for line in refused] == [
+    reasons = (
         "row 1: Expecting",
-        "row 2: it is no ",
-        "row 3: it lacks ",
-    ]
+        "row 2: it is no object",
+        "row 3: it lacks query",
+        "row 4: a key occurs twice",
+        "row 5: ",
+    )
+    assert len(refused) == len(reasons)
+    assert all(reason in line for line, reason in zip(refused, reasons, strict=True))
 
 
 def counterfact(number: int, target: str) -> dict[str, Any]:
@@ -401,7 +400,7 @@ def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_
     edits = list(snapshot(store).edits.values())
     copy = opener(tmp_path / "copy.db")
     path = tmp_path / "edits.jsonl"
-    assert imported(copy, path, "".join(f"{line}\n" for line in export(edits))) == (2, 0, ())
+    assert imported(copy, path, "".join(f"{to_json(one.entry)}\n" for one in edits)) == (2, 0, ())
     assert [one.entry for one in copy.changes()] == [one.entry for one in edits]
 
 
@@ -521,9 +520,7 @@ def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:
 
 
 def test_the_store_needs_no_torch() -> None:
-    code = (
-        "import sys, drike.serving.exchange, drike.serving.sqlite; sys.exit(bool({'torch', 'rich'} & set(sys.modules)))"
-    )
+    code = "import sys, drike.serving.importing, drike.serving.sqlite; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -17,8 +17,7 @@ from drike.cli.options import DATA, METHOD, OUTPUT, Command, flag, option, takes
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.serving import store as stores
-from drike.serving.exchange import export as as_lines
-from drike.serving.exchange import import_file
+from drike.serving.importing import import_file
 from drike.serving.sqlite import SqliteStore
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
@@ -146,7 +145,7 @@ def export(
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
     with closing(SqliteStore(store, create=False)) as opened:
-        lines = list(as_lines(_chosen(stores.snapshot(opened), retired)))
+        lines = [stores.to_json(one.entry) for one in _chosen(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
 

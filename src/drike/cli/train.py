@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from drike.cli.console import draw, note, progress, say, this_command, watch_training
+from drike.cli.console import draw, note, say, this_command, watch_answers, watch_training
 from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
@@ -212,14 +212,8 @@ def run_per_query(
     if answers:
         say(f"Recovered {len(answers)} of {len(cases)} edits")
     left = cases[len(answers) :]
-    with (
-        progress("asking", live(model)) as (bar, task),
-        closing(recorded_answers(folder, policy, editor, model, left)) as asked,
-    ):
-        bar.update(task, total=len(cases), completed=len(answers))
-        for one in asked:
-            answers.append(one)
-            bar.update(task, advance=1)
+    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit)
+    watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
     *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
     absent = [aspect.value for aspect in Aspect if aspect not in last.means]
     if absent:

@@ -104,6 +104,11 @@ class Checkpoint:
     per_query: QueryPolicy | None = None
     promise: KeptPromise | None = None
 
+    @property
+    def trained_on(self) -> frozenset[tuple[str, str]]:
+        """Keys of all edits that it was trained or calibrated on."""
+        return self.retriever.trained_on | (self.per_query.trained_on if self.per_query else frozenset())
+
     @classmethod
     def from_pretrained(
         cls, name: str, *, encoder: TextEncoder | None = None, revision: str | None = None

@@ -1,4 +1,4 @@
-"""Edits in force: the store of edits (`store`, kept by `sqlite`) and its files (`exchange`).
+"""Edits in force: the store of edits (`store`, kept by `sqlite`) and files of edits (`importing`).
 
 There is room for the gate and the gateway.
 """

@@ -8,12 +8,24 @@ import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.records import parse, read
-from drike.serving.store import ConflictError, Entry, Status, StoredEdit, StoreError, checked, claims, overlap, stamp
+from drike.records import parse
+from drike.serving.store import (
+    ConflictError,
+    Entry,
+    Status,
+    StoredEdit,
+    StoreError,
+    checked,
+    claims,
+    entry_of,
+    overlap,
+    stamp,
+    to_json,
+)
 
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
 _MIGRATIONS = (  # of the schema: the statements that lead from each version to the next
@@ -59,7 +71,7 @@ class SqliteStore:
             raise
 
     def close(self) -> None:
-        """Close the file."""
+        """Let go of the file."""
         self._file.close()
 
     @contextmanager
@@ -108,7 +120,7 @@ class SqliteStore:
             if checksum != _checksum(content) or (edit is None and content[0] != expected):
                 raise self._damaged(f"change {expected}" if edit is None else f"edit {edit}")
         try:
-            return [StoredEdit(n, one, version, at, read(Entry, parse(text))) for n, one, version, at, text, _ in rows]
+            return [StoredEdit(n, one, version, at, entry_of(parse(text))) for n, one, version, at, text, _ in rows]
         except ValueError as problem:
             raise self._damaged(str(problem)) from None
 
@@ -126,7 +138,7 @@ class SqliteStore:
         """Write the version after the latest one, inside a transaction, and what it claims instead."""
         [[number]] = self._file.execute("SELECT coalesce(max(number), 0) + 1 FROM changes")
         stored = StoredEdit(number, edit, latest.version + 1 if latest else 1, stamp(self._clock()), entry)
-        row = [number, edit, stored.version, stored.created_at, json.dumps(asdict(entry), ensure_ascii=False)]
+        row = [number, edit, stored.version, stored.created_at, to_json(entry)]
         self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", [*row, _checksum(row)])
         self._file.execute("DELETE FROM claims WHERE edit = ?", [edit])
         if entry.status is Status.ACTIVE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
@@ -23,6 +23,7 @@ from drike.errors import DrikeError
 from drike.records import read
 
 _LONGEST = 10_000  # characters of a text, as in data sets
+_ALWAYS = "~"  # sorts behind every time
 
 
 class StoreError(DrikeError):
@@ -108,10 +109,10 @@ class Entry:
         """Whether two entries differ in more than where they come from."""
         return replace(self, source=other.source, author=other.author, reason=other.reason) != other
 
-    def valid(self, at: datetime) -> bool:
-        """Whether the edit holds at a time."""
-        now = stamp(at)
-        return (self.valid_from or now) <= now and (self.valid_to is None or now < self.valid_to)
+
+NEEDED = tuple(one.name for one in fields(Entry) if one.default is MISSING)
+LISTS: dict[str, list[str]] = {one.name: [] for one in fields(Entry) if one.default == ()}
+DEFAULTS = {one.name: one.default for one in fields(Entry) if one.name not in NEEDED} | LISTS
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,9 @@ class Snapshot:
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[StoredEdit, ...]:
         """The edits with this status that hold at a time."""
-        return tuple(one for one in self.edits.values() if one.entry.status is status and one.entry.valid(at))
+        now = stamp(at)
+        edits = (one for one in self.edits.values() if one.entry.status is status)
+        return tuple(one for one in edits if (one.entry.valid_from or "") <= now < (one.entry.valid_to or _ALWAYS))
 
 
 class EditStore(Protocol):
@@ -160,6 +163,10 @@ class EditStore(Protocol):
 
     def changes(self, after: int = 0, edit: int | None = None) -> Sequence[StoredEdit]:
         """The log after its first `after` changes, of all edits or of one."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the store."""
         ...
 
 
@@ -219,11 +226,22 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def to_json(entry: Entry) -> str:
+    """The fields of an entry that differ from their defaults, as a JSON object."""
+    values = {one.name: value for one in fields(entry) if (value := getattr(entry, one.name)) != one.default}
+    return json.dumps(values, ensure_ascii=False)
+
+
+def entry_of(values: Mapping[str, object]) -> Entry:
+    """The entry with the fields of a JSON object, and defaults for others. Raises ValueError."""
+    return read(Entry, {**DEFAULTS, **values})
+
+
 def checked(entry: Entry) -> Entry:
     """The entry with texts stripped, repeats removed and times in UTC. Raises EntryError, which names the field."""
     try:
-        values = json.loads(json.dumps(asdict(entry)))
-        read(Entry, values)
+        values = json.loads(to_json(entry))
+        entry_of(values)
     except ValueError as problem:
         raise EntryError(f"{problem}: correct the field") from None
     for name, value in values.items():
@@ -231,10 +249,10 @@ def checked(entry: Entry) -> Entry:
             values[name] = _text(name, value)
         elif isinstance(value, list):
             values[name] = list(dict.fromkeys(_text(name, text) for text in value))
-    for name in ("valid_from", "valid_to"):
-        values[name] = values[name] and _utc(name, values[name])
-    values["aliases"] = [name for name in values["aliases"] if name != values["subject"]]
-    found = read(Entry, values)
+    for name in values.keys() & {"valid_from", "valid_to"}:
+        values[name] = _utc(name, values[name])
+    found = entry_of(values)
+    found = replace(found, aliases=tuple(name for name in found.aliases if name != found.subject))
     if found.valid_from and found.valid_to and found.valid_from >= found.valid_to:
         raise EntryError(f"valid_to ({found.valid_to}) must be later than valid_from ({found.valid_from})")
     if not any(mentions(found.query, name) for name in found.names):
@@ -280,4 +298,4 @@ def claims(entry: Entry) -> frozenset[str]:
 def overlap(one: Entry, other: Entry) -> bool:
     """Whether two entries hold at the same time."""
     begin = max(one.valid_from or "", other.valid_from or "")
-    return begin < min(one.valid_to or "~", other.valid_to or "~")  # "~" sorts behind every time
+    return begin < min(one.valid_to or _ALWAYS, other.valid_to or _ALWAYS)

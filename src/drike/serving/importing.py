@@ -1,4 +1,4 @@
-"""Edits from files and to files: CSV and JSON lines with the fields of an `Entry`, and published data sets.
+"""Edits from files: CSV and JSON lines with the fields of an `Entry`, and published data sets.
 
 Of a published row only the edit is read: its paraphrases and neighbours test whether an edit fires, and would test
 nothing if they were stored with it.
@@ -10,19 +10,25 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from drike.datasets.forms import FORMS
 from drike.datasets.rows import Row, read_rows, shown
 from drike.errors import DataError
-from drike.records import parse, read
-from drike.serving.store import ConflictError, EditStore, Entry, EntryError, StoredEdit
+from drike.serving.store import (
+    DEFAULTS,
+    LISTS,
+    NEEDED,
+    ConflictError,
+    EditStore,
+    Entry,
+    EntryError,
+    StoredEdit,
+    entry_of,
+)
 
-_NEEDED = [one.name for one in fields(Entry) if one.default is MISSING]
-_LISTS: dict[str, list[str]] = {one.name: [] for one in fields(Entry) if one.default == ()}
-_DEFAULTS = {one.name: one.default for one in fields(Entry) if one.name not in _NEEDED} | _LISTS
 _SEPARATOR = "|"  # of the texts in a cell of a CSV file
 
 
@@ -63,13 +69,6 @@ def import_file(store: EditStore, path: Path, *, supersede: bool = False, author
     return Imported(tuple(added), repeated, tuple(refused))
 
 
-def export(edits: Iterable[StoredEdit]) -> Iterator[str]:
-    """The edits as JSON lines that `import_file` reads."""
-    for one in edits:
-        values = {name: value for name, value in asdict(one.entry).items() if value not in (None, (), 0)}
-        yield json.dumps(values, ensure_ascii=False)
-
-
 def _entry(row: Row) -> Entry:
     """The entry of a row. Raises DataError, ValueError."""
     for form in FORMS:
@@ -77,7 +76,7 @@ def _entry(row: Row) -> Entry:
             edit = form.edit(row, "alt")
             known = edit.target_true or None
             return Entry(edit.subject or "", edit.query, edit.target_new, known, edit.relation, source=row.place)
-    return read(Entry, {**_DEFAULTS, **row.values})
+    return entry_of(row.values)
 
 
 def _rows(path: Path) -> Sequence[Row | DataError]:
@@ -99,10 +98,10 @@ def _rows(path: Path) -> Sequence[Row | DataError]:
 
 def _check_columns(path: Path, columns: Iterable[str], needed: Iterable[str] = ()) -> None:
     """Raise DataError for columns that an entry lacks, and for needed ones that are missing."""
-    names = f"the columns are {', '.join(_NEEDED)} and, where needed, {', '.join(_DEFAULTS)}"
+    names = f"the columns are {', '.join(NEEDED)} and, where needed, {', '.join(DEFAULTS)}"
     given = list(columns)
     for name in given:
-        if name not in _NEEDED and name not in _DEFAULTS:
+        if name not in NEEDED and name not in DEFAULTS:
             raise DataError(f"{path} has a column {shown(name)!r}: {names}")
         if given.count(name) > 1:
             raise DataError(f"{path} has two columns {name!r}: remove one")
@@ -114,13 +113,13 @@ def _check_columns(path: Path, columns: Iterable[str], needed: Iterable[str] = (
 def _table(path: Path) -> Iterator[Row | DataError]:
     """The rows of a CSV file, numbered as in a spreadsheet, where the header is row 1."""
     table = csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
-    _check_columns(path, table.fieldnames or (), _NEEDED)
+    _check_columns(path, table.fieldnames or (), NEEDED)
     for index, cells in enumerate(table, 2):
         if None in cells:
             yield DataError(f"{path}, row {index}: it has more cells than there are columns; quote cells with commas")
             continue
         values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell and cell.strip()}
-        for name in values.keys() & _LISTS:
+        for name in values.keys() & LISTS:
             values[name] = values[name].split(_SEPARATOR)
         if values.get("priority", "").isdecimal():
             values["priority"] = int(values["priority"])
@@ -131,9 +130,16 @@ def _lines(path: Path) -> Iterator[Row | DataError]:
     """The rows of a file of JSON lines, numbered from 0 as in other data."""
     for index, line in enumerate(filter(str.strip, path.read_bytes().decode("utf-8-sig").split("\n"))):
         try:
-            values = parse(line)
+            values = json.loads(line, object_pairs_hook=_unique)
             if not isinstance(values, dict):
                 raise ValueError("it is no object")
             yield Row(str(path), index, values)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             yield DataError(f"{path}, row {index}: {problem}; write one JSON object a line")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return values
