@@ -19,7 +19,7 @@ from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
 from drike.datasets.inspect import lines, nearness
 from drike.datasets.paraphrases import around, clean, learn
-from drike.edits import Edit
+from drike.edits import ASPECTS_OF_S, Edit
 from drike.encoders import MINILM, HashingEncoder, load_encoder
 from drike.errors import DataError, EncoderError
 
