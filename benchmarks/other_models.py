@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from results import measured, trained
@@ -30,7 +30,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.retrieval.budget import Fraction
-from drike.retrieval.mixes import ByName, Mix, mixes_of
+from drike.retrieval.mixes import ByName, Mix, policy_mixes
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import FORMS, Similarity
@@ -42,14 +42,23 @@ NEAREST = 4
 
 def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:
     """DR-IKE-Q's policy trained on these edits, in the default settings."""
-    policy = QueryPolicy(pool.encoder, mixes_of(pool.roles))
+    policy = QueryPolicy(pool.encoder, policy_mixes(pool.roles))
     for _ in train_balanced(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
         pass
     return policy
 
 
+def tables(outcomes: Mapping[str, Sequence[Outcome]], title: str) -> str:
+    """Results and costs of each editor, and DR-IKE-Q's paired differences from the others."""
+    summaries = [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
+    counts = {name: counted(of_editor) for name, of_editor in outcomes.items() if name != "Unedited"}
+    ours = counts.pop("DR-IKE-Q")
+    found = [table1(summaries, title), costs(summaries), *(differences(ours, theirs) for theirs in counts.values())]
+    return "\n".join(map(as_markdown, found))
+
+
 def main() -> None:
-    """Print the tables as Markdown; progress goes to standard error."""
+    """Print the tables as Markdown; progress, with the tables of the seeds so far, goes to standard error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
@@ -62,7 +71,7 @@ def main() -> None:
         parts = dataset.split(seed=seed, editable=tinyfacts.EDITABLE)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         paper = trained(model, parts, pool, form=FORMS[0], seed=seed, variant="DR-IKE")
-        everything = mixes_of(pool.roles)[-1]
+        everything = policy_mixes(pool.roles)[-1]
         own, other = Mix(everything.copies, everything.updates, 0), Mix(0, 0, everything.retains)
         editors: list[Editor] = [
             Unedited(),
@@ -76,13 +85,9 @@ def main() -> None:
         for editor in editors:
             outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)
-    summaries = [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
-    title = f"{options.seeds} seeds x {len(parts.test)} test edits of {dataset.name}, model {model.info.name}"
-    print(as_markdown(table1(summaries, title)))
-    print(as_markdown(costs(summaries)))
-    for name, of_editor in outcomes.items():
-        if name not in ("Unedited", "DR-IKE-Q"):
-            print(as_markdown(differences(counted(outcomes["DR-IKE-Q"]), counted(of_editor))))
+        title = f"{seed + 1} seeds x {len(parts.test)} test edits of {dataset.name}, model {model.info.name}"
+        print(tables(outcomes, title), file=sys.stderr, flush=True)
+    print(tables(outcomes, title))
 
 
 if __name__ == "__main__":

@@ -111,11 +111,15 @@ TINY = ["--data", "{data}", "--model", "reader", "--encoder", "hashing"]
 RIGHT: dict[tuple[str, ...], list[str]] = {
     ("train",): [*TINY, "--edits", "2", "--epochs", "1", "--out", "{new}"],
     ("evaluate",): [*TINY, "--test", "2", "--out", "{new}"],
+    ("ceiling",): [*TINY, "--test", "1", "--random-subsets", "2", "--out", "{new}"],
     ("edit",): [*TINY, "--fact", "Bo 1 was raised in -> Oslo"],
     ("report",): ["{run}", "--out", "{new}.html"], ("case",): ["--run", "{run}", "--case", "0"], ("paper",): ["table2"],
     ("demo",): ["--model", "reader", "--encoder", "hashing", "--out", "{new}"], ("doctor",): [],
     ("data", "inspect"): ["{data}", "--encoder", "hashing"], ("cache", "info"): [], ("cache", "clear"): [],
     ("tinyfacts", "build"): [], ("tinyfacts", "check"): [],
+    ("edits", "add"): ["--fact", "Bo 1 was raised in -> Oslo", "--subject", "Bo 1", "--store", "{new}.db"],
+    ("edits", "import"): ["{data}", "--store", "{new}.db"], ("edits", "list"): [], ("edits", "show"): ["1"],
+    ("edits", "retire"): ["1"], ("edits", "rollback"): ["1"], ("edits", "export"): ["{new}.jsonl"],
 }  # fmt: skip
 
 
@@ -129,7 +133,7 @@ def command_line(rng: random.Random, places: dict[str, str]) -> list[str]:
     right = RIGHT[path]
     if path == ("evaluate",) and rng.random() < 0.4:
         right = ["--run", "{run}", "--editors", "unedited,dr-ike", "--test", "1", "--out", "{new}"]
-    if path in (("train",), ("evaluate",)) and rng.random() < 0.15:
+    if path in (("train",), ("evaluate",), ("ceiling",)) and rng.random() < 0.15:
         right = ["--resume", rng.choice(["{copy}", "{run}", "{place}", "{data}", "nowhere"])]
     words = [word.format(**places) if "{" in word else word for word in right]
     kept = [] if rng.random() < 0.05 and path in LONG else words

@@ -4,6 +4,7 @@
     python tests/killing.py evaluate --times 200
     python tests/killing.py train --served --times 20
     python tests/killing.py train --how full --times 200
+    python tests/killing.py balanced --times 200    # training of both policies, with rewards of all probes
     python tests/killing.py --lines    # one series for each line of arguments on standard input
 
 Modules are imported once. Every run is a fork of this process in its own process group, so a kill costs the time of a
@@ -41,6 +42,7 @@ ROWS = 120  # of TinyFacts; reading all of them would take longer than the runs
 OPTIONS = ["--encoder", "hashing", "--editable", "40", "--test", "5", "--selection", "sample", "--seed", "3"]
 SIZE = ["--edits", "10", "--epochs", "3"]
 SMALL = ["--edits", "4", "--epochs", "2"]  # for slower models
+BALANCED = ["--objective", "balanced", "--reward", "balanced", "--credit", "marginal"]
 CONCURRENCY = 4
 _AGAIN = 2 * CONCURRENCY  # requests that a kill may repeat: those in flight, and those answered but not yet written
 LONGEST = 300.0  # seconds allowed for one run
@@ -347,7 +349,7 @@ def _one(result: Series, arguments: Sequence[str], folder: Path, rng: random.Ran
     again = True
     while True:
         fresh = not (folder / "run.json").exists()
-        now = [*arguments, "--out", str(folder)] if fresh else [result.command, "--resume", str(folder)]
+        now = [*arguments, "--out", str(folder)] if fresh else [arguments[0], "--resume", str(folder)]
         if not again:
             whole(now)
             return
@@ -379,8 +381,8 @@ def arguments_for(command: str, model: str, place: Path) -> list[str]:
     more = ["--concurrency", str(CONCURRENCY)] if "@" in model else []
     size = SIZE if model == "reader" else SMALL
     train = ["train", "--data", str(place / "rows.json"), "--model", model, *OPTIONS, *size, *more]
-    if command == "train":
-        return train
+    if command != "evaluate":
+        return [*train, *(BALANCED if command == "balanced" else [])]
     os.environ["XDG_CACHE_HOME"] = str(place / "cache-trained")
     whole([*train, "--out", str(place / "trained")])
     editors = "unedited,factprompt,ike,dr-ike"
@@ -436,7 +438,7 @@ def _moody(prompt: str) -> str:
 def run_series(arguments: Sequence[str] | None = None) -> Series:
     """Run the series that these arguments describe; the command line's by default."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["train", "evaluate"])
+    parser.add_argument("command", choices=["train", "balanced", "evaluate"])
     parser.add_argument("--how", choices=["kill", "full"], default="kill", help="stop by SIGKILL or by a full disk")
     parser.add_argument("--times", type=int, default=20, help="stops")
     parser.add_argument("--seed", type=int, default=0)

@@ -67,6 +67,11 @@ def commands(place: Path, new: Path) -> dict[str, tuple[str, ...]]:
         "paper": ("paper",),
         "table 3 of the paper": ("paper", "table3"),
         "data": ("data", "inspect", data, "--encoder", "hashing"),
+        "edit to keep": ("edits", "add", "--fact", fact, "--subject", f"Åse 1{HOSTILE}", "--store", str(new / "e.db")),
+        "edits to keep": ("edits", "import", data, "--store", str(new / "e.db")),
+        "contradiction": ("edits", "add", "--fact", f"{fact}a", "--subject", "Åse", "--store", str(new / "e.db")),
+        "kept edits": ("edits", "list", "--store", str(new / "e.db")),
+        "kept edit": ("edits", "show", "1", "--store", str(new / "e.db")),
         "cache": ("cache", "info"),
         "clear the cache": ("cache", "clear"),
         "no data": ("data", "inspect", f"Åse{HOSTILE}.json"),
@@ -77,7 +82,7 @@ def commands(place: Path, new: Path) -> dict[str, tuple[str, ...]]:
     }  # fmt: skip
 
 
-REFUSED = {"no data": 1, "no run": 1, "no option": 2, "no number": 2, "no command": 2}
+REFUSED = {"contradiction": 1, "no data": 1, "no run": 1, "no option": 2, "no number": 2, "no command": 2}
 
 
 def printed(arguments: tuple[str, ...], encoding: str) -> tuple[int, str]:

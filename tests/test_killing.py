@@ -47,7 +47,7 @@ def harness() -> Iterator[Harness]:
     harness.process.communicate()
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate"])
+@pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(harness: Harness, command: str) -> None:
     harness.check(command, times=2)
 
@@ -64,14 +64,14 @@ def test_a_killed_served_run_resumes_without_repeating_paid_requests(harness: Ha
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize("command", ["train", "evaluate"])
+@pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
 @pytest.mark.parametrize("seed", range(10))
 def test_two_hundred_killed_runs_resume_to_the_same_end(harness: Harness, command: str, seed: int) -> None:
     harness.check(command, "--seed", str(100 + seed), times=20)
 
 
 @pytest.mark.reliability
-@pytest.mark.parametrize("command", ["train", "evaluate"])
+@pytest.mark.parametrize("command", ["train", "balanced", "evaluate"])
 def test_a_hundred_full_disk_runs_resume_to_the_same_end(harness: Harness, command: str) -> None:
     harness.check(command, "--how", "full", "--seed", "7", times=100)
 

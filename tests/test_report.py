@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from drike.models.protocols import Usage
 from drike.report.cases import as_script, packed
 from drike.report.comparison import by_model, counterparts
 from drike.report.document import document, latex, markdown
-from drike.report.figures import intervals
+from drike.report.figures import intervals, pareto
 from drike.report.findings import findings
 from drike.report.groups import grouped
 from drike.report.latex import as_latex, escaped
@@ -591,6 +592,19 @@ def test_a_report_has_tables_of_reordered_editors_and_of_a_sigma_sweep() -> None
     assert [row[0] for row in order.rows] == ["DR-IKE (reversed)"] and len(lengths.rows) == len(editors)
     plain = document(grouped([run_of(0)]))
     assert "variants" not in [one.id for one in plain.sections]
+
+
+def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_overlap() -> None:
+    many = ["IKE", *(f"DR-IKE (sigma .{i})" for i in range(10, 30))]
+    for editors in (["IKE", "DR-IKE"], many):
+        [group] = grouped([run_of(0, editors=editors)])
+        drawn = pareto(group)
+        assert drawn is not None
+        named = re.findall(r'font-size: (\S+)px[^>]* y="(\S+)"[^>]*>([^<]+)</text>', drawn.svg)
+        lines = sorted(float(y) for _, y, name in named if name in editors)
+        size = max(float(size) for size, _, name in named if name in editors)
+        assert len(lines) == len(editors) and all(b - a > size for a, b in pairwise(lines))
+    assert pareto(grouped([run_of(0, editors=["Unedited", "IKE"])])[0]) is None
 
 
 def test_an_order_that_some_seeds_did_not_measure_is_not_compared() -> None:

@@ -7,8 +7,8 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rich.text import Text
 
 from drike.report import Table
 from drike.report.training import by_epoch
+from drike.training.answers import CaseAnswers
 from drike.training.reinforce import Episode
 from drike.visible import visible
 
@@ -152,3 +153,17 @@ def watch_training(
             if len(epoch) == per_epoch:
                 console.print(f"{one.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {one.seconds:>8.1f}")
                 epoch = []
+
+
+def watch_answers(
+    asked: Generator[CaseAnswers, None, None],
+    answers: list[CaseAnswers],
+    total: int,
+    live: Callable[[], str] | None = None,
+) -> None:
+    """Add the answers to each case to those that are there already, and show a bar."""
+    with progress("asking", live) as (bar, task), closing(asked) as found:
+        bar.update(task, total=total, completed=len(answers))
+        for one in found:
+            answers.append(one)
+            bar.update(task, advance=1)

@@ -11,9 +11,8 @@ from drike.cli.console import draw, note, progress, say
 from drike.cli.costs import CountingModel, live, metered, show_bound
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.setup import DEFAULTS, describe_model, new_run, open_model, open_setup, open_trained_run
-from drike.datasets.splits import SplitIds
-from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, TRAINED, UNTRAINED, Editor, make, require_editor
+from drike.cli.setup import choose_edits, describe_model, new_run, open_model
+from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
 from drike.errors import UsageError
@@ -23,8 +22,7 @@ from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, costs, differences, published, table1, work
-from drike.report.reading import trained_run
+from drike.report import as_markdown, compared, costs, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.retriever import Retriever
@@ -34,8 +32,8 @@ from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 
 VALUES_OF_EDITORS = (
-    f"NAMES of editors are {', '.join(NAMES)}; nearest-same-k and {', '.join(TRAINED)} need --run. NAMES of orders are "
-    f"{', '.join(ORDERS)}."
+    f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
+    f"NAMES of orders are {', '.join(ORDERS)}."
 )
 
 
@@ -55,33 +53,16 @@ def evaluate(
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
-    if data.test == 0:
-        raise UsageError("there is no edit to test on: ask for --test 1 or more")
-    if at.resume and run:
-        run = trained_run(at.resume) or Path(run)  # folders may have moved, together
-    base = None if run is None else open_trained_run(run)
-    split = None
-    if base is not None and data.data is None:
-        if any(option is not None for option in (data.editable, data.seed, data.subset, data.zsre_target)):
-            raise UsageError(
-                "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
-            )
-        split = tested(base.split, data.test)
-    given = base.run if base else DEFAULTS
-    sources, encoder = data.data or list(given.data), encoder or given.encoder
-    seed, target = given.seed if data.seed is None else data.seed, data.zsre_target or given.zsre_target or "alt"
+    chosen = choose_edits(run, data, encoder, at)
+    base, given = chosen.base, chosen.given
     by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if base else ())]
-    by_default += [PER_QUERY, BY_NAME] if base and base.trained.per_query is not None else []
+    by_default += [PER_QUERY, BY_NAME, SAME_SIZE] if base and base.trained.per_query is not None else []
     names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
     folder = at.resume or new_run(at.out, "evaluate")
-    setup = open_setup(
-        sources, encoder=encoder, seed=seed, split=split, train=0, test=data.test, editable=data.editable,
-        subset=data.subset, target=target,
-        leave_out=base.trained.retriever.trained_on if base and split is None else (),
-    )  # fmt: skip
+    setup = chosen.open()
     opened = open_model(model, api, given, at=at, cache=False)
     limit, trained = opened.limit, base.trained if base else None
     made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
@@ -95,11 +76,9 @@ def evaluate(
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
-        "run": None if run is None else str(run), "data": sources, "model": opened.name, "template": opened.template,
-        "test": data.test, "editable": data.editable, "seed": seed, "encoder": encoder, "write": write,
-        "subset": data.subset, "zsre_target": target, "prompt_tokens": model.prompt_tokens or given.prompt_tokens,
-        "order": order, "sigmas": sigmas, "replicas": at.replicas, "tokenizer": opened.api.tokenizer,
-        "editors": [one.name for one in made],
+        **chosen.settings, "model": opened.name, "template": opened.template, "write": write,
+        "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
+        "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
         if at.resume:
@@ -116,20 +95,6 @@ def evaluate(
                 "retains pruned that can be"
             )
     say(f"\nOutcomes and tables are in {folder}")
-
-
-def tested(split: SplitIds, test: int | None) -> SplitIds:
-    """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
-
-    Raises UsageError if there are not as many.
-    """
-    if test is None:
-        return split
-    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.test}]
-    enough = (*split.test, *spare)
-    if test > len(enough):
-        raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
-    return replace(split, test=enough[:test], validation=())
 
 
 def run_evaluation(
@@ -170,8 +135,7 @@ def run_evaluation(
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     tables = [table1(summaries, title), costs(summaries)]
-    if "IKE" in outcomes and "DR-IKE" in outcomes:
-        tables.append(differences(counts["DR-IKE"], counts["IKE"]))
+    tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
         tables += variations(outcomes, counts)

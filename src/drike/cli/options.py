@@ -95,10 +95,15 @@ OPTIONS: Mapping[str, Any] = {
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, least=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor to use (default: dr-ike with --run, else ike)", METHOD),
+    "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
     "gate": flag("--gate", "Leave queries unedited that mention no edited subject", METHOD),
     "objective": option(
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
+    ),
+    "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
+    "shot_price": option(
+        "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, least=0.0, most=10.0
     ),
     "reward": option(
         "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
@@ -203,6 +208,8 @@ class MethodOptions:
     """Options of training."""
 
     objective: str = "paper"
+    named: bool = False
+    shot_price: float = 0.05
     reward: str = "rewrite"
     credit: str = "prefix"
     soft: bool = False

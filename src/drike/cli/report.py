@@ -20,6 +20,7 @@ from drike.editors.ike import IKE
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.models.served.options import ApiOptions
+from drike.report.ceilings import read_ceilings
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
@@ -47,12 +48,16 @@ def report(
     page = out or runs[0] / "report.html"
     if page.suffix != ".html":
         raise UsageError(f"--out names the page: let {page} end in .html")
-    groups = grouped(read_runs(runs), across or ())
+    ceilings = {folder: table for folder in runs if (table := read_ceilings(folder)) is not None}
+    evaluated = [folder for folder in runs if folder not in ceilings]
+    if not evaluated:
+        raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
+    groups = grouped(read_runs(evaluated), across or ())
     from drike.report import document as made  # loads matplotlib
     from drike.report.page import html
 
     with progress("tables and figures"):
-        document = made.document(groups, across or ())
+        document = made.document(groups, across or (), ceilings.values())
     found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {
         page: html(document, found),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from drike.cli.console import note
 from drike.cli.console import progress as progress_bar
 from drike.cli.costs import CountingModel, token_counter, used_in
-from drike.cli.options import ModelOptions, RunOptions
+from drike.cli.options import DataOptions, ModelOptions, RunOptions
 from drike.datasets import TINYFACTS, load
 from drike.datasets.splits import SplitIds
 from drike.encoders import MINILM, FloatArray, Progress, load_encoder
@@ -19,6 +20,7 @@ from drike.models import EMBEDDED, template_for
 from drike.models import load as load_model
 from drike.models.protocols import LanguageModel, Template
 from drike.models.served.options import ApiOptions
+from drike.report.reading import trained_run
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
 from drike.runs.folder import has_begun, has_records
@@ -60,6 +62,65 @@ def open_trained_run(folder: Path) -> TrainedRun:
     if base.unfinished:
         note(base.unfinished)
     return base
+
+
+@dataclass(frozen=True)
+class ChosenEdits:
+    """The edits to test on: those of a training run, or of other data with the run's settings where none are given.
+
+    base, given: the training run if there is one, and its settings or the default ones. settings: as run.json has them.
+    """
+
+    base: TrainedRun | None
+    given: Settings
+    split: SplitIds | None
+    settings: Mapping[str, Any]
+
+    def open(self) -> Setup:
+        """Load and split the data, without edits to train on. Raises DataError."""
+        names = ("encoder", "seed", "test", "editable", "subset")
+        leave_out = self.base.trained.retriever.trained_on if self.base and self.split is None else ()
+        return open_setup(
+            self.settings["data"], **{name: self.settings[name] for name in names}, target=self.settings["zsre_target"],
+            split=self.split, train=0, leave_out=leave_out,
+        )  # fmt: skip
+
+
+def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
+    """What the options say about the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
+    if data.test == 0:
+        raise UsageError("there is no edit to test on: ask for --test 1 or more")
+    if at.resume and run:
+        run = trained_run(at.resume) or Path(run)  # folders may have moved, together
+    base, split = None if run is None else open_trained_run(run), None
+    if base is not None and data.data is None:
+        if any(option is not None for option in (data.editable, data.seed, data.subset, data.zsre_target)):
+            raise UsageError(
+                "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
+            )
+        split = tested(base.split, data.test)
+    given = base.run if base else DEFAULTS
+    settings = {
+        "run": None if run is None else str(run), "data": data.data or list(given.data), "test": data.test,
+        "editable": data.editable, "seed": given.seed if data.seed is None else data.seed,
+        "encoder": encoder or given.encoder, "subset": data.subset,
+        "zsre_target": data.zsre_target or given.zsre_target or "alt",
+    }  # fmt: skip
+    return ChosenEdits(base, given, split, settings)
+
+
+def tested(split: SplitIds, test: int | None) -> SplitIds:
+    """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
+
+    Raises UsageError if there are not as many.
+    """
+    if test is None:
+        return split
+    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.test}]
+    enough = (*split.test, *spare)
+    if test > len(enough):
+        raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
+    return replace(split, test=enough[:test], validation=())
 
 
 class WatchedEncoder:

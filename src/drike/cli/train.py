@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from drike.cli.console import draw, note, progress, say, this_command, watch_training
+from drike.cli.console import draw, note, say, this_command, watch_answers, watch_training
 from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
@@ -92,7 +92,7 @@ def train(
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, opened.limit)
             run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
             if method.objective == "balanced":
-                run_per_query(folder, setup, opened.model, editor)
+                run_per_query(folder, setup, opened.model, editor, named=method.named, price=method.shot_price)
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
 
 
@@ -159,28 +159,25 @@ def run_training(
             draw(work({"training": used}))
 
 
-def run_per_query(folder: Path, setup: Setup, model: LanguageModel, editor: IKE) -> Checkpoint:
+def run_per_query(
+    folder: Path, setup: Setup, model: LanguageModel, editor: IKE, *, named: bool = False, price: float = 0.05
+) -> Checkpoint:
     """Train the policy that decides for each query, and save it beside the trained retriever; return both.
 
-    Answers that are in the folder already are not asked for again.
+    Answers that are in the folder already are not asked for again. named: let the policy read whether a query names the
+    subject. price: what a prompt with all demonstrations costs, in S.
     """
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
     trained, cases = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
-    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles))
+    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=named)
     answers = recovered_answers(folder, cases, len(policy.mixes))
     say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
     if answers:
         say(f"Recovered {len(answers)} of {len(cases)} edits")
     left = cases[len(answers) :]
-    with (
-        progress("asking", live(model)) as (bar, task),
-        closing(recorded_answers(folder, policy, editor, model, left)) as asked,
-    ):
-        bar.update(task, total=len(cases), completed=len(answers))
-        for one in asked:
-            answers.append(one)
-            bar.update(task, advance=1)
-    *_, last = train_balanced(policy, cases, answers)
+    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit)
+    watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
+    *_, last = train_balanced(policy, cases, answers, price=price)
     absent = [aspect.value for aspect in Aspect if aspect not in last.means]
     if absent:
         note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")

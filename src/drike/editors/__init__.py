@@ -20,16 +20,16 @@ from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, Fraction, SameCount, TokenLimit
-from drike.retrieval.mixes import ByName, Mix, mixes_of
+from drike.retrieval.mixes import ByName, Mix, SameSize, mixes_of
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever, Similarity
 
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")
-PER_QUERY, BY_NAME = "dr-ike-q", "by-name"
+PER_QUERY, BY_NAME, SAME_SIZE = "dr-ike-q", "by-name", "nearest-same-size"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
-NAMES = (*UNTRAINED, "editcot-full", BY_NAME, *TRAINED, PER_QUERY, SAME_K, f"{NEAREST}K")
+NAMES = (*UNTRAINED, "editcot-full", BY_NAME, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K")
 
 
 class Editor(Protocol):
@@ -68,7 +68,7 @@ def require_editor(name: str, *, trained: bool) -> None:
     count = name.removeprefix(NEAREST)
     if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
         raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
-    if name in (*TRAINED, PER_QUERY, SAME_K) and not trained:
+    if name in (*TRAINED, PER_QUERY, SAME_SIZE, SAME_K) and not trained:
         raise UsageError(f"{name} needs a trained retriever: run `drike train` first and give its folder as --run")
 
 
@@ -84,8 +84,8 @@ def make(
 
     model: for "editcot-full", which calls it to write its prompts. trained: a checkpoint, for the editors of TRAINED
     for "dr-ike-q", whose policy `--objective balanced` trains, and for "nearest-same-k", which shows as many retains as
-    DR-IKE would, but the nearest ones; all of these write prompts in the style of the training. "by-name" is the
-    control of "dr-ike-q". limit: of prompt tokens, for editors that show demonstrations.
+    DR-IKE would, but the nearest ones; all of these write prompts in the style of the training. "by-name" and
+    "nearest-same-size" are controls of "dr-ike-q". limit: of prompt tokens, for editors that show demonstrations.
 
     Raises UsageError for an unknown name, a missing model or a missing checkpoint.
     """
@@ -114,7 +114,9 @@ def make(
         }
         if trained.per_query is not None:
             editors[PER_QUERY] = replace(by_name, name="DR-IKE-Q", policy=trained.per_query)
-    if name == PER_QUERY and name not in editors:
+            same_size = SameSize(trained.per_query, pool)
+            editors[SAME_SIZE] = replace(by_name, name="Nearest (size of DR-IKE-Q)", policy=same_size)
+    if name in (PER_QUERY, SAME_SIZE) and name not in editors:
         raise UsageError(f"{name} needs a policy per query: train with --objective balanced, or resume that training")
     if name not in editors:
         raise UsageError(f"{name} asks the model while it writes prompts: give it the model")

@@ -9,7 +9,7 @@ from drike.demonstrations import Demonstration
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import TokenLimit
-from drike.retrieval.mixes import MixPolicy
+from drike.retrieval.mixes import MixPolicy, SameSize
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 
@@ -29,8 +29,9 @@ class PerQuery:
 
     @property
     def trained_on(self) -> frozenset[tuple[str, str]]:
-        """Keys of the edits that its policy was trained on."""
-        return self.policy.trained_on if isinstance(self.policy, QueryPolicy) else frozenset()
+        """Keys of the edits that its policy, or the policy behind it, was trained on."""
+        policy = self.policy.policy if isinstance(self.policy, SameSize) else self.policy
+        return policy.trained_on if isinstance(policy, QueryPolicy) else frozenset()
 
     def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
         """Choose and show for every query."""

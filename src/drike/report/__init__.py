@@ -5,7 +5,10 @@
 """
 
 from drike.report.paper import PAPER_TABLE1, Published
-from drike.report.tables import costs, differences, published, table1, work
+from drike.report.tables import compared, costs, differences, paired, published, table1, work
 from drike.table import Table, as_markdown
 
-__all__ = ["PAPER_TABLE1", "Published", "Table", "as_markdown", "costs", "differences", "published", "table1", "work"]
+__all__ = [
+    "PAPER_TABLE1", "Published", "Table", "as_markdown", "compared", "costs", "differences", "paired", "published",
+    "table1", "work",
+]  # fmt: skip

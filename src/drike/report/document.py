@@ -12,10 +12,10 @@ from drike.report import figures
 from drike.report.comparison import counterparts
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
-from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
+from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import COLUMNS, INTERVALS, PER_PROMPT, SCORES, STARRED, costs, differences, summary_table, work
+from drike.report.tables import INTERVALS, PER_PROMPT, SCORES, compared, costs, paired, summary_table, work
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
 from drike.table import Table, as_markdown, markdown_text
@@ -41,13 +41,14 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document(groups: Sequence[Group], across: Iterable[str] = ()) -> Document:
+def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
         Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
+        Section("ceilings", "Ceilings", tables=tuple(ceilings)),
         _variants(groups),
         _cost(groups),
         _training(groups),
@@ -91,18 +92,15 @@ def _summary(groups: Sequence[Group]) -> Section:
 
 
 def _differences(groups: Sequence[Group]) -> Section:
-    """Every editor against IKE, and DR-IKE against every other editor."""
-    tables = []
+    """Every editor against IKE, DR-IKE against every other editor, and DR-IKE-Q against its controls."""
+    tables: list[Table] = []
     for group in groups:
         editors = [name for name in group.outcomes if name not in (UNEDITED, BASELINE)]
-        pairs = [(name, BASELINE) for name in editors] + [(METHOD, name) for name in editors if name != METHOD]
-        rows = tuple(
-            (f"{one} minus {other}", *differences(group.counts[one], group.counts[other]).rows[0][1:])
-            for one, other in pairs if group.comparable(one, other)
-        )  # fmt: skip
-        if rows:
-            notes = ("Paired bootstrap over the same edits.", STARRED)
-            tables.append(Table(f"Paired differences, {group.label}", ("", *COLUMNS), rows, notes))
+        pairs = [(name, BASELINE) for name in editors]
+        pairs += [(METHOD, name) for name in editors if name not in (METHOD, PER_QUERY)]
+        pairs += compared(list(group.outcomes))
+        comparable = [pair for pair in dict.fromkeys(pairs) if group.comparable(*pair)]
+        tables += paired(group.counts, comparable, f"Paired differences, {group.label}")
     return Section("differences", "Differences", tables=tuple(tables))
 
 
@@ -154,7 +152,10 @@ def _training(groups: Sequence[Group]) -> Section:
 
 def _budgets(groups: Sequence[Group]) -> Section:
     """How many retains DR-IKE keeps on test edits, here and in the paper."""
-    found = [(group, editor) for group in groups for editor in group.outcomes if editor.casefold().startswith("dr-ike")]
+    found = [
+        (group, editor) for group in groups for editor in group.outcomes
+        if editor.startswith(METHOD) and editor != PER_QUERY  # which has no budget per edit
+    ]  # fmt: skip
     if not found:
         return Section("budget", "Retain budget")
     rows: list[tuple[str, ...]] = [("Measured",)]

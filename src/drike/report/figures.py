@@ -7,6 +7,7 @@ mode and print. Text stays text. The same input gives the same bytes. Every figu
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,7 +22,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from drike.metrics import Estimate
 from drike.report.groups import UNEDITED, Group
 from drike.report.paper import RETAIN_BUDGETS
 from drike.report.tables import SCORES
@@ -33,6 +33,7 @@ _SERIES = tuple(f"#0a0b1{i}" for i in range(8))
 _VARIABLES = {_INK: "ink", _MUTED: "muted", _LINE: "line"} | {colour: f"c{i}" for i, colour in enumerate(_SERIES)}
 _MARKERS = "osD^vPX*"
 _DPI = 72  # of SVG
+_ROW = 0.18  # inches that a line of small text takes
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "font.size": 10, "axes.edgecolor": _LINE, "axes.labelcolor": _INK, "text.color": _INK,
     "xtick.color": _MUTED, "ytick.color": _MUTED, "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
@@ -86,7 +87,10 @@ def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
 
 
 def pareto(group: Group) -> Figure | None:
-    """S against prompt tokens; a dashed line joins editors that none beats in both. None for fewer than two editors."""
+    """S against prompt tokens, each editor with its name; a dashed line shows the best S up to each length.
+
+    None for fewer than two editors.
+    """
     points = sorted(
         (one.prompt_tokens, -one.s.value, editor)
         for editor, one in group.summaries.items()
@@ -95,29 +99,48 @@ def pareto(group: Group) -> Figure | None:
     if len(points) < 2:
         return None
     front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
-    families: dict[str, list[tuple[float, Estimate]]] = {}
-    for tokens, _, editor in points:  # a variant such as "DR-IKE (sigma 0.05)" shares its editor's colour and line
-        families.setdefault(editor.partition(" (")[0], []).append((tokens, group.summaries[editor].s))
+    families = list(dict.fromkeys(_family(editor) for *_, editor in points))
+    longest, low = 1.05 * points[-1][0], min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
+    height = max(2.6, len(points) * _ROW / 0.77)  # of the drawing; the plot's share of it is .77
 
     def draw(axes: Axes) -> None:
-        axes.plot([x for x, *_ in front], [-y for _, y, _ in front], color=_MUTED, linestyle="--", linewidth=1.2)
-        for i, (family, members) in enumerate(families.items()):
-            xs = [tokens for tokens, _ in members]
-            lows, ys, highs = zip(*((s.low or 0.0, s.value or 0.0, s.high or 0.0) for _, s in members), strict=True)
-            colour = _SERIES[i % 8]
-            axes.vlines(xs, lows, highs, color=colour, linewidth=1.6)
-            axes.plot(xs, ys, f"{_MARKERS[i % 8]}-", color=colour, markersize=7, linewidth=0.8, label=_plain(family))
-        axes.set_xlim(0, 1.05 * max(tokens for tokens, *_ in points))
-        axes.set_ylim(0, 1)
+        xs, ys = [*(x for x, *_ in front), longest], [*(-y for _, y, _ in front), -front[-1][1]]
+        axes.step(xs, ys, where="post", color=_MUTED, linestyle="--", linewidth=1.2)
+        rising = sorted(points, key=lambda point: (-point[1], -point[0]))
+        places = _apart([(-minus_s - low) / (1 - low) for _, minus_s, _ in rising], _ROW / (0.77 * height))
+        for (tokens, minus_s, editor), place in zip(rising, places, strict=True):
+            s, i = group.summaries[editor].s, families.index(_family(editor)) % 8
+            axes.vlines(tokens, s.low or 0.0, s.high or 0.0, color=_SERIES[i], linewidth=1.4, alpha=0.5)
+            axes.plot(tokens, -minus_s, _MARKERS[i], color=_SERIES[i], markersize=6)
+            axes.annotate(
+                _plain(editor), (tokens, -minus_s), (1.07, place), textcoords="axes fraction", va="center", fontsize=9,
+                color=_INK if (tokens, minus_s, editor) in front else _MUTED,
+                arrowprops={"arrowstyle": "-", "color": _SERIES[i], "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
+                            "shrinkA": 1, "shrinkB": 4}, zorder=1,
+            )  # fmt: skip
+        axes.set_xlim(0, longest)
+        axes.set_ylim(low, 1)
         axes.set_xlabel("prompt tokens")
         axes.set_ylabel("S")
-        axes.figure.legend(loc="upper left", bbox_to_anchor=(0.05, -0.05), ncols=3)
 
     values = "; ".join(f"{editor} {-minus_s:.2f} at {tokens:.0f} tokens" for tokens, minus_s, editor in points)
     unbeaten = ", ".join(editor for *_, editor in front)
     alt = f"S against mean prompt tokens: {values}. Not beaten in both: {unbeaten}."
     caption = f"S against prompt tokens, {group.label}; dashed: best S for the length"
-    return Figure(_svg(draw, group.label, (4.0, 3.0)), caption, alt)
+    return Figure(_svg(draw, group.label, (2.8, height)), caption, alt)
+
+
+def _family(editor: str) -> str:
+    """What variants of an editor share, such as "DR-IKE (sigma 0.05)", and with it colour and marker."""
+    return re.split(r" \(|,", editor)[0]
+
+
+def _apart(places: Sequence[float], gap: float) -> list[float]:
+    """Rising places in 0 to 1, moved as little as one pass up and one down need to keep this gap between them."""
+    found: list[float] = []
+    for place in places:
+        found.append(max(place, found[-1] + gap) if found else place)
+    return [min(place, 1 - i * gap) for i, place in zip(reversed(range(len(found))), found, strict=True)]
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
@@ -230,6 +253,7 @@ def _themed(root: str, svg: str) -> str:
     svg = root + svg[svg.index(">") + 1 :]
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r"font-family: [^;\"]*; ", "", svg)
     for colour, name in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{name})")
     return svg.replace("xlink:href", "href").strip()

@@ -16,7 +16,7 @@ from drike.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.models.protocols import Usage
 from drike.report.training import Epoch, Step, epochs_of
 
-UNEDITED, BASELINE, METHOD = "Unedited", "IKE", "DR-IKE"
+UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
 # The order of rows; editors that are not named here follow in the order they were measured.
 ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "Rank-50%", "DR-IKE")
 

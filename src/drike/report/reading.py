@@ -18,7 +18,7 @@ from drike.datasets.splits import SplitIds
 from drike.edits import Aspect
 from drike.errors import RunError
 from drike.metrics import Outcome, Summary
-from drike.report.groups import METHOD, ReportedRun
+from drike.report.groups import METHOD, PER_QUERY, ReportedRun
 from drike.report.training import step_of
 from drike.runs.checkpoint import FILE
 from drike.runs.folder import read_episodes, read_json, read_outcomes, read_usage, slug
@@ -130,7 +130,9 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     head = sum(size for name, size in sizes.items() if name.startswith("head."))
     budget = sizes.get("budget.weights", 0)
     own = {editor for editor in ranked if editor.startswith(METHOD) and " (sigma " not in editor}
-    return known | {editor: head + (editor in own) * budget for editor in ranked}
+    counted = {editor: head + (editor in own) * budget for editor in ranked}
+    per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))
+    return known | counted | ({PER_QUERY: per_query} if PER_QUERY in counted else {})
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:

@@ -106,6 +106,21 @@ def differences(ours: Counts, theirs: Counts) -> Table:
     return Table(f"{ours.editor} minus {theirs.editor}, paired", ("", *COLUMNS), (row,), (STARRED,))
 
 
+def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
+    """The comparisons that matter: DR-IKE with IKE, and DR-IKE-Q with every editor that shows demonstrations."""
+    controls = ("IKE", "Rank-All", "Rank-50%", "DR-IKE", "Switch by name")
+    pairs = [("DR-IKE", "IKE")]
+    pairs += [("DR-IKE-Q", one) for one in editors if one in controls or one.startswith("Nearest")]
+    return [pair for pair in pairs if {*pair} <= {*editors}]
+
+
+def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title: str) -> list[Table]:
+    """A row for each pair of editors: the paired differences of every metric; no table without pairs."""
+    rows = tuple((f"{one} minus {other}", *differences(counts[one], counts[other]).rows[0][1:]) for one, other in pairs)
+    notes = ("Paired bootstrap over the same edits.", STARRED)
+    return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []
+
+
 def shown(estimate: Estimate, *, signed: bool = False) -> str:
     """Format a statistic with its interval; n/a where nothing was measured."""
     if estimate.value is None or estimate.low is None or estimate.high is None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.edits import Edit, mentions
+from drike.retrieval.pool import Pool
 
 
 @dataclass(frozen=True, order=True)
@@ -89,3 +90,18 @@ class ByName:
         """`named` for queries that name the edit's subject; without a subject, for the edit's own query."""
         about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
         return [self.named if named else self.other for named in about]
+
+
+@dataclass(frozen=True)
+class SameSize:
+    """A control: as many demonstrations as `policy` shows a query, but the nearest ones, whatever their role."""
+
+    policy: MixPolicy
+    pool: Pool
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+        """The roles of the nearest demonstrations, counted. Raises PoolError."""
+        [candidates] = self.pool.candidates([edit])
+        roles = [demonstration.role for demonstration in candidates.demonstrations]
+        sizes = [mix.size for mix in self.policy.choose(edit, queries)]
+        return [Mix(*(roles[:size].count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))) for size in sizes]

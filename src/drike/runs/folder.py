@@ -3,10 +3,12 @@
     run.json             command, options, settings, seed, versions, data (source, sha256), model
     split.json           the case ids of every part
     episodes.jsonl       training, one line an episode
-    answers.jsonl        training with --objective balanced, one line an edit: its probes under each mix
+    answers.jsonl        training with --objective balanced, one line an edit: its probes under each mix; ceilings: of
+                         test edits, under each mix, random subset and the greedy one
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     table.md, summary.json  the tables of an evaluation
+    table.md, ceilings.json  the table of ceilings
     usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
                          of processes that were killed
 
@@ -124,7 +126,7 @@ def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] |
 
 def has_records(folder: Path) -> bool:
     """Whether a folder has episodes or results of a run, even where its run.json is gone."""
-    return any(any(folder.glob(record)) for record in ("episodes.jsonl", "outcomes/*.jsonl", "summary.json"))
+    return any(any(folder.glob(record)) for record in ("episodes.jsonl", ANSWERS, "outcomes/*.jsonl", "summary.json"))
 
 
 def has_begun(folder: Path) -> bool:

@@ -14,12 +14,11 @@ from drike.edits import EditCase
 from drike.evaluation import evaluate
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel
-from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import ANSWERS, EpisodeRecord, add_usage, append, read_usage, saved
-from drike.training.answers import CaseAnswers, answers_under
+from drike.training.answers import CaseAnswers
 from drike.training.reinforce import Episode
 
 
@@ -65,10 +64,9 @@ def recorded_training(
 
 
 def recorded_answers(
-    folder: Path, policy: QueryPolicy, editor: IKE, model: LanguageModel, cases: Sequence[EditCase]
+    folder: Path, asked: Generator[CaseAnswers, None, None], model: LanguageModel
 ) -> Generator[CaseAnswers, None, None]:
-    """Ask the probes of cases under each mix of a policy; yield the answers of each case after they are saved."""
-    asked = answers_under(policy.mixes, model, editor.pool, cases, style=editor.style, limit=editor.limit)
+    """Pass on the answers that a model is asked for, those of each case after they are saved."""
     with _usage_recorded(folder, "answers", model), closing(asked) as answers:
         for one in answers:
             append(folder / ANSWERS, [asdict(one)])

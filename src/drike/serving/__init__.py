@@ -1,1 +1,4 @@
-"""Edits in force: room for the edit store, the gate and the gateway."""
+"""Edits in force: the store of edits (`store`, kept by `sqlite`) and files of edits (`importing`).
+
+There is room for the gate and the gateway.
+"""

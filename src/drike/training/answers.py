@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Protocol
 
+from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.per_query import prompt_with
 from drike.edits import EditCase
 from drike.judging import Question, judge
@@ -17,15 +19,21 @@ from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import TokenLimit
-from drike.retrieval.mixes import Mix
 from drike.retrieval.pool import Pool
+
+
+class Chooser(Protocol):
+    """Chooses among the demonstrations of an edit, as a mix does."""
+
+    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """The demonstrations that a prompt shows, in order."""
 
 
 @dataclass(frozen=True)
 class CaseAnswers:
-    """Whether the answers to a case's probes were right under each mix.
+    """Whether the answers to a case's probes were right under each choice of demonstrations, such as a mix.
 
-    correct: [probes, mixes]. prompt_tokens: read, as if prompts shared nothing, [probes, mixes]; None if unknown.
+    correct: [probes, choices]. prompt_tokens: read, as if prompts shared nothing, [probes, choices]; None if unknown.
     """
 
     case_id: str
@@ -34,7 +42,7 @@ class CaseAnswers:
 
 
 def answers_under(
-    mixes: Sequence[Mix],
+    choices: Sequence[Chooser],
     model: LanguageModel,
     pool: Pool,
     cases: Sequence[EditCase],
@@ -42,7 +50,7 @@ def answers_under(
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
 ) -> Generator[CaseAnswers, None, None]:
-    """Ask the probes of every case under each mix, several cases at once where the model takes several calls.
+    """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end, as in evaluation.
     Raises PoolError, and the ModelErrors of the model.
@@ -50,22 +58,30 @@ def answers_under(
     pool.candidates([case.edit for case in cases])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
-        [candidates] = pool.candidates([case.edit])
-        shown = [mix.shown(candidates) for mix in mixes]
-        verdicts = judge(
-            model,
-            [
-                Question(prompt_with(demonstrations, case.edit, probe.query, style, limit), probe.target)
-                for probe in case.probes
-                for demonstrations in shown
-            ],
-        )
-        rows = [verdicts[i : i + len(mixes)] for i in range(0, len(verdicts), len(mixes))]
-        return CaseAnswers(
-            case.case_id,
-            tuple(tuple(verdict.correct for verdict in row) for row in rows),
-            tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
-        )
+        return answers_to(case, choices, model, pool, style=style, limit=limit)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
+
+
+def answers_to(
+    case: EditCase, choices: Sequence[Chooser], model: LanguageModel, pool: Pool, *, style: PromptStyle,
+    limit: TokenLimit | None,
+) -> CaseAnswers:  # fmt: skip
+    """Ask the probes of one case under each choice, as `answers_under` does."""
+    [candidates] = pool.candidates([case.edit])
+    shown = [choice.shown(candidates) for choice in choices]
+    verdicts = judge(
+        model,
+        [
+            Question(prompt_with(demonstrations, case.edit, probe.query, style, limit), probe.target)
+            for probe in case.probes
+            for demonstrations in shown
+        ],
+    )
+    rows = [verdicts[i : i + len(shown)] for i in range(0, len(verdicts), len(shown))]
+    return CaseAnswers(
+        case.case_id,
+        tuple(tuple(verdict.correct for verdict in row) for row in rows),
+        tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
+    )

@@ -1,0 +1,169 @@
+"""`drike edits`: a store of edits, with their versions and history."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from drike.cli.console import say
+from drike.cli.edit import parse_fact
+from drike.cli.options import DATA, METHOD, OUTPUT, Command, flag, option, takes_options
+from drike.errors import UsageError
+from drike.files import write_text
+from drike.serving import store as stores
+from drike.serving.importing import import_file
+from drike.serving.sqlite import SqliteStore
+from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
+
+app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
+
+_FILE = Path("edits.db")
+Store = Annotated[Path, option("FILE", "The store (default: edits.db)", DATA)]
+Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it contradicts", METHOD)]
+Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
+Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
+Texts = list[str] | None
+
+
+def _id(metavar: str) -> Any:
+    return typer.Argument(help="As drike edits list shows it", metavar=metavar, min=1, max=2**63 - 1, hidden=True)
+
+
+@app.command("add", cls=Command)
+@takes_options
+def add(
+    *,
+    fact: Annotated[str, option("FACT", 'The new fact, as "QUERY -> OBJECT"', DATA)],
+    subject: Annotated[str, option("NAME", "What the fact is about", DATA)],
+    alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None,
+    relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None,
+    wording: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA)] = None,
+    never: Annotated[Texts, option("QUERY", "A question that is not concerned; repeatable", DATA)] = None,
+    status: Annotated[str, option("NAME", "active, shadow or draft", METHOD, among=("active", "shadow", "draft"))] = (
+        "active"
+    ),
+    valid_from: Annotated[str | None, option("TIME", "When it begins to hold, as 2026-12-31", METHOD)] = None,
+    valid_to: Annotated[str | None, option("TIME", "When it no longer holds", METHOD)] = None,
+    source: Annotated[str | None, option("TEXT", "Where the fact comes from", OUTPUT)] = None,
+    reason: Reason = None,
+    supersede: Supersede = False,
+    store: Store = _FILE,
+) -> None:
+    """Add an edit."""
+    edit = parse_fact(fact, ())
+    entry = Entry(
+        subject, edit.query, edit.target_new, relation=relation, aliases=tuple(alias or ()),
+        wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
+        valid_to=valid_to, source=source, author=_author(), reason=reason,
+    )  # fmt: skip
+    with closing(SqliteStore(store)) as opened:
+        _tell(opened.put(entry, supersede=supersede))
+
+
+@app.command("import", cls=Command)
+@takes_options
+def import_(
+    source: Annotated[Path, typer.Argument(help="CSV, JSON lines or a data set", metavar="FILE", hidden=True)],
+    *,
+    supersede: Supersede = False,
+    store: Store = _FILE,
+) -> None:
+    """Add the edits of FILE: CSV or JSON lines with subject, query and target_new, or a published data set."""
+    with closing(SqliteStore(store)) as opened:
+        done = import_file(opened, source, supersede=supersede, author=_author())
+    for problem in done.refused:
+        say(f"Refused: {problem}")
+    counts = f"{len(done.added):,} added, {done.repeated:,} in force already, {len(done.refused):,} refused"
+    say(f"{source}: {counts}")
+    if done.refused:
+        raise StoreError(f"{source} has refused rows (listed above): correct them, and import the file again")
+
+
+@app.command("list", cls=Command)
+@takes_options
+def list_(*, retired: Retired = False, store: Store = _FILE) -> None:
+    """List the edits."""
+    with closing(SqliteStore(store, create=False)) as opened:
+        found = stores.snapshot(opened)
+    edits = _chosen(found, retired)
+    _tell(edits)
+    say(f"{store}: {len(edits):,} edits, {found.revision:,} changes")
+
+
+@app.command("show", cls=Command)
+@takes_options
+def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FILE) -> None:
+    """Show an edit with its versions; without ID, show all changes of the store."""
+    with closing(SqliteStore(store, create=False)) as opened:
+        versions = opened.changes() if edit is None else stores.versions(opened, edit)
+    if edit is not None:
+        for name, value in asdict(versions[-1].entry).items():
+            if value:
+                say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
+    _tell(versions)
+
+
+@app.command("retire", cls=Command)
+@takes_options
+def retire(edits: Annotated[list[int], _id("ID...")], *, reason: Reason = None, store: Store = _FILE) -> None:
+    """Take edits out of force."""
+    with closing(SqliteStore(store, create=False)) as opened, opened.transaction():
+        changes = [change for edit in edits for change in stores.retire(opened, edit, author=_author(), reason=reason)]
+    _tell(changes)
+
+
+@app.command("rollback", cls=Command)
+@takes_options
+def rollback(
+    edit: Annotated[int, _id("ID")],
+    *,
+    version: Annotated[int | None, option("N", "The version (default: the one before the latest)", METHOD)] = None,
+    reason: Reason = None,
+    supersede: Supersede = False,
+    store: Store = _FILE,
+) -> None:
+    """Go back to an earlier version of an edit; this makes a new version."""
+    with closing(SqliteStore(store, create=False)) as opened:
+        _tell(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
+
+
+@app.command("export", cls=Command)
+@takes_options
+def export(
+    out: Annotated[Path, typer.Argument(help="A file of JSON lines", metavar="FILE", hidden=True)],
+    *,
+    retired: Retired = False,
+    store: Store = _FILE,
+) -> None:
+    """Write the edits to FILE.jsonl, which drike edits import reads."""
+    if out.suffix.casefold() != ".jsonl":
+        raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
+    with closing(SqliteStore(store, create=False)) as opened:
+        lines = [stores.to_json(one.entry) for one in _chosen(stores.snapshot(opened), retired)]
+    write_text(out, "".join(f"{line}\n" for line in lines))
+    say(f"{out}: {len(lines):,} exported")
+
+
+def _author() -> str | None:
+    with suppress(OSError, KeyError):  # a user of a container may have no name
+        return getpass.getuser()
+    return None
+
+
+def _chosen(found: Snapshot, retired: bool) -> list[StoredEdit]:
+    return [one for one in found.edits.values() if retired or one.entry.status is not Status.RETIRED]
+
+
+def _tell(changes: Iterable[StoredEdit]) -> None:
+    """Print a line a change: version, time, author, status, validity, fact and reason."""
+    for one in changes:
+        entry = one.entry
+        begin, end = entry.valid_from and f"from {entry.valid_from}", entry.valid_to and f"to {entry.valid_to}"
+        parts = (f"{one.id}@{one.version}", one.created_at, entry.author, entry.status, begin, end)
+        say(f"{' '.join(filter(None, parts))}: {entry.fact}" + (f" ({entry.reason})" if entry.reason else ""))

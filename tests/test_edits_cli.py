@@ -1,0 +1,90 @@
+"""`drike edits`: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from commands import run
+
+PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, where edits.db will be."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOGNAME", "ann")
+    return tmp_path
+
+
+def edits(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What a command prints, on one line; error messages included."""
+    capsys.readouterr()
+    assert run("edits", *arguments) == code
+    return " ".join("".join(capsys.readouterr()).split())
+
+
+def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    added = edits(capsys, "add", *PERU, "--alias", "Perú", "--source", "the gazette", "--valid-from", "2026-01-01")
+    begin = "from 2026-01-01T00:00:00Z"
+    assert re.fullmatch(rf'1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo"', added)
+    rome = ("--fact", "The capital of Peru is -> Rome", "--subject", "Peru")
+    refused = edits(capsys, "add", *rome, code=1)
+    assert 'Error: "The capital of Peru is" -> "Rome" contradicts edit 1' in refused and "(--supersede)" in refused
+    superseded = edits(capsys, "add", *rome, "--supersede", "--reason", "a new decree")
+    assert re.search(rf'1@2 \S+ ann retired {begin}: .* -> "Oslo" \(superseded by edit 2\) 2@1 ', superseded)
+    assert superseded.endswith('active: "The capital of Peru is" -> "Rome" (a new decree)')
+    assert '"Rome"' in edits(capsys, "list") and '"Oslo"' not in edits(capsys, "list")
+    assert edits(capsys, "list", "--all").endswith("edits.db: 2 edits, 3 changes")
+    edits(capsys, "retire", "2", "--reason", "premature")
+    assert "1@3" in edits(capsys, "rollback", "1")
+    shown = edits(capsys, "show", "1")
+    assert "aliases: Perú" in shown and "source: the gazette" in shown
+    assert re.search(r"1@1 .* 1@2 .* 1@3 .* \(back to version 1\)$", shown)
+    assert re.search(r"1@1 .* 1@2 .* 2@1 .* 2@2 .* \(premature\) 1@3 ", edits(capsys, "show"))
+    assert edits(capsys, "export", "out.jsonl") == "out.jsonl: 1 exported"
+    [line] = (place / "out.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(line)["aliases"] == ["Perú"]
+
+
+def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    (place / "facts.csv").write_text(
+        "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n,The capital of Chile is,Rome\n", "utf-8"
+    )
+    said = edits(capsys, "import", "facts.csv", code=1)
+    assert "Refused: facts.csv, row 3: it lacks subject" in said
+    assert "facts.csv: 1 added, 0 in force already, 1 refused" in said
+    assert "Error: facts.csv has refused rows (listed above): correct them" in said
+    assert "0 added, 1 in force already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
+    assert edits(capsys, "import", "other.csv", code=1).startswith("Error: other.csv cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("list",), 1, "Error: there is no store of edits at edits.db: add an edit first"),
+        (("retire", "1"), 1, "Error: there is no store of edits"),
+        (("add", "--fact", "The capital of Peru is -> Oslo"), 2, "Missing option '--subject'"),
+        (("add", *PERU, "--alias", " "), 1, "Error: aliases is blank: give it a text, or leave it out"),
+        (("add", *PERU, "--status", "on"), 2, "Error: --status must be active or shadow or draft, not on"),
+        (("add", *PERU, "--valid-to", "soon"), 1, "Error: valid_to 'soon' is no time"),
+        (("add", *PERU, "--store", "."), 1, "cannot be opened (unable to open database file): check the path"),
+        (("add", *PERU, "--store", "no/such/edits.db"), 1, "cannot be opened"),
+        (("export", "edits.db"), 2, "Error: edits.db is no name for JSON lines: let it end in .jsonl"),
+        (("retire", "9" * 30), 2, "Invalid value"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    assert message in edits(capsys, *arguments, code=code)
+
+
+def test_retiring_several_edits_retires_all_or_none(capsys: pytest.CaptureFixture[str]) -> None:
+    edits(capsys, "add", *PERU)
+    assert "there is no edit 2" in edits(capsys, "retire", "1", "2", code=1)
+    assert "active" in edits(capsys, "list")
