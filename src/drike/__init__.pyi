@@ -56,6 +56,8 @@ from drike.retrieval.budget import Budget as Budget
 from drike.retrieval.budget import Fraction as Fraction
 from drike.retrieval.budget import Threshold as Threshold
 from drike.retrieval.budget import TokenLimit as TokenLimit
+from drike.retrieval.calibration import KeptPromise as KeptPromise
+from drike.retrieval.calibration import Promise as Promise
 from drike.retrieval.learned_budget import Controller as Controller
 from drike.retrieval.learned_budget import Feature as Feature
 from drike.retrieval.mixes import ByName as ByName
