@@ -38,6 +38,7 @@ from drike.errors import DrikeError as DrikeError
 from drike.evaluation import evaluate as evaluate
 from drike.metrics import Estimate as Estimate
 from drike.metrics import Outcome as Outcome
+from drike.metrics import Share as Share
 from drike.metrics import Summary as Summary
 from drike.metrics import paired_difference as paired_difference
 from drike.metrics import summarise as summarise
@@ -56,6 +57,8 @@ from drike.retrieval.budget import Budget as Budget
 from drike.retrieval.budget import Fraction as Fraction
 from drike.retrieval.budget import Threshold as Threshold
 from drike.retrieval.budget import TokenLimit as TokenLimit
+from drike.retrieval.calibration import KeptPromise as KeptPromise
+from drike.retrieval.calibration import Promise as Promise
 from drike.retrieval.learned_budget import Controller as Controller
 from drike.retrieval.learned_budget import Feature as Feature
 from drike.retrieval.mixes import ByName as ByName

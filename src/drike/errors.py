@@ -46,6 +46,10 @@ class SpendingLimitError(ModelError):
     """The user's limit on calls or money is reached; nothing more is sent."""
 
 
+class PromiseError(DrikeError):
+    """A promise that the answers at hand do not certify."""
+
+
 class CheckpointError(DrikeError):
     """A saved policy cannot be read."""
 

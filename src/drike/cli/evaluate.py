@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 
 from drike.cli.console import draw, note, progress, say
 from drike.cli.costs import CountingModel, live, metered, show_bound
@@ -22,9 +23,10 @@ from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, compared, costs, paired, published, table1, work
+from drike.report import as_markdown, aspects, compared, costs, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
+from drike.retrieval.calibration import KeptPromise
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_usage, write_record
 from drike.runs.recording import recorded_evaluation
@@ -87,6 +89,7 @@ def evaluate(
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
             outcomes = run_evaluation(folder, setup, opened.model, made, write=write, full=True)
+    show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():
         if over := sum((one.prompt_tokens or 0) > longest for one in of_editor):
@@ -95,6 +98,12 @@ def evaluate(
                 "retains pruned that can be"
             )
     say(f"\nOutcomes and tables are in {folder}")
+
+
+def show_promise(kept: KeptPromise | None, outcomes: Sequence[Outcome]) -> None:
+    """Print what was promised, if anything was, beside what was measured."""
+    if kept is not None and (correct := [one.correct for one in outcomes if one.aspect is kept.promise.aspect]):
+        say(f"\nPromise of DR-IKE-Q: {kept.sentence}; measured on these test edits: {fmean(correct):.3f}")
 
 
 def run_evaluation(
@@ -134,7 +143,7 @@ def run_evaluation(
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    tables = [table1(summaries, title), costs(summaries)]
+    tables = [one for one in (table1(summaries, title), aspects(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []

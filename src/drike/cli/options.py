@@ -105,6 +105,10 @@ OPTIONS: Mapping[str, Any] = {
     "shot_price": option(
         "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, least=0.0, most=10.0
     ),
+    "promise": option(
+        "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD
+    ),
+    "calibrate_on": option("N", "Number of edits held out for --promise (default: 100)", METHOD, least=1),
     "reward": option(
         "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
         among=("rewrite", "probes", "balanced")
@@ -210,6 +214,8 @@ class MethodOptions:
     objective: str = "paper"
     named: bool = False
     shot_price: float = 0.05
+    promise: str | None = None
+    calibrate_on: int | None = None
     reward: str = "rewrite"
     credit: str = "prefix"
     soft: bool = False

@@ -38,6 +38,7 @@ def open_setup(
     split: SplitIds | None = None,
     train: int | None = None,
     test: int | None = None,
+    validation: int = 0,
     editable: int | None = None,
     subset: str | None = None,
     target: str | None = None,
@@ -52,7 +53,10 @@ def open_setup(
     if split is not None:
         parts = dataset.restore(split)
     else:
-        parts = dataset.split(seed=seed, train=train, test=test, editable=editable, subset=subset, exclude=leave_out)
+        parts = dataset.split(
+            seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset,
+            exclude=leave_out,
+        )  # fmt: skip
     return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
 
 
@@ -79,7 +83,7 @@ class ChosenEdits:
     def open(self) -> Setup:
         """Load and split the data, without edits to train on. Raises DataError."""
         names = ("encoder", "seed", "test", "editable", "subset")
-        leave_out = self.base.trained.retriever.trained_on if self.base and self.split is None else ()
+        leave_out = self.base.trained.trained_on if self.base and self.split is None else ()
         return open_setup(
             self.settings["data"], **{name: self.settings[name] for name in names}, target=self.settings["zsre_target"],
             split=self.split, train=0, leave_out=leave_out,
@@ -116,11 +120,11 @@ def tested(split: SplitIds, test: int | None) -> SplitIds:
     """
     if test is None:
         return split
-    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.test}]
+    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.validation, *split.test}]
     enough = (*split.test, *spare)
     if test > len(enough):
         raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
-    return replace(split, test=enough[:test], validation=())
+    return replace(split, test=enough[:test])
 
 
 class WatchedEncoder:

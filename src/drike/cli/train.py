@@ -15,14 +15,15 @@ from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
-from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
-from drike.errors import UsageError
+from drike.errors import PromiseError, UsageError
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import work
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
+from drike.retrieval.calibration import Promise
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.mixes import policy_mixes
 from drike.retrieval.query_policy import QueryPolicy
@@ -38,8 +39,11 @@ from drike.training.answers import answers_under
 from drike.training.balanced import train_balanced
 from drike.training.choices import renormalised, sampled, top
 from drike.training.credit import balanced, marginal
+from drike.training.promised import check_possible, most_probes, promised
 from drike.training.rewards import RecordedRollout, edit_takes, every_probe, replayed
 from drike.training.schedules import disturbed, in_blocks
+
+CALIBRATE_ON = 100  # edits held out for a promise
 
 
 @takes_options
@@ -54,6 +58,7 @@ def train(
             f"--parallel-edits {method.parallel_edits} leaves some of {at.replicas} replicas idle: "
             f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
         )
+    promise = promise_in(method)
     if method.reward == "rewrite" and method.soft:
         raise UsageError("--soft is for rewards of all probes: add --reward probes or balanced")
     if method.reward != "rewrite" and method.stop_on_flip:
@@ -63,8 +68,10 @@ def train(
     folder = at.resume or new_run(at.out, "train")
     setup = open_setup(
         sources, train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder, subset=data.subset,
-        target=target,
+        target=target, validation=(method.calibrate_on or CALIBRATE_ON) if promise else 0,
     )  # fmt: skip
+    if promise:
+        check_possible(promise, setup.split.validation)
     opened = open_model(model, api, DEFAULTS, at=at)
     if isinstance(opened.model, CountingModel):
         questions = {case.edit: asked_by(method, case) for case in setup.split.train}
@@ -72,7 +79,8 @@ def train(
         opened.model.repeat(method.epochs)
         if method.objective == "balanced":
             mixes = policy_mixes(setup.pool.roles)
-            for _ in answers_under(mixes, opened.model, setup.pool, setup.split.train, style=style, limit=opened.limit):
+            cases = (*setup.split.train, *setup.split.validation)
+            for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit):
                 pass
         return show_bound(opened.model, api)
     described = describe_model(opened.name, opened.model)
@@ -80,6 +88,7 @@ def train(
         "data": sources, "model": opened.name, "seed": seed, "encoder": encoder, "zsre_target": target,
         "template": opened.template,
     }  # fmt: skip
+    refused: PromiseError | None = None
     with alone_at(folder, "train"):
         if at.resume:
             note_versions(check_same(Run.open(folder), setup, described))
@@ -92,8 +101,27 @@ def train(
             editor = IKE("DR-IKE", setup.pool, retriever, learner, style, opened.limit)
             run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
             if method.objective == "balanced":
-                run_per_query(folder, setup, opened.model, editor, named=method.named, price=method.shot_price)
+                try:
+                    run_per_query(
+                        folder, setup, opened.model, editor, named=method.named, price=method.shot_price,
+                        promise=promise,
+                    )  # fmt: skip
+                except PromiseError as problem:  # the policy is saved as it was trained
+                    refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
+    if refused is not None:
+        raise refused
+
+
+def promise_in(method: MethodOptions) -> Promise | None:
+    """What --promise asks for. Raises UsageError where it does not go together with the other options."""
+    if method.promise is None:
+        if method.calibrate_on is not None:
+            raise UsageError('--calibrate-on holds edits out for a promise: add --promise, as "rr>=.85"')
+        return None
+    if method.objective != "balanced":
+        raise UsageError("--promise is about the policy that decides for each query: add --objective balanced")
+    return Promise.parse(method.promise)
 
 
 def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
@@ -160,15 +188,24 @@ def run_training(
 
 
 def run_per_query(
-    folder: Path, setup: Setup, model: LanguageModel, editor: IKE, *, named: bool = False, price: float = 0.05
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: IKE,
+    *,
+    named: bool = False,
+    price: float = 0.05,
+    promise: Promise | None = None,
 ) -> Checkpoint:
     """Train the policy that decides for each query, and save it beside the trained retriever; return both.
 
     Answers that are in the folder already are not asked for again. named: let the policy read whether a query names the
-    subject. price: what a prompt with all demonstrations costs, in S.
+    subject. price: what a prompt with all demonstrations costs, in S. Raises PromiseError, after the policy is saved,
+    if the validation edits do not certify the promise.
     """
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
-    trained, cases = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    cases = (*train, *setup.split.validation)
     policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=named)
     answers = recovered_answers(folder, cases, len(policy.mixes))
     say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
@@ -177,14 +214,22 @@ def run_per_query(
     left = cases[len(answers) :]
     asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit)
     watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
-    *_, last = train_balanced(policy, cases, answers, price=price)
-    absent = [aspect.value for aspect in Aspect if aspect not in last.means]
+    *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
+    absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]
     if absent:
         note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")
     expected = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in last.means.items())
     say(f"Expected on these edits: S {last.score:.3f} ({expected}) with {last.shots:.1f} demonstrations per prompt")
     both = replace(trained, per_query=policy)
     checkpoint.save(both, folder)
+    if promise is not None:
+        most = most_probes(promise, setup.dataset.cases)
+        kept = promised(policy, setup.split.validation, answers[len(train) :], promise, most=most, price=price)
+        say(f"Promised: {kept.sentence} (measured there: {kept.measured:.3f}, offset {kept.offset:g})")
+        policy = policy.leaning(kept.offset)
+        policy.trained_on |= {case.edit.key for case in setup.split.validation}
+        both = replace(both, per_query=policy, promise=kept)
+        checkpoint.save(both, folder)
     return both
 
 

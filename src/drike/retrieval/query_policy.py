@@ -10,6 +10,7 @@ the edit: a text that contains both does not carry over to relations that were n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy, deepcopy
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ class QueryPolicy:
     """The policy: a frozen encoder, the mixes to choose from, and a linear head, which starts at zero.
 
     named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the
-    key (query, new object) of every edit the head was trained on.
+    key (query, new object) of every edit the head was trained on, or its offset chosen on.
     """
 
     def __init__(self, encoder: TextEncoder, mixes: Sequence[Mix], *, named: bool = False) -> None:
@@ -60,3 +61,23 @@ class QueryPolicy:
         with torch.no_grad():
             best = self.log_probs(self.features(edit, queries)).argmax(dim=1)
         return [self.mixes[i] for i in best.tolist()]
+
+    def leaning(self, offset: float) -> QueryPolicy:
+        """This policy with a number added to the logit of each mix; `offset` 0 adds nothing.
+
+        The larger the offset, the more neighbours keep their answers. Below 0 it favours copies and updates over
+        retains. Above 0 it favours all retains, or all copies and updates, over parts of them and over both, so prompts
+        get longer; and with a sixteenth of that, from 64 on with all that is added, retains over copies and updates.
+        """
+        whole, lean = min(max(offset, 0.0), 64.0), offset if offset < 0 else min(offset, 64.0) / 16
+        lean += max(offset - 64.0, 0.0)
+        everything = self.mixes[-1]
+        kept, changed = everything.retains, everything.copies + everything.updates
+        balance = torch.tensor(
+            [mix.retains / max(kept, 1) - (mix.copies + mix.updates) / max(changed, 1) for mix in self.mixes]
+        )
+        found = copy(self)
+        found.head = deepcopy(self.head)
+        with torch.no_grad():
+            found.head.bias.add_(whole * balance.abs() + lean * balance)
+        return found

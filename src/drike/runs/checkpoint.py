@@ -25,6 +25,7 @@ from drike.files import sha256, write_bytes
 from drike.prompts import PromptStyle
 from drike.records import read
 from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
+from drike.retrieval.calibration import KeptPromise
 from drike.retrieval.learned_budget import Controller, feature
 from drike.retrieval.mixes import Mix
 from drike.retrieval.query_policy import QueryPolicy
@@ -83,6 +84,7 @@ class _Described:
     training: Mapping[str, object]
     facts: tuple[tuple[str, str], ...]
     per_query: _PerQuery | None
+    promise: KeptPromise | None
     sha256: str
 
 
@@ -92,6 +94,7 @@ class Checkpoint:
 
     `training` describes the training for people: model, data, settings. The facts it was trained on are in
     `retriever.trained_on`. per_query: a policy over the same encoder that decides for each query, if one was trained.
+    promise: what that policy was shown to keep, if it was asked to.
     """
 
     retriever: Retriever
@@ -99,6 +102,12 @@ class Checkpoint:
     style: PromptStyle = field(default_factory=PromptStyle)
     training: Mapping[str, object] = field(default_factory=dict)
     per_query: QueryPolicy | None = None
+    promise: KeptPromise | None = None
+
+    @property
+    def trained_on(self) -> frozenset[tuple[str, str]]:
+        """Keys of all edits that it was trained or calibrated on."""
+        return self.retriever.trained_on | (self.per_query.trained_on if self.per_query else frozenset())
 
     @classmethod
     def from_pretrained(
@@ -162,12 +171,12 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
     try:
-        policy = read(_Described, described)
+        policy = read(_Described, {"promise": None} | described)  # a file from before promises has none
         _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
         budget = _budget(policy.budget, tensors, path, retriever.encoder)
         per_query = _per_query(policy.per_query, tensors, retriever.encoder)
-        return Checkpoint(retriever, budget, policy.style, policy.training, per_query)
+        return Checkpoint(retriever, budget, policy.style, policy.training, per_query, policy.promise)
     except (ValueError, KeyError, TypeError, RuntimeError) as problem:
         raise CheckpointError(f"{path} holds no valid policy ({problem}): {_AGAIN}") from problem
 
@@ -198,6 +207,7 @@ def _serialise(checkpoint: Checkpoint) -> bytes:
         "training": dict(checkpoint.training),
         "facts": sorted(retriever.trained_on),
         "per_query": policy and asdict(_PerQuery(policy.mixes, policy.named, tuple(sorted(policy.trained_on)))),
+        "promise": checkpoint.promise and asdict(checkpoint.promise),
     }
     return _sealed(described, tensors)
 

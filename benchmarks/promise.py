@@ -1,0 +1,163 @@
+"""Measure how often a promise holds: `drike train --promise` on resampled splits of TinyFacts' held-out edits.
+
+For each seed the policy per query is trained on 300 edits; the other 159 (validation and test) are asked under every
+mix once. Then, 1,000 times: some of the 159 calibrate, which certifies settings and chooses one of them, or refuses.
+Settings are the offsets of the policy, or a fixed k of nearest retains after all copies and updates.
+
+* "false, all edits": edits are drawn with replacement to calibrate, and the metric of the chosen setting over all 159
+  is below what was promised. This is the theorem's case: at most 5 % of the draws.
+* "false, test part": the 159 are split, and the metric on the edits that did not calibrate is below what was promised;
+  these are few, so this includes their own sampling error, which no theorem bounds.
+
+Both are shares of all draws, and in brackets of those in which a promise was made. "best certified" is what a refusal
+would offer. ESR, PC, RR, S and demonstrations per prompt are those of the test parts where a promise was made, with
+the largest S less the price of demonstrations, and (last column) with the largest sum of the other two metrics.
+
+    python benchmarks/promise.py [--seeds 3] [--draws 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from drike import datasets, load_model
+from drike.encoders import load_encoder
+from drike.retrieval.calibration import (
+    METRICS,
+    Counts,
+    Promise,
+    calibrate,
+    certified,
+    lower_bound,
+    score,
+)
+from drike.retrieval.mixes import Mix, mixes_of, policy_mixes
+from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
+from drike.training.answers import CaseAnswers, answers_under
+from drike.training.balanced import train_balanced
+from drike.training.promised import OFFSETS, answered_at
+
+HELD_OUT = 59  # validation edits of a seed: all that are neither trained on nor test edits
+PROMISES = {"offset": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}
+EDITS = (59, 100)
+PRICE = 0.05
+
+Table = tuple[dict[Any, Counts], Counts, dict[Any, float]]  # right answers, probes, demonstrations per prompt
+
+
+def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table]:
+    """Answers on the held-out edits of a seed under each setting, the one with the highest RR first."""
+    parts = dataset.split(seed=seed, validation=HELD_OUT)
+    pool = Pool(parts.demonstrations, encoder, seed=seed)
+    policy = QueryPolicy(encoder, policy_mixes(pool.roles))
+    for _ in train_balanced(policy, parts.train, list(answers_under(policy.mixes, model, pool, parts.train))):
+        pass
+    held, mixes = (*parts.validation, *parts.test), mixes_of(pool.roles)
+    answers = list(answers_under(mixes, model, pool, held))
+
+    def under(some: Sequence[Mix]) -> list[CaseAnswers]:
+        columns = [mixes.index(mix) for mix in some]
+        return [CaseAnswers(a.case_id, tuple(tuple(row[i] for i in columns) for row in a.correct), ()) for a in answers]
+
+    right, probes, shots = answered_at(policy, held, under(policy.mixes), OFFSETS[::-1])
+    fixed = [mix for mix in mixes if (mix.copies, mix.updates) == (mixes[-1].copies, mixes[-1].updates)]
+    by_k = {mix.retains: answered_at(QueryPolicy(encoder, [mix]), held, under([mix]), [0.0]) for mix in fixed[::-1]}
+    sizes = {k: found[2][0.0] for k, found in by_k.items()}
+    return {"offset": (right, probes, shots), "k": ({k: found[0][0.0] for k, found in by_k.items()}, probes, sizes)}
+
+
+def draws(
+    table: Table, promise: Promise, edits: int, *, most: int, count: int, rng: np.random.Generator
+) -> list[dict[str, float]]:
+    """What came of each draw; metrics are nan where the promise was refused."""
+    right, probes, shots = table
+    if promise.metric != "rr":
+        right = dict(reversed(right.items()))
+    column, found = METRICS.index(promise.metric), list[dict[str, float]]()
+    cost = {one: PRICE * size / 32 for one, size in shots.items()}
+
+    def measured(counts: Counts, rows: Any) -> float:
+        return float(counts[rows, column].sum() / probes[rows, column].sum())
+
+    for _ in range(count):
+        order = rng.permutation(len(probes))
+        drawn, rest = order[:edits], order[edits:]
+        again = rng.integers(len(probes), size=edits)
+        one = {"false, all edits": 0.0, "false, test part": 0.0, "made, all edits": 0.0, "made": 0.0}
+        chosen = calibrate(_of(right, again), probes[again], promise=promise, most=most, cost=cost)
+        if chosen is not None:
+            one["made, all edits"] = 1.0
+            one["false, all edits"] = measured(right[chosen], slice(None)) < promise.level
+        at = _of(right, drawn)
+        one["best certified"] = lower_bound(promise.metric, at[next(iter(at))], probes[drawn], most=most)
+        chosen = calibrate(at, probes[drawn], promise=promise, most=most, cost=cost)
+        if chosen is not None:
+            one["made"] = 1.0
+            one["false, test part"] = measured(right[chosen], rest) < promise.level
+            means = right[chosen][rest].sum(axis=0) / probes[rest].sum(axis=0)
+            one |= dict(zip(("ESR", "PC", "RR"), means, strict=True))
+            one |= {"S": score(right[chosen][rest], probes[rest]), "shots": shots[chosen]}
+            others = [i for i in range(3) if i != column]
+            other = max(
+                certified(promise, at, probes[drawn], most=most),
+                key=lambda one: (at[one].sum(axis=0) / probes[drawn].sum(axis=0))[others].sum(),
+            )
+            one["S by sum"] = score(right[other][rest], probes[rest])
+        found.append(one)
+    return found
+
+
+def _of(right: Mapping[Any, Counts], rows: Any) -> dict[Any, Counts]:
+    return {one: counts[rows] for one, counts in right.items()}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--draws", type=int, default=1000, help="number of draws, over all seeds")
+    options = parser.parse_args()
+    dataset, model, encoder = datasets.load("tinyfacts"), load_model("embedded"), load_encoder()
+    by_seed = [tables(seed, model, encoder, dataset) for seed in range(options.seeds)]
+    most = {
+        "esr": 1,
+        "pc": max(len(case.paraphrases) for case in dataset.cases),
+        "rr": max(len(case.neighborhood) for case in dataset.cases),
+    }
+    names = ("ESR", "PC", "RR", "S", "shots", "S by sum")
+    print("| setting | promise | edits | refused | best certified | false, all edits | false, test part | ", end="")
+    print(" | ".join(names), "|\n" + "|---" * (7 + len(names)) + "|", flush=True)
+    for setting, promises in PROMISES.items():
+        for promise in map(Promise.parse, promises):
+            for edits in EDITS:
+                rng, found = np.random.default_rng(0), list[dict[str, float]]()
+                for i, table in enumerate(by_seed):
+                    count = (options.draws + i) // options.seeds
+                    found += draws(table[setting], promise, edits, most=most[promise.metric], count=count, rng=rng)
+                mean = {
+                    name: np.mean([one[name] for one in found if name in one] or [np.nan])
+                    for name in (*found[0], *names)
+                }
+                false = " | ".join(
+                    f"{mean[name]:.1%} ({mean[name] / mean[made] if mean[made] else np.nan:.1%})"
+                    for name, made in (("false, all edits", "made, all edits"), ("false, test part", "made"))
+                )
+                cells = [
+                    setting,
+                    str(promise),
+                    str(edits),
+                    f"{1 - mean['made']:.1%}",
+                    f"{mean['best certified']:.3f}",
+                    false,
+                ]
+                cells += [f"{mean[name]:.1f}" if name == "shots" else f"{mean[name]:.3f}" for name in names]
+                print("|", " | ".join(cells), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()
