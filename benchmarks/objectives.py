@@ -29,7 +29,7 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
 from drike.editors.subsets import Subsets
-from drike.edits import Aspect, Edit, EditCase
+from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
 from drike.judging import Question
@@ -286,7 +286,7 @@ class Tested:
         """Of an editor, or of the best of several for each probe."""
         right = self.right[:, editor] if isinstance(editor, int) else self.right[:, [*editor]].max(axis=1)
         found = np.zeros((self.case.max() + 1, 3, 2))
-        for j, aspect in enumerate(Aspect):
+        for j, aspect in enumerate(ASPECTS_OF_S):
             mask = self.aspect == aspect
             np.add.at(found[:, j, 0], self.case[mask], right[mask])
             np.add.at(found[:, j, 1], self.case[mask], 1)

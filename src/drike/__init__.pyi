@@ -38,6 +38,7 @@ from drike.errors import DrikeError as DrikeError
 from drike.evaluation import evaluate as evaluate
 from drike.metrics import Estimate as Estimate
 from drike.metrics import Outcome as Outcome
+from drike.metrics import Share as Share
 from drike.metrics import Summary as Summary
 from drike.metrics import paired_difference as paired_difference
 from drike.metrics import summarise as summarise

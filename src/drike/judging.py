@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from drike.answers import ends_answer, ends_word, equals, matches
@@ -33,11 +33,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer and, for margins, a wrong one."""
+    """A prompt, its right answer and, for margins, a wrong one. also: other right answers."""
 
     prompt: Prompt
     target: str
     distractor: str | None = None
+    also: tuple[str, ...] = ()
 
 
 def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
@@ -45,13 +46,22 @@ def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = 
 
     With a model that scores, an answer is right if greedy decoding would write the target and then end the word;
     `write=True` also generates the text. Without scores, or if the prompt asks to reason first, the text decides.
+    Where several answers are right, the verdict is that of the first of them that the model gives, else of the target.
     """
+    every = [replace(one, target=target, also=()) for one in questions for target in (one.target, *one.also)]
+    verdicts = iter(_judge_each(model, every, write=write))
+    of_each = ([next(verdicts) for _ in range(1 + len(one.also))] for one in questions)
+    return [next((one for one in found if one.correct), found[0]) for found in of_each]
+
+
+def _judge_each(model: LanguageModel, questions: Sequence[Question], *, write: bool) -> list[Verdict]:
+    """Judge questions with one right answer each; questions that share a prompt object share its text."""
     scores = _score(model, questions)
-    written = [i for i, one in enumerate(questions) if write or one.prompt.cue is not None or not scores]
-    texts = dict(zip(written, complete(model, [questions[i].prompt for i in written]), strict=True))
+    written = {id(one.prompt): one.prompt for one in questions if write or one.prompt.cue is not None or not scores}
+    texts = dict(zip(written, complete(model, list(written.values())), strict=True))
     verdicts = []
     for i, question in enumerate(questions):
-        text, tokens = texts.get(i, (None, None))
+        text, tokens = texts.get(id(question.prompt), (None, None))
         score, distractor = scores[i] if scores else (None, None)
         correct = matched = None if text is None else matches(text, question.target)
         exact = None if text is None else equals(text, question.target)

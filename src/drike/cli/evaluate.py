@@ -23,7 +23,7 @@ from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, compared, costs, paired, published, table1, work
+from drike.report import as_markdown, aspects, compared, costs, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
@@ -143,7 +143,7 @@ def run_evaluation(
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    tables = [table1(summaries, title), costs(summaries)]
+    tables = [one for one in (table1(summaries, title), aspects(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
