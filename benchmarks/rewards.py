@@ -54,11 +54,13 @@ def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, Chan
 
 
 def rankers(
-    model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *, seed: int, epochs: int
+    model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *, seed: int, epochs: int, only: Sequence[str]
 ) -> dict[str, tuple[Ranker, int]]:
-    """Every ranker with the tokens that the model computed for its training."""
+    """Every ranker with the tokens that the model computed for its training. only: rewards to train with; [] for all."""
     found: dict[str, tuple[Ranker, int]] = {"untrained head": (Retriever(pool.encoder, seed=seed), 0)}
     for name, (reward, channel) in rewards_of(model, len(cases)).items():
+        if only and name not in only:
+            continue
         retriever, before = Retriever(pool.encoder, seed=seed), model.usage.tokens_computed
         editor = IKE(name, pool, retriever, Fraction(1.0))
         for _ in train(editor, reward, cases, epochs=epochs, learning_rate=RATE, channel=channel):
@@ -91,6 +93,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2, help="passes over them")
     parser.add_argument("--k", type=int, default=4, help="retains shown")
     parser.add_argument("--model", default="embedded", help="model to ask")
+    parser.add_argument("--only", action="append", default=[], help="train with this reward; repeatable")
     parser.add_argument("--validation", action="store_true", help="measure on validation edits instead of test edits")
     options = parser.parse_args()
     dataset, encoder, model = datasets.load("tinyfacts"), load_encoder(), load_model(options.model)
@@ -103,7 +106,10 @@ def main() -> None:
         policy, cost = k_head(model, pool, cases)
         editors: list[Editor] = [PerQuery("P(right) for each k", pool, policy)]
         tokens["P(right) for each k"] = tokens.get("P(right) for each k", 0) + cost
-        rows = {nearest: (Similarity(), 0), **rankers(model, pool, cases, seed=seed, epochs=options.epochs)}
+        rows = {
+            nearest: (Similarity(), 0),
+            **rankers(model, pool, cases, seed=seed, epochs=options.epochs, only=options.only),
+        }
         for name, (ranker, computed) in rows.items():
             editors.append(IKE(name, pool, ranker, Fraction(1.0, options.k)))
             tokens[name] = tokens.get(name, 0) + computed
