@@ -56,7 +56,7 @@ def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, Chan
 def rankers(
     model: LanguageModel, pool: Pool, cases: Sequence[EditCase], *, seed: int, epochs: int, only: Sequence[str]
 ) -> dict[str, tuple[Ranker, int]]:
-    """Every ranker with the tokens that the model computed for its training. only: rewards to train with; [] for all."""
+    """Every ranker, with the tokens computed for its training. only: rewards to train with; [] for all."""
     found: dict[str, tuple[Ranker, int]] = {"untrained head": (Retriever(pool.encoder, seed=seed), 0)}
     for name, (reward, channel) in rewards_of(model, len(cases)).items():
         if only and name not in only:
