@@ -1,34 +1,129 @@
-"""Ask a model and judge its answers, in the same way for rewards and metrics."""
+"""Ask a model and judge its answers, in the same way for rewards and metrics.
+
+A `Judge` is a rule by which an answer is right. There are three, and all rows of a table share one:
+
+greedy      every token of the target is the model's first choice, and the token after it ends the word; exact text,
+            read from the scores of the target without writing anything
+generate    the first line that the model writes (greedily, MAX_ANSWER_TOKENS at most) starts with the target at a word
+            boundary, both normalised as in `drike.answers`
+likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
+
+If a prompt asks to reason first, the model reasons first under each of them, and target and distractor are scored
+behind what it wrote and its cue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal, TypeVar
 
 from drike.answers import ends_answer, ends_word, equals, matches
-from drike.errors import ModelError
+from drike.errors import ModelError, UsageError
 from drike.models.protocols import MAX_ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
+JudgeName = Literal["greedy", "generate", "likelihood"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of an answer.
+    """A model's answer to a question, and whether it is right by a rule.
 
-    correct: as used for rewards and metrics. matched, exact: whether the text, if there is one, starts with the target,
-    or equals it. score, distractor: scores of the target and the distractor, if the model scores.
+    text: what it wrote, if it was asked to write. score, distractor: scores of the target and the distractor, if they
+    were scored. answered: False if it was to reason first and wrote no cue.
     """
 
-    correct: bool
+    judge: Judge
+    target: str
     text: str | None
-    matched: bool | None
-    exact: bool | None
     score: Score | None
     distractor: Score | None
     prompt_tokens: int | None
+    answered: bool = True
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether it is right by the rule; None if the rule cannot say, as likelihood without a distractor."""
+        return self.judge.right(self)
+
+    @property
+    def greedy(self) -> bool | None:
+        """Whether greedy decoding would write the target and then end the word; None without scores."""
+        if self.score is None:
+            return None
+        following = self.score.following
+        return self.answered and self.score.greedy and (following is None or ends_word(following))
+
+    @property
+    def matched(self) -> bool | None:
+        """Whether the text starts with the target, both normalised; None without text."""
+        return None if self.text is None else matches(self.text, self.target)
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether the answer is the target and nothing else; None if that is not known."""
+        if self.text is not None:
+            return equals(self.text, self.target)
+        if self.score is None or self.score.following is None:
+            return None
+        return self.score.greedy and ends_answer(self.score.following)
+
+    @property
+    def prefers(self) -> bool | None:
+        """Whether the target is more probable than the distractor; None unless both were scored."""
+        if self.score is None or self.distractor is None:
+            return None
+        return self.score.mean_probability > self.distractor.mean_probability
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A rule by which an answer is right.
+
+    meaning: when an answer is right, for captions. right: None where the rule cannot say. by_scores: whether it reads
+    log-probabilities. compares: whether it needs a distractor.
+    """
+
+    name: JudgeName
+    meaning: str
+    right: Callable[[Verdict], bool | None] = field(repr=False)
+    by_scores: bool = True
+    compares: bool = False
+
+    @property
+    def caption(self) -> str:
+        """A sentence for a table whose rows it judged."""
+        return f"Judged by {self.name}: an answer is right if {self.meaning}."
+
+
+GREEDY = Judge("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
+GENERATE = Judge(
+    "generate",
+    f"the first line written, at most {MAX_ANSWER_TOKENS} tokens, starts with the target, both normalised",
+    attrgetter("matched"),
+    by_scores=False,
+)
+LIKELIHOOD = Judge(
+    "likelihood", "the target is more probable than its distractor (IKE's rule)", attrgetter("prefers"), compares=True
+)
+JUDGES: dict[str, Judge] = {one.name: one for one in (GREEDY, GENERATE, LIKELIHOOD)}
+
+
+def judge_for(model: LanguageModel, judge: Judge | None = None) -> Judge:
+    """The given rule, or the default for a model: greedy if it gives log-probabilities, else generate.
+
+    Raises UsageError for a rule that reads log-probabilities if the model gives none.
+    """
+    if judge is None:
+        return GENERATE if model.score is None else GREEDY
+    if judge.by_scores and model.score is None:
+        raise UsageError(
+            f"the rule {judge.name} needs log-probabilities, and {model.info.name} gives none: judge by generate"
+        )
+    return judge
 
 
 @dataclass(frozen=True)
@@ -40,44 +135,59 @@ class Question:
     distractor: str | None = None
 
 
-def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
-    """Ask the questions and judge the answers, in order.
+def judge(
+    model: LanguageModel, questions: Sequence[Question], by: Judge | None = None, *, write: bool = False
+) -> list[Verdict]:
+    """Ask the questions and judge the answers by a rule (default: `judge_for` the model), in order.
 
-    With a model that scores, an answer is right if greedy decoding would write the target and then end the word;
-    `write=True` also generates the text. Without scores, or if the prompt asks to reason first, the text decides.
+    The model writes and scores what the rule needs. It also scores where a question has a distractor, if it can, and
+    writes every answer with `write=True`. Raises UsageError for a rule that the model cannot be judged by.
     """
-    scores = _score(model, questions)
-    written = [i for i, one in enumerate(questions) if write or one.prompt.cue is not None or not scores]
-    texts = dict(zip(written, complete(model, [questions[i].prompt for i in written]), strict=True))
+    by = judge_for(model, by)
+    asked = [i for i, one in enumerate(questions) if write or one.prompt.cue is not None or not by.by_scores]
+    written = dict(zip(asked, _write(model, [questions[i].prompt for i in asked]), strict=True))
+    scores = _score(model, questions, {i: one.before for i, one in written.items()}, by)
     verdicts = []
     for i, question in enumerate(questions):
-        text, tokens = texts.get(i, (None, None))
-        score, distractor = scores[i] if scores else (None, None)
-        correct = matched = None if text is None else matches(text, question.target)
-        exact = None if text is None else equals(text, question.target)
-        if score is not None:
-            tokens = score.prompt_tokens
-            if question.prompt.cue is None:
-                correct = score.greedy and (score.following is None or ends_word(score.following))
-            if exact is None and score.following is not None:
-                exact = score.greedy and ends_answer(score.following)
-        verdicts.append(Verdict(bool(correct), text, matched, exact, score, distractor, tokens))
+        text, (score, distractor) = written.get(i), scores.get(i, (None, None))
+        tokens = score.prompt_tokens if score is not None else text.prompt_tokens if text is not None else None
+        verdicts.append(
+            Verdict(
+                by, question.target, None if text is None else text.answer, score, distractor, tokens,
+                answered=text is None or text.answered,
+            )
+        )  # fmt: skip
     return verdicts
 
 
-def _score(model: LanguageModel, questions: Sequence[Question]) -> list[tuple[Score, Score | None]]:
-    """Score target and distractor of every question in one call, so that prefixes are shared; [] without scores."""
-    if model.score is None:
-        return []
-    requests: list[Request] = []
-    for question in questions:
-        # If the model is to reason first, it is scored after the cue, without any reasoning.
-        text = question.prompt.text if question.prompt.cue is None else f"{question.prompt.text}\n{question.prompt.cue}"
-        requests.append(Request(text, f" {question.target}"))
-        if question.distractor is not None:
-            requests.append(Request(text, f" {question.distractor}"))
+def _score(
+    model: LanguageModel, questions: Sequence[Question], before: Mapping[int, str], by: Judge
+) -> dict[int, tuple[Score, Score | None]]:
+    """Scores of target and distractor by the index of the question, in one call, so that prefixes are shared.
+
+    before: the text they come after, where that is not the prompt's. {} without scores.
+    """
+    which = [i for i, one in enumerate(questions) if by.by_scores or one.distractor is not None]
+    if model.score is None or not which:
+        return {}
+    requests = [
+        Request(before.get(i, questions[i].prompt.text), f" {given}")
+        for i in which
+        for given in (questions[i].target, questions[i].distractor)
+        if given is not None
+    ]
     scores = iter(_checked(model, "score", model.score(requests), Score, len(requests)))
-    return [(next(scores), next(scores) if question.distractor is not None else None) for question in questions]
+    return {i: (next(scores), next(scores) if questions[i].distractor is not None else None) for i in which}
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A written answer, the text before it (the prompt, and the reasoning up to its cue), and whether it has a cue."""
+
+    before: str
+    answer: str
+    answered: bool
+    prompt_tokens: int | None
 
 
 def complete(
@@ -88,7 +198,12 @@ def complete(
     An answer is one line. If a prompt asks to reason first, the reply may have MAX_REASONING_TOKENS, and the answer is
     the text after its last cue; "" if the model wrote no cue.
     """
-    texts: dict[int, tuple[str, int | None]] = {}
+    return [(one.answer, one.prompt_tokens) for one in _write(model, prompts, max_tokens)]
+
+
+def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS) -> list[_Written]:
+    """The answers of `complete`, each with the text before it, which ends in a cue even if the model wrote none."""
+    found: dict[int, _Written] = {}
     for reasons in (False, True):
         which = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
         if not which:
@@ -96,12 +211,18 @@ def complete(
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
         written = model.generate([prompts[i].text for i in which], limit, stop)
         for i, completion in zip(which, _checked(model, "generate", written, Completion, len(which)), strict=True):
-            _, cue, answer = completion.text.rpartition(prompts[i].cue or "\n")
-            texts[i] = (completion.text if not reasons else answer if cue else "", completion.prompt_tokens)
-    return [texts[i] for i in range(len(prompts))]
+            before, answer, answered = prompts[i].text, completion.text, True
+            if (cue := prompts[i].cue) is not None:
+                reasoning, ended, answer = completion.text.rpartition(cue)
+                answered = bool(ended)
+                before += reasoning + cue if answered else f"{completion.text}\n{cue}"
+            found[i] = _Written(before, answer if answered else "", answered, completion.prompt_tokens)
+    return [found[i] for i in range(len(prompts))]
 
 
-def _checked(model: LanguageModel, method: str, answers: list[Answer], kind: type[Answer], count: int) -> list[Answer]:
+def _checked(
+    model: LanguageModel, method: str, answers: list[Returned], kind: type[Returned], count: int
+) -> list[Returned]:
     """Return a model's answers if they are of the right kind and number. Raises ModelError."""
     called = f"{model.info.name}.{method}"
     if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:
