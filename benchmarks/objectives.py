@@ -7,7 +7,7 @@ All prompts of a test edit go to the model in one call. Means over seeds; interv
 "closed" is the share of the gap between the paper's DR-IKE and the best k per query in hindsight. "training tokens":
 computed by the model in that row's training.
 
-    python benchmarks/objectives.py [--seeds 3] [--model embedded] [--edits 300] [--neighbours 9] [--validation]
+    python benchmarks/objectives.py [--seeds 3] [--model embedded] [--edits 300] [--neighbours 9] [--epochs 2]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
 from drike.editors.subsets import Subsets
-from drike.edits import Aspect, Edit, EditCase
+from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
 from drike.judging import Question
@@ -53,7 +53,7 @@ STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
 SIZES = (2, 4, 8)
 PRICE, SHORT = SetTraining.price, 0.5
 SAME = "same sizes as "
-ALL, PAPER, NEAREST, PER_QUERY = "IKE-All, appended", "DR-IKE (paper)", "nearest k = 4", "DR-IKE-Q"
+ALL, PAPER, NEAREST, PER_QUERY = "IKE-All, appended", "DR-IKE (paper)", "nearest k = 4", "DR-IKE-Q, 18 mixes"
 CEILING = "ceiling: best k per query"
 
 
@@ -286,7 +286,7 @@ class Tested:
         """Of an editor, or of the best of several for each probe."""
         right = self.right[:, editor] if isinstance(editor, int) else self.right[:, [*editor]].max(axis=1)
         found = np.zeros((self.case.max() + 1, 3, 2))
-        for j, aspect in enumerate(Aspect):
+        for j, aspect in enumerate(ASPECTS_OF_S):
             mask = self.aspect == aspect
             np.add.at(found[:, j, 0], self.case[mask], right[mask])
             np.add.at(found[:, j, 1], self.case[mask], 1)
@@ -360,6 +360,7 @@ def main() -> None:
     parser.add_argument("--edits", type=int, default=300, help="training edits of a seed")
     parser.add_argument("--neighbours", type=int, default=9, help="most neighbours of a training edit that are asked")
     parser.add_argument("--epochs", type=int, default=2, help="epochs of training on sets")
+    parser.add_argument("--rate", type=float, default=SetTraining.learning_rate, help="Adam's learning rate on sets")
     parser.add_argument("--validation", action="store_true", help="test on held-out edits instead of test edits")
     options = parser.parse_args()
     dataset, model, encoder = datasets.load("tinyfacts"), load_model(options.model), load_encoder()
@@ -369,7 +370,7 @@ def main() -> None:
         parts = dataset.split(seed=seed, validation=59)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         cases = tuple(trimmed(case, options.neighbours) for case in parts.train[: options.edits])
-        settings = SetTraining(options.epochs, seed=seed)
+        settings = SetTraining(options.epochs, learning_rate=options.rate, seed=seed)
         m = Material(seed, model, encoder, pool, cases, parts.validation[:30], settings, RememberedAnswers(model))
         made = {name: row(m) for name, row in ROWS.items()}
         mixes = mixes_of(pool.roles)

@@ -16,7 +16,7 @@ from drike.ceilings import ALL, MOST, Answered, Subset, ceilings, hindsight_answ
 from drike.demonstrations import Role
 from drike.editors import make
 from drike.editors.per_query import PerQuery
-from drike.edits import Aspect
+from drike.edits import ASPECTS_OF_S, Aspect
 from drike.encoders import HashingEncoder
 from drike.evaluation import evaluate
 from drike.metrics import summarise
@@ -66,7 +66,7 @@ def test_the_best_choice_per_query_is_the_maximum_over_all_choices() -> None:
     for _ in range(20):
         right = rng.integers(0, 2, size=(6, 3)).astype(float)
         aspect, case = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 0, 0, 1, 1, 1])
-        answered = Answered(right, right, tuple(Aspect), aspect, case)
+        answered = Answered(right, right, ASPECTS_OF_S, aspect, case)
         most = max(answered.score(np.array(chosen)) for chosen in product(range(3), repeat=6))
         assert answered.score(answered.best(np.arange(6), range(3))) == pytest.approx(most)
         best = answered.score(answered.best(case, range(3)))

@@ -19,7 +19,7 @@ from drike.datasets import by_case_id, load
 from drike.datasets.fetch import fetch
 from drike.datasets.inspect import lines, nearness
 from drike.datasets.paraphrases import around, clean, learn
-from drike.edits import Aspect, Edit
+from drike.edits import ASPECTS_OF_S, Edit
 from drike.encoders import MINILM, HashingEncoder, load_encoder
 from drike.errors import DataError, EncoderError
 
@@ -397,7 +397,9 @@ class TestInspect:
         assert near.last <= near.mean <= near.first <= 1
         assert near.mean <= near.others + 1e-6
         text = "\n".join(lines(data, near))
-        assert all(f"{aspect} probes: {count}\n" in text for aspect, count in zip(Aspect, (10, 20, 20), strict=True))
+        assert all(
+            f"{aspect} probes: {count}\n" in text for aspect, count in zip(ASPECTS_OF_S, (10, 20, 20), strict=True)
+        )
         assert "10 cases" in text
         assert data.sources[0].sha256 in text
         assert "similarity" in text and "similarity" not in "\n".join(lines(data))

@@ -96,7 +96,7 @@ def test_likelihood_measures_nothing_without_a_distractor() -> None:
     measured = summarise(outcomes)
     assert (measured.esr.value, measured.pc.value, measured.rr.value, measured.s.value) == (1, None, None, None)
     [verdict] = judge(model, [Question(Prompt("It is"), "New")], LIKELIHOOD)
-    with pytest.raises(UsageError, match="has no distractor: train by greedy or generate"):
+    with pytest.raises(UsageError, match="without a distractor, such as 'New': train by greedy or generate"):
         is_right(verdict)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drike.edits import Aspect
+from drike.edits import ASPECTS_OF_S, Aspect
 from drike.metrics import (
     Outcome,
     counted,
@@ -49,7 +49,7 @@ def setup(correct: list[tuple[bool, bool, bool]], editor: str = "E") -> list[Out
     return [
         outcome(str(i), aspect, right, editor=editor)
         for i, row in enumerate(correct)
-        for aspect, right in zip(Aspect, row, strict=True)
+        for aspect, right in zip(ASPECTS_OF_S, row, strict=True)
     ]
 
 

@@ -42,6 +42,7 @@ from drike.judging import LIKELIHOOD as LIKELIHOOD
 from drike.judging import Judge as Judge
 from drike.metrics import Estimate as Estimate
 from drike.metrics import Outcome as Outcome
+from drike.metrics import Share as Share
 from drike.metrics import Summary as Summary
 from drike.metrics import paired_difference as paired_difference
 from drike.metrics import summarise as summarise

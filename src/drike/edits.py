@@ -8,11 +8,28 @@ from enum import StrEnum
 
 
 class Aspect(StrEnum):
-    """Which side of an edit a probe looks at."""
+    """Which side of an edit a probe looks at.
+
+    same_subject: another fact about the edited subject, which must stay. alias: the subject under another name. yes_no,
+    choice: answered yes or no, or with one of several options. reverse: asks for the subject. multi_hop: a fact that
+    follows from the edit and others. pushback: after a doubt. distractor: after a misleading sentence.
+    """
 
     REWRITE = "rewrite"
     PARAPHRASE = "paraphrase"
     NEIGHBORHOOD = "neighborhood"
+    SAME_SUBJECT = "same_subject"
+    ALIAS = "alias"
+    YES_NO = "yes_no"
+    CHOICE = "choice"
+    REVERSE = "reverse"
+    MULTI_HOP = "multi_hop"
+    PUSHBACK = "pushback"
+    DISTRACTOR = "distractor"
+
+
+# The paper's aspects, of which S is made and from which all training learns.
+ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
 
 
 @dataclass(frozen=True)
@@ -41,21 +58,42 @@ class Edit:
 
 @dataclass(frozen=True)
 class Probe:
-    """One question about a case: `query` must be completed with `target` and not with `distractor`."""
+    """One question about a case: `query` must be completed with `target` and not with `distractor`.
+
+    also: other right answers, such as aliases of the target.
+    """
 
     aspect: Aspect
     query: str
     target: str
     distractor: str | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class EditCase:
-    """A benchmark row: an edit and the probes that judge it. The rewrite probe always comes first."""
+    """A benchmark row: an edit and the probes that judge it.
+
+    probes: of the aspects that S is made of, the rewrite probe first; training learns from these. further: probes of
+    other aspects, which only evaluation asks. Raises ValueError for a probe in the wrong one of the two.
+    """
 
     case_id: str
     edit: Edit
     probes: tuple[Probe, ...]
+    further: tuple[Probe, ...] = ()
+
+    def __post_init__(self) -> None:
+        misplaced = [p for p in self.probes if p.aspect not in ASPECTS_OF_S]
+        misplaced += [p for p in self.further if p.aspect in ASPECTS_OF_S]
+        if misplaced:
+            right = "probes" if misplaced[0].aspect in ASPECTS_OF_S else "further"
+            raise ValueError(f"case {self.case_id}: put its {misplaced[0].aspect} probes into `{right}`")
+
+    @property
+    def asked(self) -> tuple[Probe, ...]:
+        """All probes, as evaluation asks them."""
+        return (*self.probes, *self.further)
 
     @property
     def paraphrases(self) -> tuple[Probe, ...]:

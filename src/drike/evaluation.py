@@ -67,13 +67,14 @@ def evaluate(
 def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
     """The outcomes of a case's probes."""
     began = time.perf_counter()
-    prompts = editor.prompts(case.edit, [probe.query for probe in case.probes])
+    prompts = editor.prompts(case.edit, [probe.query for probe in case.asked])
     questions = [
-        Question(prompt, probe.target, probe.distractor) for prompt, probe in zip(prompts, case.probes, strict=True)
+        Question(prompt, probe.target, probe.distractor, probe.also)
+        for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
     verdicts = judged(model, questions, judge, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
-    asked = zip(case.probes, prompts, verdicts, strict=True)
+    asked = zip(case.asked, prompts, verdicts, strict=True)
     return [_outcome(editor.name, case.case_id, *one, seconds=share) for one in asked]
 
 

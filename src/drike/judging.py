@@ -32,12 +32,12 @@ JudgeName = Literal["greedy", "generate", "likelihood"]
 class Verdict:
     """A model's answer to a question, and whether it is right by a rule.
 
-    text: what it wrote, if it was asked to write. score, distractor: scores of the target and the distractor, if they
-    were scored. answered: False if it was to reason first and wrote no cue.
+    targets: the right answers. text: what it wrote, if it was asked to write. score, distractor: scores of a target and
+    the distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
     """
 
     judge: Judge
-    target: str
+    targets: tuple[str, ...]
     text: str | None
     score: Score | None
     distractor: Score | None
@@ -59,14 +59,14 @@ class Verdict:
 
     @property
     def matched(self) -> bool | None:
-        """Whether the text starts with the target, both normalised; None without text."""
-        return None if self.text is None else matches(self.text, self.target)
+        """Whether the text starts with a target, both normalised; None without text."""
+        return None if self.text is None else any(matches(self.text, target) for target in self.targets)
 
     @property
     def exact(self) -> bool | None:
-        """Whether the answer is the target and nothing else; None if that is not known."""
+        """Whether the answer is a target and nothing else; None if that is not known."""
         if self.text is not None:
-            return equals(self.text, self.target)
+            return any(equals(self.text, target) for target in self.targets)
         if self.score is None or self.score.following is None:
             return None
         return self.score.greedy and ends_answer(self.score.following)
@@ -128,11 +128,17 @@ def judge_for(model: LanguageModel, judge: Judge | None = None) -> Judge:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer and, for margins, a wrong one."""
+    """A prompt, its right answer and, for margins, a wrong one. also: other right answers."""
 
     prompt: Prompt
     target: str
     distractor: str | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """All right answers, the target first."""
+        return (self.target, *self.also)
 
 
 def judge(
@@ -141,43 +147,47 @@ def judge(
     """Ask the questions and judge the answers by a rule (default: `judge_for` the model), in order.
 
     The model writes and scores what the rule needs. It also scores where a question has a distractor, if it can, and
-    writes every answer with `write=True`. Raises UsageError for a rule that the model cannot be judged by.
+    writes every answer with `write=True`. Where several answers are right, the scores are those of the first of them
+    that is right by the rule, else of the target. Raises UsageError for a rule that the model cannot be judged by.
     """
     by = judge_for(model, by)
-    asked = [i for i, one in enumerate(questions) if write or one.prompt.cue is not None or not by.by_scores]
-    written = dict(zip(asked, _write(model, [questions[i].prompt for i in asked]), strict=True))
-    scores = _score(model, questions, {i: one.before for i, one in written.items()}, by)
+    asked = {id(one.prompt): one.prompt for one in questions if write or one.prompt.cue is not None or not by.by_scores}
+    written = dict(zip(asked, _write(model, [*asked.values()]), strict=True))
     verdicts = []
-    for i, question in enumerate(questions):
-        text, (score, distractor) = written.get(i), scores.get(i, (None, None))
-        tokens = score.prompt_tokens if score is not None else text.prompt_tokens if text is not None else None
-        verdicts.append(
+    for question, (scores, distractor) in zip(questions, _score(model, questions, written, by), strict=True):
+        text = written.get(id(question.prompt), _NOTHING)
+        found = [
             Verdict(
-                by, question.target, None if text is None else text.answer, score, distractor, tokens,
-                answered=text is None or text.answered,
-            )
-        )  # fmt: skip
+                by, question.right, text.answer, score, distractor,
+                prompt_tokens=text.prompt_tokens if score is None else score.prompt_tokens, answered=text.answered,
+            ) for score in scores or (None,)
+        ]  # fmt: skip
+        verdicts.append(next((one for one in found if one.correct), found[0]))
     return verdicts
 
 
 def _score(
-    model: LanguageModel, questions: Sequence[Question], before: Mapping[int, str], by: Judge
-) -> dict[int, tuple[Score, Score | None]]:
-    """Scores of target and distractor by the index of the question, in one call, so that prefixes are shared.
+    model: LanguageModel, questions: Sequence[Question], written: Mapping[int, _Written], by: Judge
+) -> list[tuple[list[Score], Score | None]]:
+    """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes.
 
-    before: the text they come after, where that is not the prompt's. {} without scores.
+    written: by the `id` of the prompt; what follows reasoning is scored behind it.
     """
-    which = [i for i, one in enumerate(questions) if by.by_scores or one.distractor is not None]
-    if model.score is None or not which:
-        return {}
-    requests = [
-        Request(before.get(i, questions[i].prompt.text), f" {given}")
-        for i in which
-        for given in (questions[i].target, questions[i].distractor)
-        if given is not None
-    ]
+    wanted: list[list[str]] = []
+    requests: list[Request] = []
+    for one in questions:
+        needed = model.score is not None and (by.by_scores or one.distractor is not None)
+        wanted.append([*one.right, *([one.distractor] if one.distractor is not None else [])] if needed else [])
+        text = one.prompt.text if one.prompt.cue is None else written[id(one.prompt)].before
+        requests += [Request(text, f" {answer}") for answer in wanted[-1]]
+    if model.score is None or not requests:
+        return [([], None) for _ in questions]
     scores = iter(_checked(model, "score", model.score(requests), Score, len(requests)))
-    return {i: (next(scores), next(scores) if questions[i].distractor is not None else None) for i in which}
+    found = []
+    for one, answers in zip(questions, wanted, strict=True):
+        of_right = [next(scores) for _ in one.right] if answers else []
+        found.append((of_right, next(scores) if len(answers) > len(of_right) else None))
+    return found
 
 
 @dataclass(frozen=True)
@@ -185,9 +195,12 @@ class _Written:
     """A written answer, the text before it (the prompt, and the reasoning up to its cue), and whether it has a cue."""
 
     before: str
-    answer: str
+    answer: str | None
     answered: bool
     prompt_tokens: int | None
+
+
+_NOTHING = _Written("", None, True, None)
 
 
 def complete(
@@ -198,7 +211,7 @@ def complete(
     An answer is one line. If a prompt asks to reason first, the reply may have MAX_REASONING_TOKENS, and the answer is
     the text after its last cue; "" if the model wrote no cue.
     """
-    return [(one.answer, one.prompt_tokens) for one in _write(model, prompts, max_tokens)]
+    return [(one.answer or "", one.prompt_tokens) for one in _write(model, prompts, max_tokens)]
 
 
 def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS) -> list[_Written]:

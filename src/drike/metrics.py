@@ -3,6 +3,7 @@
 ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged over probes.
 S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
 geometric mean of token probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores.
+Each further aspect has its share of right answers, which S does not count.
 Intervals are percentile bootstraps over *cases*: the probes of one case are not independent.
 """
 
@@ -11,17 +12,19 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drike.edits import Aspect
+from drike.edits import ASPECTS_OF_S, Aspect
 
 RESAMPLES = 1000
 METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
+_RATE = dict(zip(ASPECTS_OF_S, METRICS[1:4], strict=True))
+_MARGIN = dict(zip(ASPECTS_OF_S[:2], METRICS[5:], strict=True))
 Floats = NDArray[np.float64]
 
 
@@ -67,11 +70,21 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Share:
+    """The share of an aspect's probes that are answered right; probes, edits: how many ask it."""
+
+    estimate: Estimate
+    probes: int
+    edits: int
+
+
+@dataclass(frozen=True)
 class Summary:
-    """A row of the paper's Table 1, with the variants of RR and the cost.
+    """A row of the paper's Table 1, with the variants of RR, the cost and the share of every aspect.
 
     rr_known: RR on the neighbours the unedited model answers right; without it ignorance and damage mix.
-    shots, prompt_tokens: means per prompt. calls, seconds: means per edit.
+    shots, prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only.
+    aspects: for every aspect, also those that no probe asks.
     """
 
     editor: str
@@ -87,6 +100,7 @@ class Summary:
     prompt_tokens: float | None
     calls: float
     seconds: float
+    aspects: Mapping[str, Share] = field(default_factory=dict)
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
@@ -98,12 +112,14 @@ class Summary:
 class Counts:
     """One editor's outcomes, counted by case, so that resampling only adds numbers.
 
-    by_case: (cases, 6, 2), for every metric after S the sum of its values over a case's probes, and their number. The
-    same seed and number of cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
+    by_case: (cases, n, 2), for every one of `names` after S the sum of its values over a case's probes, and their
+    number. names: METRICS, then the further aspects that were asked. The same seed and number of cases draw the same
+    resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
     """
 
     editor: str
     cases: tuple[str, ...]
+    names: tuple[str, ...]
     by_case: Floats
     resamples: int
     seed: int
@@ -111,12 +127,12 @@ class Counts:
 
     @cached_property
     def values(self) -> Floats:
-        """The metrics of METRICS over all cases (7); NaN where nothing was measured."""
+        """The metrics of `names` over all cases (n + 1); NaN where nothing was measured."""
         return _metrics(self.by_case.sum(axis=0))
 
     @cached_property
     def drawn(self) -> Floats:
-        """The metrics over each resample, (resamples, 7)."""
+        """The metrics over each resample, (resamples, n + 1)."""
         return _metrics(resampled(self.by_case, self.resamples, self.seed))
 
 
@@ -145,22 +161,25 @@ def counted(
     if len(editors) != 1:
         raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
     known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
+    present = {outcome.aspect for outcome in outcomes}
+    names = (*METRICS, *(aspect.value for aspect in Aspect if aspect in present and aspect not in _RATE))
+    column = {name: 2 * i for i, name in enumerate(names[1:])}
     sums: dict[str, list[float]] = {}
-    rate = {Aspect.REWRITE: 0, Aspect.PARAPHRASE: 2, Aspect.NEIGHBORHOOD: 4}
     for one in outcomes:
         if (row := sums.get(one.case_id)) is None:
-            row = sums[one.case_id] = [0.0] * 12
+            row = sums[one.case_id] = [0.0] * (2 * len(column))
         if one.correct is None:  # not measured
             continue
-        at = rate[one.aspect]
-        row[at] += one.correct
-        row[at + 1] += 1
-        if at < 4 and one.prob_margin is not None:
-            row[at + 8] += one.prob_margin
-            row[at + 9] += 1
-        elif at == 4 and (one.case_id, one.query) in known:
-            row[6] += one.correct
-            row[7] += 1
+        values: dict[str, float] = {_RATE.get(one.aspect, one.aspect.value): one.correct}
+        if one.prob_margin is not None and one.aspect in _MARGIN:
+            values[_MARGIN[one.aspect]] = one.prob_margin
+        if one.aspect is Aspect.NEIGHBORHOOD and (one.case_id, one.query) in known:
+            values["RR known"] = one.correct
+        for name, value in values.items():
+            row[column[name]] += value
+            row[column[name] + 1] += 1
+    by_case = np.array(list(sums.values())).reshape(len(sums), len(column), 2)
+    outcomes = [outcome for outcome in outcomes if outcome.aspect in _RATE] or outcomes
     # A case that several seeds tested was edited as often; every edit has one rewrite probe.
     edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(sums)
     tokens = [outcome.prompt_tokens for outcome in outcomes if outcome.prompt_tokens is not None]
@@ -170,8 +189,7 @@ def counted(
         "calls": sum(outcome.calls for outcome in outcomes) / edits,
         "seconds": sum(outcome.seconds for outcome in outcomes) / edits,
     }
-    by_case = np.array(list(sums.values())).reshape(-1, 6, 2)
-    return Counts(editors.pop(), tuple(sums), by_case, resamples, seed, costs)
+    return Counts(editors.pop(), tuple(sums), names, by_case, resamples, seed, costs)
 
 
 def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
@@ -208,13 +226,15 @@ def paired_difference(
 
 
 def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
-    """The paired difference of every metric; see `paired_difference`."""
+    """The paired difference of every metric and further aspect; see `paired_difference`."""
+    if ours.names != theirs.names:
+        raise ValueError(f"a paired comparison needs the same aspects on both sides: {ours.names}, {theirs.names}")
     if ours.cases != theirs.cases:
         if missing := len({*ours.cases} ^ {*theirs.cases}):
             raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
         at = {case: i for i, case in enumerate(theirs.cases)}
         theirs = replace(theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]])
-    return dict(zip(METRICS, estimated(ours.values - theirs.values, ours.drawn - theirs.drawn), strict=True))
+    return dict(zip(ours.names, estimated(ours.values - theirs.values, ours.drawn - theirs.drawn), strict=True))
 
 
 def summarise(
@@ -226,5 +246,12 @@ def summarise(
 
 def summary_of(counts: Counts) -> Summary:
     """A table row for one editor."""
-    in_order: list[Any] = estimated(counts.values, counts.drawn)  # of METRICS and of the fields
-    return Summary(counts.editor, len(counts.cases), *in_order, **counts.costs)
+    found: list[Any] = estimated(counts.values, counts.drawn)
+    asked = counts.by_case[..., 1]
+    numbers = zip(counts.names[1:], found[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
+    shares = {name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers}
+    none = Share(Estimate(None), 0, 0)
+    costs: dict[str, Any] = {**counts.costs}
+    costs["aspects"] = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
+    in_order = found[: len(METRICS)]  # the order of the fields
+    return Summary(counts.editor, len(counts.cases), *in_order, **costs)

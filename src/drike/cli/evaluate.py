@@ -25,7 +25,7 @@ from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, compared, costs, disagreement, paired, published, table1, work
+from drike.report import as_markdown, aspects, compared, costs, disagreement, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
@@ -162,7 +162,8 @@ def run_evaluation(
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     notes = [disagreement(both_ways)] if any(both_ways.values()) else []
-    tables = [table1(summaries, title, judge.caption, *notes), costs(summaries)]
+    first = table1(summaries, title, judge.caption, *notes)
+    tables = [one for one in (first, aspects(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []

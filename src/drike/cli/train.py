@@ -15,7 +15,7 @@ from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
 from drike.editors.ike import IKE
-from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import PromiseError, UsageError
 from drike.judging import JUDGES, LIKELIHOOD, Judge, judge_for
@@ -219,7 +219,7 @@ def run_per_query(
     asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, judge=judge)
     watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
     *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
-    absent = [aspect.value for aspect in Aspect if aspect not in last.means]
+    absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]
     if absent:
         note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")
     expected = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in last.means.items())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from drike.ceilings import ALL, METHOD, MOST, Measured
-from drike.edits import Aspect
+from drike.edits import ASPECTS_OF_S
 from drike.report.tables import INTERVALS, shown
 from drike.runs.folder import read_json
 from drike.runs.run import Run
@@ -33,7 +33,7 @@ def ceilings_table(found: Mapping[str, Measured], title: str, most: str = MOST) 
     low, high = found[floor].s.value or 0.0, found[most].s.value or 0.0
     rows = []
     for name, one in found.items():
-        rates = ("n/a" if (rate := one.rates.get(aspect)) is None else f"{rate:.3f}" for aspect in Aspect)
+        rates = ("n/a" if (rate := one.rates.get(aspect)) is None else f"{rate:.3f}" for aspect in ASPECTS_OF_S)
         whole = found[ALL].tokens
         tokens = "n/a" if one.tokens is None or not whole else f"{one.tokens / whole:.2f}"
         closed = "n/a" if high <= low else f"{((one.s.value or 0.0) - low) / (high - low):.0%}"
@@ -44,6 +44,6 @@ def ceilings_table(found: Mapping[str, Measured], title: str, most: str = MOST) 
         f"tokens: of prompts, as a share of those with {ALL}. closed: share of the gap between {floor} and {most}.",
         INTERVALS,
     ]
-    absent = [aspect.value for aspect in Aspect if aspect not in found[ALL].rates]
+    absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in found[ALL].rates]
     notes += [f"No test edit has a {' or a '.join(absent)} probe: S is of the others."] if absent else []
     return Table(title, ("choice", "S", "ESR", "PC", "RR", "tokens", "closed"), tuple(rows), tuple(notes))

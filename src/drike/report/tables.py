@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from drike.edits import ASPECTS_OF_S, Aspect
 from drike.metrics import Counts, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
@@ -65,6 +66,18 @@ def costs(summaries: Sequence[Summary]) -> Table:
     """The cost of each editor's prompts, and RR on the neighbours that the model knew."""
     note = "RR known: RR on neighbours that the unedited model answers right. tokens/prompt: of the prompt answered."
     return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
+
+
+def aspects(summaries: Sequence[Summary]) -> Table | None:
+    """The share of right answers to each aspect that S does not count; None where no probe asks one."""
+    asked = [one for one in Aspect if one not in ASPECTS_OF_S and any(s.aspects[one].probes for s in summaries)]
+    if not asked:
+        return None
+    rows = tuple((one.editor, *(shown(one.aspects[aspect].estimate) for aspect in asked)) for one in summaries)
+    most = {aspect: max((one.aspects[aspect] for one in summaries), key=lambda share: share.probes) for aspect in asked}
+    counts = "; ".join(f"{aspect} {of.probes:,} ({of.edits:,})" for aspect, of in most.items())
+    notes = ("Share of probes answered right; S does not count them.", f"Probes (edits) of each: {counts}.", INTERVALS)
+    return Table("Aspects", ("Editor", *(aspect.value for aspect in asked)), rows, notes)
 
 
 def work(usages: Mapping[str, Usage]) -> Table:

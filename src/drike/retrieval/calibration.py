@@ -18,11 +18,11 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.edits import Aspect
+from drike.edits import ASPECTS_OF_S, Aspect
 from drike.errors import UsageError
 
 Setting = TypeVar("Setting")
-Counts = NDArray[np.float64]  # [edits, 3]: of rewrites, paraphrases and neighbours, in the order of Aspect
+Counts = NDArray[np.float64]  # [edits, 3]: of rewrites, paraphrases and neighbours, in the order of ASPECTS_OF_S
 Metric = Literal["esr", "pc", "rr"]
 
 METRICS: tuple[Metric, ...] = ("esr", "pc", "rr")  # of the columns of Counts
@@ -48,7 +48,7 @@ class Promise:
     @property
     def aspect(self) -> Aspect:
         """Of the probes that the metric is about."""
-        return list(Aspect)[METRICS.index(self.metric)]
+        return ASPECTS_OF_S[METRICS.index(self.metric)]
 
     @classmethod
     def parse(cls, text: str) -> Promise:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from drike.edits import Aspect, EditCase
+from drike.edits import ASPECTS_OF_S, EditCase
 from drike.errors import PromiseError, UsageError
 from drike.retrieval.calibration import METRICS, Counts, KeptPromise, Promise, calibrate, exceeds, lower_bound
 from drike.retrieval.query_policy import QueryPolicy
@@ -75,7 +75,9 @@ def answered_at(
     policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], offsets: Sequence[float] = OFFSETS
 ) -> tuple[dict[float, Counts], Counts, dict[float, float]]:
     """Right answers [edits, 3] at each offset, probes [edits, 3], and mean demonstrations per prompt at each offset."""
-    aspects = [np.array([[p.aspect is one for one in Aspect] for p in case.probes], dtype=float) for case in cases]
+    aspects = [
+        np.array([[p.aspect is one for one in ASPECTS_OF_S] for p in case.probes], dtype=float) for case in cases
+    ]
     features = [policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases]
     right, shots = {}, {}
     for offset in offsets:

@@ -179,8 +179,8 @@ def is_right(verdict: Verdict) -> bool:
     """Whether an answer is right. Raises UsageError where the rule cannot say, so that it cannot be learned from."""
     if verdict.correct is None:
         raise UsageError(
-            f"the rule {verdict.judge.name} cannot judge the answer {verdict.target!r}, which has no distractor: train "
-            "by greedy or generate"
+            f"the rule {verdict.judge.name} cannot judge answers without a distractor, such as {verdict.targets[0]!r}: "
+            "train by greedy or generate"
         )
     return verdict.correct
 

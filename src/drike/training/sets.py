@@ -43,7 +43,7 @@ class SetTraining:
     epochs: int = 2
     draws: int = 4
     block: int = 2
-    learning_rate: float = 0.01
+    learning_rate: float = 0.003
     balanced: bool = True
     price: float = 0.05
     memory: float = 0.98

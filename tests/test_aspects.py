@@ -1,0 +1,108 @@
+"""Aspects that S does not count: laws of their shares, several right answers, and tables that show them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from drike.editors.factprompt import FactPrompt
+from drike.editors.unedited import Unedited
+from drike.edits import Aspect, EditCase, Probe
+from drike.evaluation import evaluate
+from drike.judging import Question, judge
+from drike.metrics import METRICS, counted, paired_differences, summarise
+from drike.prompts import Prompt
+from drike.report.tables import aspects
+from drike.runs.folder import append, outcomes_path
+from drike.runs.resume import recovered_outcomes
+from scripted import ScriptedModel
+from worlds import CAPITALS, old_object
+
+
+def also_asked(case: EditCase) -> EditCase:
+    """Make a case that also asks about another fact of the subject, and for one that follows from the edit."""
+    edit, new = case.edit, case.edit.target_new
+    stays = Probe(Aspect.SAME_SUBJECT, f"The river of {edit.subject} is", edit.target_true or "", edit.target_new)
+    follows = Probe(Aspect.MULTI_HOP, f"{edit.subject} is ruled from", f"Fort {new}", None, (new,))
+    return replace(case, further=(stays, follows))
+
+
+CASES = tuple(map(also_asked, CAPITALS[:6]))
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_always_answering_the_new_object_has_efficacy_1_and_same_subject_0_and_never_editing_the_reverse(
+    scores: bool,
+) -> None:
+    new = {case.edit.subject or "": case.edit.target_new for case in CASES}
+    always = ScriptedModel(lambda prompt: next(new[word] for word in prompt.split() if word in new), scores=scores)
+    own = tuple(EditCase(c.case_id, c.edit, c.probes[:1], c.further) for c in CASES)
+    found = summarise(list(evaluate(FactPrompt(), always, own)))
+    never = summarise(list(evaluate(Unedited(), ScriptedModel(old_object, scores=scores), own)))
+    for summary, efficacy, kept in ((found, 1.0, 0.0), (never, 0.0, 1.0)):
+        assert summary.esr.value == summary.aspects[Aspect.REWRITE].estimate.value == efficacy
+        assert summary.aspects[Aspect.SAME_SUBJECT].estimate.value == kept
+        assert summary.aspects[Aspect.MULTI_HOP].estimate.value == efficacy, "an alias counts"
+
+
+def test_further_aspects_leave_the_papers_metrics_and_their_intervals_as_they_are() -> None:
+    model = ScriptedModel(old_object)
+    whole = summarise(list(evaluate(FactPrompt(), model, CASES)))
+    paper = summarise(list(evaluate(FactPrompt(), model, CAPITALS[:6])))
+    assert [whole.metric(name) for name in METRICS] == [paper.metric(name) for name in METRICS]
+    assert (whole.shots, whole.prompt_tokens, whole.calls) == (paper.shots, paper.prompt_tokens, paper.calls)
+
+
+def test_a_share_counts_its_probes_and_edits_and_is_none_where_nothing_asks_it() -> None:
+    outcomes = list(evaluate(FactPrompt(), ScriptedModel(old_object), CASES))
+    outcomes = [one for one in outcomes if one.aspect != Aspect.MULTI_HOP or one.case_id == "3"]
+    shares = summarise(outcomes).aspects
+    assert list(shares) == [aspect.value for aspect in Aspect]
+    assert (shares["neighborhood"].probes, shares["neighborhood"].edits) == (18, 6)
+    assert (shares["multi_hop"].probes, shares["multi_hop"].edits) == (1, 1)
+    assert (shares["alias"].estimate.value, shares["alias"].probes, shares["alias"].edits) == (None, 0, 0)
+
+
+def test_differences_of_further_aspects_are_paired_and_need_the_same_aspects() -> None:
+    old = counted(list(evaluate(FactPrompt(), ScriptedModel(old_object), CASES)))
+    none = counted(list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "?"), CASES)))
+    difference = paired_differences(old, none)
+    assert (difference["same_subject"].value, difference["multi_hop"].value) == (1.0, 0.0)
+    with pytest.raises(ValueError, match="the same aspects"):
+        paired_differences(old, counted(list(evaluate(FactPrompt(), ScriptedModel(old_object), CAPITALS[:6]))))
+
+
+@pytest.mark.parametrize(("scores", "asked"), [(True, 4), (False, 2)])
+def test_any_right_answer_counts_and_the_text_is_asked_for_once(scores: bool, asked: int) -> None:
+    model = ScriptedModel(lambda prompt: "Big Apple", scores=scores)
+    questions = [
+        Question(Prompt("The largest city is"), "New York", None, ("Big Apple", "Gotham")),
+        Question(Prompt("The largest city is not"), "New York"),
+    ]
+    assert [one.correct for one in judge(model, questions)] == [True, False]
+    assert len(model.prompts) == asked
+
+
+def test_probes_of_s_and_further_probes_are_kept_apart() -> None:
+    case = CASES[0]
+    for wrong, right in (({"probes": case.asked}, "further"), ({"further": case.probes}, "probes")):
+        with pytest.raises(ValueError, match=f"probes into `{right}`"):
+            replace(case, **wrong)
+
+
+def test_a_stopped_evaluation_is_continued_behind_its_last_whole_case(tmp_path: Path) -> None:
+    outcomes = list(evaluate(FactPrompt(), ScriptedModel(old_object), CASES))
+    whole = 2 * len(CASES[0].asked)
+    append(outcomes_path(tmp_path, "FactPrompt"), map(asdict, outcomes[: whole + 6]))
+    assert recovered_outcomes(tmp_path, "FactPrompt", CASES) == outcomes[:whole]
+
+
+def test_the_table_of_aspects_appears_only_where_one_is_asked() -> None:
+    model = ScriptedModel(old_object)
+    assert aspects([summarise(list(evaluate(FactPrompt(), model, CAPITALS[:6])))]) is None
+    table = aspects([summarise(list(evaluate(FactPrompt(), model, CASES)))])
+    assert table is not None and table.header == ("Editor", "same_subject", "multi_hop")
+    assert table.rows == (("FactPrompt", "1.000 [1.00,1.00]", "0.000 [.00,.00]"),)
+    assert "same_subject 6 (6)" in table.notes[1]
