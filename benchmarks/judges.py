@@ -1,8 +1,9 @@
 """The same editors under each of the three rules by which an answer is right, on the embedded model; docs/results.md.
 
-One evaluation that writes and scores holds the verdicts of all rules. Prints Markdown; progress goes to standard error.
+One evaluation that writes and scores holds the verdicts of all rules. Test edits are those that `drike evaluate` draws.
+Prints Markdown; progress goes to standard error.
 
-    python benchmarks/judges.py [--test 100] [--seed 0] [--model embedded] > judges.md
+    python benchmarks/judges.py [--data tinyfacts] [--seed 0] [--model embedded] > judges.md
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def judged_by(name: str, outcome: Outcome) -> Outcome:
 def main() -> None:
     """Print a table for each rule, and how often the first two differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--test", type=int, default=100, help="edits, those of the demo with 100")
+    parser.add_argument("--data", default=datasets.TINYFACTS, help="data set, or its file")
     parser.add_argument("--seed", type=int, default=0, help="of the split")
     parser.add_argument("--model", default="embedded", help="model to edit")
     options = parser.parse_args()
     model = load(options.model)
-    parts = datasets.load(datasets.TINYFACTS).split(train=300, test=options.test, seed=options.seed)
+    parts = datasets.load(options.data).split(seed=options.seed)
     pool = Pool(parts.demonstrations, load_encoder(), seed=options.seed)
     outcomes: dict[str, list[Outcome]] = {}
     for editor in (make(name, pool=pool, model=model) for name in EDITORS):
@@ -47,7 +48,7 @@ def main() -> None:
     for name, judge in JUDGES.items():
         judged = {editor: [judged_by(name, one) for one in found] for editor, found in outcomes.items()}
         summaries = [summarise(found, judged["Unedited"]) for found in judged.values()]
-        title = f"TinyFacts, {len(parts.test)} test edits, model {options.model}, judged by {name}"
+        title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}, judged by {name}"
         print(as_markdown(table1(summaries, title, judge.caption)))
     print(disagreement(outcomes))
 

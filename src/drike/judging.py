@@ -178,8 +178,8 @@ def _score(
     for one in questions:
         needed = model.score is not None and (by.by_scores or one.distractor is not None)
         wanted.append([*one.right, *([one.distractor] if one.distractor is not None else [])] if needed else [])
-        text = one.prompt.text if one.prompt.cue is None else written[id(one.prompt)].before
-        requests += [Request(text, f" {answer}") for answer in wanted[-1]]
+        own = "" if one.prompt.cue is None else written[id(one.prompt)].before
+        requests += [Request(one.prompt.text + own, f" {answer}", len(own)) for answer in wanted[-1]]
     if model.score is None or not requests:
         return [([], None) for _ in questions]
     scores = iter(_checked(model, "score", model.score(requests), Score, len(requests)))
@@ -192,7 +192,7 @@ def _score(
 
 @dataclass(frozen=True)
 class _Written:
-    """A written answer, the text before it (the prompt, and the reasoning up to its cue), and whether it has a cue."""
+    """A written answer, the reasoning before it, up to its cue, and whether the model wrote that cue."""
 
     before: str
     answer: str | None
@@ -215,7 +215,7 @@ def complete(
 
 
 def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS) -> list[_Written]:
-    """The answers of `complete`, each with the text before it, which ends in a cue even if the model wrote none."""
+    """The answers of `complete` with the reasoning before them, which ends in a cue even if the model wrote none."""
     found: dict[int, _Written] = {}
     for reasons in (False, True):
         which = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
@@ -224,11 +224,11 @@ def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MA
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
         written = model.generate([prompts[i].text for i in which], limit, stop)
         for i, completion in zip(which, _checked(model, "generate", written, Completion, len(which)), strict=True):
-            before, answer, answered = prompts[i].text, completion.text, True
+            before, answer, answered = "", completion.text, True
             if (cue := prompts[i].cue) is not None:
                 reasoning, ended, answer = completion.text.rpartition(cue)
                 answered = bool(ended)
-                before += reasoning + cue if answered else f"{completion.text}\n{cue}"
+                before = reasoning + cue if answered else f"{completion.text}\n{cue}"
             found[i] = _Written(before, answer if answered else "", answered, completion.prompt_tokens)
     return [found[i] for i in range(len(prompts))]
 
