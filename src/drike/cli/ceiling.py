@@ -50,7 +50,7 @@ def ceiling(
     at: RunOptions,
     api: ApiOptions,
 ) -> None:
-    """Measure the best choices of demonstrations in hindsight, which no editor can pass."""
+    """Measure the best choices of demonstrations in hindsight: what an editor could still win."""
     options = options_in(locals())
     chosen = choose_edits(run, data, encoder, at)
     folder = at.resume or new_run(at.out, "ceiling")
