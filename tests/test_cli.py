@@ -435,7 +435,7 @@ def test_retains_over_the_context_limit_are_pruned_and_usage_is_shown(
     assert sum(parts) == usage["prompt_tokens"] + usage["completion_tokens"] and usage["tokens_shared"] > 0
     out = tmp_path / "evaluate"
     assert run("evaluate", "--run", str(folder), "--editors", "ike,rank-all", "--out", str(out)) == 0
-    assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All"}
+    assert set(json.loads((out / "usage.json").read_text("utf-8"))) == {"IKE", "Rank-All", "judged both ways"}
     outcomes = read_outcomes(out / "outcomes" / "ike.jsonl")
     assert all(outcome.shots + outcome.pruned == 16 for outcome in outcomes)
     assert any(outcome.pruned for outcome in outcomes)

@@ -155,6 +155,8 @@ def test_the_edit_is_stated_once_without_its_own_copy() -> None:
 
 def test_editcot_reads_the_answer_after_its_last_cue() -> None:
     def thinks(prompt: str) -> str:
+        if prompt.endswith(f"but the fact changed.\n{ANSWER_CUE}"):
+            return "New3."
         return (
             f"It might be {ANSWER_CUE} Old3, but the fact changed.\n{ANSWER_CUE} New3.\n" if "think" in prompt else "?"
         )

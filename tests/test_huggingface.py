@@ -235,6 +235,10 @@ def test_chat_prompts_are_one_user_turn_followed_by_the_reply(end: str, tokenize
     whole = chatty.decode(encoded.ids)
     assert whole.startswith("<|user|>\nContinue the text below.")
     assert whole.endswith("Ada comes from\n<|reply|>" + (end + "Paris" if end else " Paris"))
+    [begun] = encode_requests(chatty, [Request("Ada comes from Rome or", " Paris", own=len(" Rome or"))], "chat")
+    assert chatty.decode(begun.ids).endswith(f"Ada comes from\n<|reply|>{end} Rome or Paris"), (
+        "the reply so far is its own"
+    )
     model = wrap(llama, chatty, template="chat")
     [score] = model.score([Request("Ada comes from", " Paris")])
     [completion] = model.generate(["Ada comes from"], max_tokens=2, stop=None)

@@ -37,6 +37,11 @@ from drike.encoders import TextEncoder as TextEncoder
 from drike.encoders import load_encoder as load_encoder
 from drike.errors import DrikeError as DrikeError
 from drike.evaluation import evaluate as evaluate
+from drike.judging import GENERATE as GENERATE
+from drike.judging import GREEDY as GREEDY
+from drike.judging import LIKELIHOOD as LIKELIHOOD
+from drike.judging import Judge as Judge
+from drike.judging import Verdict as Verdict
 from drike.metrics import Estimate as Estimate
 from drike.metrics import Outcome as Outcome
 from drike.metrics import Share as Share

@@ -237,7 +237,7 @@ def _replies(
     written = iter(texts)
     return [
         tuple(
-            Reply(first_line(next(written) or ""), one.correct, None if one.score is None else one.score.logprob)
+            Reply(first_line(next(written) or ""), bool(one.correct), None if one.score is None else one.score.logprob)
             for one in of_version
         )
         for of_version in judged
@@ -251,8 +251,8 @@ def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | N
     pairs = list(zip(having, lacking, strict=True))
     return Effect(
         nats=tuple(a.score.logprob - b.score.logprob if a.score and b.score else None for a, b in pairs),
-        gained=tuple(a.correct and not b.correct for a, b in pairs),
-        lost=tuple(b.correct and not a.correct for a, b in pairs),
+        gained=tuple(bool(a.correct and not b.correct) for a, b in pairs),
+        lost=tuple(bool(b.correct and not a.correct) for a, b in pairs),
     )
 
 

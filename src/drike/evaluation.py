@@ -17,7 +17,8 @@ from drike.editors.per_query import PerQuery
 from drike.editors.subsets import Subsets
 from drike.edits import EditCase, Probe
 from drike.errors import UsageError
-from drike.judging import Question, Verdict, judge
+from drike.judging import Judge, Question, Verdict, judge_for
+from drike.judging import judge as judged
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
@@ -29,11 +30,15 @@ def evaluate(
     model: LanguageModel,
     cases: Iterable[EditCase],
     *,
+    judge: Judge | None = None,
     write: bool = False,
     parallel: int | None = None,
     allow_trained: bool = False,
 ) -> Generator[Outcome, None, None]:
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
+
+    judge: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
+    UsageError for a rule that the model cannot be judged by.
 
     parallel: cases evaluated at once, each in a thread, which also calls the editor; default: as many as the model
     takes (`info.calls_at_once`). Outcomes and their order are the same, only `seconds` differ, as a case may wait for
@@ -42,7 +47,7 @@ def evaluate(
     allow_trained: also evaluate edits that the editor's retriever was trained on; otherwise UsageError is raised before
     the model is asked, since a test on training edits flatters the editor.
     """
-    cases = list(cases)
+    cases, judge = list(cases), judge_for(model, judge)
     known = (
         sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE | PerQuery | Subsets) else 0
     )
@@ -54,12 +59,12 @@ def evaluate(
     most = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= most:
         raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")
-    with closing(in_order(partial(_answer, editor, model, write), cases, parallel or most)) as answered:
+    with closing(in_order(partial(_answer, editor, model, judge, write), cases, parallel or most)) as answered:
         for outcomes in answered:
             yield from outcomes
 
 
-def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -> list[Outcome]:
+def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
     """The outcomes of a case's probes."""
     began = time.perf_counter()
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
@@ -69,7 +74,7 @@ def _answer(editor: Editor, model: LanguageModel, write: bool, case: EditCase) -
         Question(prompt, probe.target, probe.distractor, probe.also)
         for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
-    verdicts = judge(model, questions, write=write)
+    verdicts = judged(model, questions, judge, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
     asked = zip(case.asked, prompts, verdicts, strict=True)
     return [_outcome(editor.name, case.case_id, *one, seconds=share) for one in asked]
@@ -93,7 +98,7 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         answer=verdict.text,
         matched=verdict.matched,
         exact=verdict.exact,
-        prefers=None if prob_margin is None else prob_margin > 0,
+        prefers=verdict.prefers,
         prob_margin=prob_margin,
         logprob_margin=logprob_margin,
         logit_gap=None if score is None else score.logit_gap,

@@ -1,34 +1,129 @@
-"""Ask a model and judge its answers, in the same way for rewards and metrics."""
+"""Ask a model and judge its answers, in the same way for rewards and metrics.
+
+A `Judge` is a rule by which an answer is right. There are three, and all rows of a table share one:
+
+greedy      every token of the target is the model's first choice, and the token after it ends the word; exact text,
+            read from the scores of the target without writing anything
+generate    the first line that the model writes (greedily, MAX_ANSWER_TOKENS at most) starts with the target at a word
+            boundary, both normalised as in `drike.answers`
+likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
+
+If a prompt asks to reason first, the model reasons first under each of them, and target and distractor are scored
+behind what it wrote and its cue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal, TypeVar
 
 from drike.answers import ends_answer, ends_word, equals, matches
-from drike.errors import ModelError
+from drike.errors import ModelError, UsageError
 from drike.models.protocols import MAX_ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Request, Score
 from drike.prompts import Prompt
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
+JudgeName = Literal["greedy", "generate", "likelihood"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of an answer.
+    """A model's answer to a question, and whether it is right by a rule.
 
-    correct: as used for rewards and metrics. matched, exact: whether the text, if there is one, starts with the target,
-    or equals it. score, distractor: scores of the target and the distractor, if the model scores.
+    targets: the right answers. text: what it wrote, if it was asked to write. score, distractor: scores of a target and
+    the distractor, if they were scored. answered: False if it was to reason first and wrote no cue.
     """
 
-    correct: bool
+    judge: Judge
+    targets: tuple[str, ...]
     text: str | None
-    matched: bool | None
-    exact: bool | None
     score: Score | None
     distractor: Score | None
     prompt_tokens: int | None
+    answered: bool = True
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether it is right by the rule; None if the rule cannot say, as likelihood without a distractor."""
+        return self.judge.right(self)
+
+    @property
+    def greedy(self) -> bool | None:
+        """Whether greedy decoding would write the target and then end the word; None without scores."""
+        if self.score is None:
+            return None
+        following = self.score.following
+        return self.answered and self.score.greedy and (following is None or ends_word(following))
+
+    @property
+    def matched(self) -> bool | None:
+        """Whether the text starts with a target, both normalised; None without text."""
+        return None if self.text is None else any(matches(self.text, target) for target in self.targets)
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether the answer is a target and nothing else; None if that is not known."""
+        if self.text is not None:
+            return any(equals(self.text, target) for target in self.targets)
+        if self.score is None or self.score.following is None:
+            return None
+        return self.score.greedy and ends_answer(self.score.following)
+
+    @property
+    def prefers(self) -> bool | None:
+        """Whether the target is more probable than the distractor; None unless both were scored."""
+        if self.score is None or self.distractor is None:
+            return None
+        return self.score.mean_probability > self.distractor.mean_probability
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A rule by which an answer is right.
+
+    meaning: when an answer is right, for captions. right: None where the rule cannot say. by_scores: whether it reads
+    log-probabilities. compares: whether it needs a distractor.
+    """
+
+    name: JudgeName
+    meaning: str
+    right: Callable[[Verdict], bool | None] = field(repr=False)
+    by_scores: bool = True
+    compares: bool = False
+
+    @property
+    def caption(self) -> str:
+        """A sentence for a table whose rows it judged."""
+        return f"Judged by {self.name}: an answer is right if {self.meaning}."
+
+
+GREEDY = Judge("greedy", "greedy decoding would write exactly the target and then end the word", attrgetter("greedy"))
+GENERATE = Judge(
+    "generate",
+    f"the first line written, at most {MAX_ANSWER_TOKENS} tokens, starts with the target, both normalised",
+    attrgetter("matched"),
+    by_scores=False,
+)
+LIKELIHOOD = Judge(
+    "likelihood", "the target is more probable than its distractor (IKE's rule)", attrgetter("prefers"), compares=True
+)
+JUDGES: dict[str, Judge] = {one.name: one for one in (GREEDY, GENERATE, LIKELIHOOD)}
+
+
+def judge_for(model: LanguageModel, judge: Judge | None = None) -> Judge:
+    """The given rule, or the default for a model: greedy if it gives log-probabilities, else generate.
+
+    Raises UsageError for a rule that reads log-probabilities if the model gives none.
+    """
+    if judge is None:
+        return GENERATE if model.score is None else GREEDY
+    if judge.by_scores and model.score is None:
+        raise UsageError(
+            f"the rule {judge.name} needs log-probabilities, and {model.info.name} gives none: judge by generate"
+        )
+    return judge
 
 
 @dataclass(frozen=True)
@@ -40,54 +135,72 @@ class Question:
     distractor: str | None = None
     also: tuple[str, ...] = ()
 
+    @property
+    def right(self) -> tuple[str, ...]:
+        """All right answers, the target first."""
+        return (self.target, *self.also)
 
-def judge(model: LanguageModel, questions: Sequence[Question], *, write: bool = False) -> list[Verdict]:
-    """Ask the questions and judge the answers, in order.
 
-    With a model that scores, an answer is right if greedy decoding would write the target and then end the word;
-    `write=True` also generates the text. Without scores, or if the prompt asks to reason first, the text decides.
-    Where several answers are right, the verdict is that of the first of them that the model gives, else of the target.
+def judge(
+    model: LanguageModel, questions: Sequence[Question], by: Judge | None = None, *, write: bool = False
+) -> list[Verdict]:
+    """Ask the questions and judge the answers by a rule (default: `judge_for` the model), in order.
+
+    The model writes and scores what the rule needs. It also scores where a question has a distractor, if it can, and
+    writes every answer with `write=True`. Where several answers are right, the scores are those of the first of them
+    that is right by the rule, else of the target. Raises UsageError for a rule that the model cannot be judged by.
     """
-    every = [replace(one, target=target, also=()) for one in questions for target in (one.target, *one.also)]
-    verdicts = iter(_judge_each(model, every, write=write))
-    of_each = ([next(verdicts) for _ in range(1 + len(one.also))] for one in questions)
-    return [next((one for one in found if one.correct), found[0]) for found in of_each]
-
-
-def _judge_each(model: LanguageModel, questions: Sequence[Question], *, write: bool) -> list[Verdict]:
-    """Judge questions with one right answer each; questions that share a prompt object share its text."""
-    scores = _score(model, questions)
-    written = {id(one.prompt): one.prompt for one in questions if write or one.prompt.cue is not None or not scores}
-    texts = dict(zip(written, complete(model, list(written.values())), strict=True))
+    by = judge_for(model, by)
+    asked = {id(one.prompt): one.prompt for one in questions if write or one.prompt.cue is not None or not by.by_scores}
+    written = dict(zip(asked, _write(model, [*asked.values()]), strict=True))
     verdicts = []
-    for i, question in enumerate(questions):
-        text, tokens = texts.get(id(question.prompt), (None, None))
-        score, distractor = scores[i] if scores else (None, None)
-        correct = matched = None if text is None else matches(text, question.target)
-        exact = None if text is None else equals(text, question.target)
-        if score is not None:
-            tokens = score.prompt_tokens
-            if question.prompt.cue is None:
-                correct = score.greedy and (score.following is None or ends_word(score.following))
-            if exact is None and score.following is not None:
-                exact = score.greedy and ends_answer(score.following)
-        verdicts.append(Verdict(bool(correct), text, matched, exact, score, distractor, tokens))
+    for question, (scores, distractor) in zip(questions, _score(model, questions, written, by), strict=True):
+        text = written.get(id(question.prompt), _NOTHING)
+        found = [
+            Verdict(
+                by, question.right, text.answer, score, distractor,
+                prompt_tokens=text.prompt_tokens if score is None else score.prompt_tokens, answered=text.answered,
+            ) for score in scores or (None,)
+        ]  # fmt: skip
+        verdicts.append(next((one for one in found if one.correct), found[0]))
     return verdicts
 
 
-def _score(model: LanguageModel, questions: Sequence[Question]) -> list[tuple[Score, Score | None]]:
-    """Score target and distractor of every question in one call, so that prefixes are shared; [] without scores."""
-    if model.score is None:
-        return []
+def _score(
+    model: LanguageModel, questions: Sequence[Question], written: Mapping[int, _Written], by: Judge
+) -> list[tuple[list[Score], Score | None]]:
+    """Scores of each question's right answers and distractor, as far as needed, in one call, to share prefixes.
+
+    written: by the `id` of the prompt; what follows reasoning is scored behind it.
+    """
+    wanted: list[list[str]] = []
     requests: list[Request] = []
-    for question in questions:
-        # If the model is to reason first, it is scored after the cue, without any reasoning.
-        text = question.prompt.text if question.prompt.cue is None else f"{question.prompt.text}\n{question.prompt.cue}"
-        requests.append(Request(text, f" {question.target}"))
-        if question.distractor is not None:
-            requests.append(Request(text, f" {question.distractor}"))
+    for one in questions:
+        needed = model.score is not None and (by.by_scores or one.distractor is not None)
+        wanted.append([*one.right, *([one.distractor] if one.distractor is not None else [])] if needed else [])
+        own = "" if one.prompt.cue is None else written[id(one.prompt)].before
+        requests += [Request(one.prompt.text + own, f" {answer}", len(own)) for answer in wanted[-1]]
+    if model.score is None or not requests:
+        return [([], None) for _ in questions]
     scores = iter(_checked(model, "score", model.score(requests), Score, len(requests)))
-    return [(next(scores), next(scores) if question.distractor is not None else None) for question in questions]
+    found = []
+    for one, answers in zip(questions, wanted, strict=True):
+        of_right = [next(scores) for _ in one.right] if answers else []
+        found.append((of_right, next(scores) if len(answers) > len(of_right) else None))
+    return found
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A written answer, the reasoning before it, up to its cue, and whether the model wrote that cue."""
+
+    before: str
+    answer: str | None
+    answered: bool
+    prompt_tokens: int | None
+
+
+_NOTHING = _Written("", None, True, None)
 
 
 def complete(
@@ -98,7 +211,12 @@ def complete(
     An answer is one line. If a prompt asks to reason first, the reply may have MAX_REASONING_TOKENS, and the answer is
     the text after its last cue; "" if the model wrote no cue.
     """
-    texts: dict[int, tuple[str, int | None]] = {}
+    return [(one.answer or "", one.prompt_tokens) for one in _write(model, prompts, max_tokens)]
+
+
+def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MAX_ANSWER_TOKENS) -> list[_Written]:
+    """The answers of `complete` with the reasoning before them, which ends in a cue even if the model wrote none."""
+    found: dict[int, _Written] = {}
     for reasons in (False, True):
         which = [i for i, prompt in enumerate(prompts) if (prompt.cue is not None) == reasons]
         if not which:
@@ -106,12 +224,18 @@ def complete(
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
         written = model.generate([prompts[i].text for i in which], limit, stop)
         for i, completion in zip(which, _checked(model, "generate", written, Completion, len(which)), strict=True):
-            _, cue, answer = completion.text.rpartition(prompts[i].cue or "\n")
-            texts[i] = (completion.text if not reasons else answer if cue else "", completion.prompt_tokens)
-    return [texts[i] for i in range(len(prompts))]
+            before, answer, answered = "", completion.text, True
+            if (cue := prompts[i].cue) is not None:
+                reasoning, ended, answer = completion.text.rpartition(cue)
+                answered = bool(ended)
+                before = reasoning + cue if answered else f"{completion.text}\n{cue}"
+            found[i] = _Written(before, answer if answered else "", answered, completion.prompt_tokens)
+    return [found[i] for i in range(len(prompts))]
 
 
-def _checked(model: LanguageModel, method: str, answers: list[Answer], kind: type[Answer], count: int) -> list[Answer]:
+def _checked(
+    model: LanguageModel, method: str, answers: list[Returned], kind: type[Returned], count: int
+) -> list[Returned]:
     """Return a model's answers if they are of the right kind and number. Raises ModelError."""
     called = f"{model.info.name}.{method}"
     if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, kind)]:

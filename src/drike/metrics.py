@@ -32,11 +32,11 @@ Floats = NDArray[np.float64]
 class Outcome:
     """One probe answered by one editor.
 
-    correct: the definition used for rewards too. matched, exact: by the written text (prefix at a word boundary; whole
-    line). prefers: P(target) > P(distractor). prob_margin: difference of their geometric-mean token probabilities.
-    logprob_margin: difference of their log-probabilities, in nats. logit_gap: smallest logit lead of a target token;
-    near 0 means a near tie. shots: retains in the prompt. pruned: retains that were kept but did not fit. calls: model
-    calls. seconds: wall time, this probe's share of its case.
+    correct: by the rule of its run (`drike.judging`); None if the rule cannot say. matched, exact: by the written text
+    (prefix at a word boundary; whole line). prefers: P(target) > P(distractor). prob_margin: difference of their
+    geometric-mean token probabilities. logprob_margin: difference of their log-probabilities, in nats. logit_gap:
+    smallest logit lead of a target token; near 0 means a near tie. shots: retains in the prompt. pruned: retains that
+    were kept but did not fit. calls: model calls. seconds: wall time, this probe's share of its case.
     """
 
     editor: str
@@ -45,7 +45,7 @@ class Outcome:
     query: str
     target: str
     distractor: str | None
-    correct: bool
+    correct: bool | None
     answer: str | None
     matched: bool | None
     exact: bool | None
@@ -168,6 +168,8 @@ def counted(
     for one in outcomes:
         if (row := sums.get(one.case_id)) is None:
             row = sums[one.case_id] = [0.0] * (2 * len(column))
+        if one.correct is None:  # not measured
+            continue
         values: dict[str, float] = {_RATE.get(one.aspect, one.aspect.value): one.correct}
         if one.prob_margin is not None and one.aspect in _MARGIN:
             values[_MARGIN[one.aspect]] = one.prob_margin

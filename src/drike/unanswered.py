@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from drike.answers import first_line, matches, normalise
 from drike.edits import EditCase, Probe
-from drike.judging import Question, complete, judge
+from drike.judging import Judge, Question, complete, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 
@@ -30,18 +30,19 @@ class Resolved:
     new: int
 
 
-def own_answers(model: LanguageModel, cases: Iterable[EditCase]) -> dict[str, str]:
+def own_answers(model: LanguageModel, cases: Iterable[EditCase], by: Judge | None = None) -> dict[str, str]:
     """What the unedited model says to each unanswered question, without the rest of its sentence.
 
-    "" where it says nothing, or what would not be judged right of the unedited model itself, as after a line break.
+    "" where it says nothing, or what is not right of the unedited model itself by the rule `by`, as by scores after a
+    line break; the rule is that of the evaluation.
     """
     prompts = {one.query: Prompt(one.query) for case in cases for one in case.unanswered}
     written = complete(model, list(prompts.values())) if prompts else []
     answers = {query: _answer(text) for query, (text, _) in zip(prompts, written, strict=True)}
     given = {query: answer for query, answer in answers.items() if normalise(answer)}
-    if model.score is None:  # a text starts with its own beginning
+    if model.score is None or (by and by.compares):  # a text starts with its own beginning; nothing to compare with
         return dict.fromkeys(answers, "") | given
-    verdicts = judge(model, [Question(prompts[query], answer) for query, answer in given.items()]) if given else []
+    verdicts = judge(model, [Question(prompts[query], answer) for query, answer in given.items()], by) if given else []
     right = {query for query, verdict in zip(given, verdicts, strict=True) if verdict.correct}
     return {query: answer if query in right else "" for query, answer in answers.items()}
 

@@ -136,7 +136,7 @@ def _recall(model: LanguageModel, cases: Sequence[EditCase], templates: Template
     edits = [case.edit for case in cases[:EDITABLE]]
     unseen = [Question(Prompt(templates[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
     for name, questions in (("seen", seen), ("unseen", unseen)):
-        right = fmean(v.correct for v in judge(model, questions))
+        right = fmean(bool(v.correct) for v in judge(model, questions))
         yield Measure(f"recall of true facts, wording {name} with the subject", right, 0.95, None)
 
 
@@ -197,7 +197,7 @@ def _rates(model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demons
         return Prompt(query) if row is None else PromptStyle().write(case.edit, row, [query])[0]
 
     questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
-    right = [verdict.correct for verdict in judge(model, questions)]
+    right = [bool(verdict.correct) for verdict in judge(model, questions)]
     parts = [right[i : i + len(probes)] for i in range(0, len(right), len(probes))]
     last = 1 + len(case.paraphrases)
     return [Rates(float(part[0]), fmean(part[1:last]), fmean(part[last:])) for part in parts]

@@ -20,6 +20,7 @@ from drike.editors.ike import IKE
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
+from drike.judging import judge_for
 from drike.models import EMBEDDED, load
 from drike.retrieval.budget import Threshold
 from drike.retrieval.mixes import policy_mixes
@@ -51,7 +52,7 @@ def demo(
     opened = load(model)
     settings = {
         "data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed,
-        "encoder": encoder, "template": "plain",
+        "encoder": encoder, "template": "plain", "judge": judge_for(opened).name,
     }  # fmt: skip
     described = describe_model(model, opened)
     say(

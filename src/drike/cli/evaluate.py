@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -20,17 +21,18 @@ from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
+from drike.judging import GREEDY, JUDGES, Judge, judge_for
 from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, aspects, compared, costs, paired, published, table1, work
+from drike.report import as_markdown, aspects, compared, costs, disagreement, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_json, read_usage, write_record
-from drike.runs.recording import recorded_evaluation
+from drike.runs.recording import judged_both_ways, recorded_evaluation
 from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 from drike.unanswered import own_answers, with_own_answers
@@ -40,6 +42,8 @@ VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
 )
+
+BOTH_WAYS = 20  # edits of a sample that is judged by greedy and by generate
 
 
 @takes_options
@@ -52,6 +56,7 @@ def evaluate(
     encoder: str | None = None,
     order: str | None = None,
     sigmas: str | None = None,
+    judge: str | None = None,
     write: bool = False,
     at: RunOptions,
     api: ApiOptions,
@@ -69,6 +74,7 @@ def evaluate(
     folder = at.resume or new_run(at.out, "evaluate")
     setup = chosen.open()
     opened = open_model(model, api, given, at=at, cache=False)
+    rule = judge_for(opened.model, JUDGES.get(judge or given.judge or ""))
     limit, trained = opened.limit, base.trained if base else None
     made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
@@ -76,12 +82,12 @@ def evaluate(
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
     if isinstance(opened.model, CountingModel):
         for editor in made:
-            for _ in outcomes_of(editor, opened.model, setup.split.test, write=write, allow_trained=True):
+            for _ in outcomes_of(editor, opened.model, setup.split.test, judge=rule, write=write, allow_trained=True):
                 pass
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
-        **chosen.settings, "model": opened.name, "template": opened.template, "write": write,
+        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "write": write,
         "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
     }  # fmt: skip
@@ -91,7 +97,7 @@ def evaluate(
         else:
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
-            outcomes = run_evaluation(folder, setup, opened.model, made, write=write, full=True)
+            outcomes = run_evaluation(folder, setup, opened.model, made, judge=rule, write=write, full=True)
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():
@@ -105,7 +111,10 @@ def evaluate(
 
 def show_promise(kept: KeptPromise | None, outcomes: Sequence[Outcome]) -> None:
     """Print what was promised, if anything was, beside what was measured."""
-    if kept is not None and (correct := [one.correct for one in outcomes if one.aspect is kept.promise.aspect]):
+    correct = [
+        one.correct for one in outcomes if kept and one.aspect is kept.promise.aspect and one.correct is not None
+    ]
+    if kept is not None and correct:
         say(f"\nPromise of DR-IKE-Q: {kept.sentence}; measured on these test edits: {fmean(correct):.3f}")
 
 
@@ -115,14 +124,17 @@ def run_evaluation(
     model: LanguageModel,
     editors: Sequence[Editor],
     *,
+    judge: Judge | None = None,
     write: bool = False,
     full: bool = False,
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
-    Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas.
+    Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas, and a
+    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway.
     """
-    cases = answered_cases(folder, model, setup.split.test)
+    judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
+    cases = answered_cases(folder, model, setup.split.test, judge)
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
@@ -132,21 +144,29 @@ def run_evaluation(
     done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
     if any(done.values()):
         say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
+    sample = random.Random(setup.pool.seed).sample(cases, min(BOTH_WAYS, len(cases))) if full and model.score else []
     for editor in editors:
         left = cases[done[editor.name] :]
         with (
             progress(editor.name, live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, write=write)) as found,
+            closing(recorded_evaluation(folder, editor, model, left, judge=judge, write=write)) as found,
         ):
             bar.update(task, total=len(cases), completed=done[editor.name])
             for case in found:
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
-    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}"
+            known = [one for one in outcomes[editor.name] if one.case_id in {case.case_id for case in sample}]
+            if judge is GREEDY and all(one.matched is not None for one in known):
+                both_ways[editor.name] = known
+            elif sample and not model.info.served:
+                both_ways[editor.name] = judged_both_ways(folder, editor, model, sample)
+    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {judge.name}"
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    tables = [one for one in (table1(summaries, title), aspects(summaries), costs(summaries)) if one]
+    notes = [disagreement(both_ways)] if any(both_ways.values()) else []
+    first = table1(summaries, title, judge.caption, *notes)
+    tables = [one for one in (first, aspects(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
@@ -159,17 +179,19 @@ def run_evaluation(
     usages = {name: used for name, used in read_usage(folder).items() if name in outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))
-    known = [name for name, used in usages.items() if model.info.served and used.cached]
-    if known:
-        note(f"some answers of {', '.join(known)} came from the cache, so their seconds are no model's")
+    cached = [name for name, used in usages.items() if model.info.served and used.cached]
+    if cached:
+        note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
     return outcomes
 
 
-def answered_cases(folder: Path, model: LanguageModel, cases: Sequence[EditCase]) -> Sequence[EditCase]:
+def answered_cases(
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], judge: Judge | None = None
+) -> Sequence[EditCase]:
     """The cases, with the unedited model's own answers where none are published; they are recorded in the folder."""
     answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = own_answers(model, cases)
+        answers = own_answers(model, cases, judge)
         if not answers:
             return cases
         write_record(folder, OWN_ANSWERS, answers)

@@ -22,6 +22,7 @@ from typer.core import TyperCommand
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
 from drike.errors import UsageError
+from drike.judging import JUDGES
 from drike.models.served.address import SERVICES
 from drike.retrieval.learned_budget import KINDS
 from drike.retrieval.retriever import FORMS
@@ -122,6 +123,10 @@ OPTIONS: Mapping[str, Any] = {
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
         among=("threshold", "all", "half", *KINDS)
+    ),
+    "judge": option(
+        "NAME", f"When answers are right: {', '.join(JUDGES)} (default: greedy, or generate without scores)",
+        METHOD, among=tuple(JUDGES)
     ),
     "max_shots": option("N", "K: most retains in a prompt", METHOD, least=1),
     "learning_rate": option("X", "Adam's step size", METHOD, least=0.0, most=1e3),
@@ -236,6 +241,7 @@ class MethodOptions:
     own_copy: bool = True
     delay: int = 0
     noise: float = 0.0
+    judge: str | None = None
 
 
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -18,6 +18,7 @@ from drike.editors.ike import IKE
 from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import PromiseError, UsageError
+from drike.judging import JUDGES, LIKELIHOOD, Judge, judge_for
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
@@ -73,6 +74,8 @@ def train(
     if promise:
         check_possible(promise, setup.split.validation)
     opened = open_model(model, api, DEFAULTS, at=at)
+    rule = judge_for(opened.model, JUDGES.get(method.judge or ""))
+    method = replace(method, judge=rule.name)
     if isinstance(opened.model, CountingModel):
         questions = {case.edit: asked_by(method, case) for case in setup.split.train}
         count_training(opened.model, setup.pool, questions, method.max_shots, style=style, limit=opened.limit)
@@ -80,13 +83,13 @@ def train(
         if method.objective == "balanced":
             mixes = policy_mixes(setup.pool.roles)
             cases = (*setup.split.train, *setup.split.validation)
-            for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit):
+            for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit, judge=rule):
                 pass
         return show_bound(opened.model, api)
     described = describe_model(opened.name, opened.model)
     settings = options | {
         "data": sources, "model": opened.name, "seed": seed, "encoder": encoder, "zsre_target": target,
-        "template": opened.template,
+        "template": opened.template, "judge": rule.name,
     }  # fmt: skip
     refused: PromiseError | None = None
     with alone_at(folder, "train"):
@@ -104,7 +107,7 @@ def train(
                 try:
                     run_per_query(
                         folder, setup, opened.model, editor, named=method.named, price=method.shot_price,
-                        promise=promise,
+                        promise=promise, judge=rule,
                     )  # fmt: skip
                 except PromiseError as problem:  # the policy is saved as it was trained
                     refused = problem
@@ -125,11 +128,10 @@ def promise_in(method: MethodOptions) -> Promise | None:
 
 
 def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
-    """The questions that the reward asks about a case under each prefix; soft rewards also score distractors."""
-    if method.reward == "rewrite":
-        return (rewrite_probe(case.edit),)
-    wrong = [replace(one, target=one.distractor) for one in case.probes if one.distractor] if method.soft else []
-    return (*case.probes, *wrong)
+    """The questions that the reward asks about a case under each prefix, with the distractors that are scored, too."""
+    probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
+    compares = method.soft or method.judge == LIKELIHOOD.name
+    return (*probes, *(replace(one, target=one.distractor) for one in probes if one.distractor and compares))
 
 
 def run_training(
@@ -163,10 +165,11 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
+    judge = JUDGES.get(method.judge or "")
     if method.reward == "rewrite":
-        reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip)
+        reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, judge=judge)
     else:
-        reward = every_probe(model, editor.style, editor.limit, soft=method.soft)
+        reward = every_probe(model, editor.style, editor.limit, soft=method.soft, judge=judge)
     channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
     channel = marginal(channel) if method.credit == "marginal" else channel
     channel = balanced(len(cases), channel) if method.reward == "balanced" else channel
@@ -196,6 +199,7 @@ def run_per_query(
     named: bool = False,
     price: float = 0.05,
     promise: Promise | None = None,
+    judge: Judge | None = None,
 ) -> Checkpoint:
     """Train the policy that decides for each query, and save it beside the trained retriever; return both.
 
@@ -212,7 +216,7 @@ def run_per_query(
     if answers:
         say(f"Recovered {len(answers)} of {len(cases)} edits")
     left = cases[len(answers) :]
-    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit)
+    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, judge=judge)
     watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
     *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
     absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]

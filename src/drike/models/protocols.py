@@ -92,10 +92,15 @@ class Completion:
 
 @dataclass(frozen=True)
 class Request:
-    """A continuation to score after a prompt. `continuation` starts with its space: " Paris"."""
+    """A continuation to score after a prompt. `continuation` starts with its space: " Paris".
+
+    own: how many characters at the end of the prompt the model wrote itself; under a chat template they begin its
+    reply.
+    """
 
     prompt: str
     continuation: str
+    own: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@
 """
 
 from drike.report.paper import PAPER_TABLE1, Published
-from drike.report.tables import aspects, compared, costs, differences, paired, published, table1, work
+from drike.report.tables import aspects, compared, costs, differences, disagreement, paired, published, table1, work
 from drike.table import Table, as_markdown
 
 __all__ = [
-    "PAPER_TABLE1", "Published", "Table", "as_markdown", "aspects", "compared", "costs", "differences", "paired",
+    "PAPER_TABLE1", "Published", "Table", "as_markdown", "aspects", "compared", "costs", "differences",
+    "disagreement", "paired",
     "published", "table1", "work",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from drike.judging import JUDGES
 from drike.report import figures
 from drike.report.comparison import counterparts
 from drike.report.figures import Figure
@@ -85,12 +86,18 @@ def _summary(groups: Sequence[Group]) -> Section:
     meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
     columns = (*SCORES, "retains/prompt", "tokens/prompt")
     tables = tuple(
-        summary_table(group.label, group.summaries.values(), columns, meanings, INTERVALS, PER_PROMPT)
+        summary_table(group.label, group.summaries.values(), columns, meanings, *_rules(group), INTERVALS, PER_PROMPT)
         for group in groups
     )
     further = ((group, aspects(list(group.summaries.values()))) for group in groups)
     tables += tuple(_labelled(table, group.label) for group, table in further if table)
     return Section("summary", "Summary", tuple(text), tuple(filter(None, drawn)), tables)
+
+
+def _rules(group: Group) -> list[str]:
+    """The rule by which its answers were judged; older runs do not say."""
+    names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
+    return [JUDGES[name].caption for name in names if name in JUDGES]
 
 
 def _differences(groups: Sequence[Group]) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.metrics import Counts, Estimate, Summary, harmonic_mean, paired_differences
+from drike.metrics import Counts, Estimate, Outcome, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
 from drike.table import Table
@@ -42,9 +42,24 @@ def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[st
     return Table(title, ("Editor", *columns), rows, notes)
 
 
-def table1(summaries: Sequence[Summary], title: str) -> Table:
+def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
     """Summaries in the columns of the paper's Table 1, each with its 95 % bootstrap interval over cases."""
-    return summary_table(title, summaries, COLUMNS, INTERVALS)
+    return summary_table(title, summaries, COLUMNS, INTERVALS, *notes)
+
+
+def disagreement(sampled: Mapping[str, Sequence[Outcome]]) -> str:
+    """A sentence on how often greedy and generate differ in each editor's outcomes, which have scores and text."""
+    differing = {
+        name: [one for one in of_editor if one.matched is not None and one.matched != one.correct]
+        for name, of_editor in sampled.items()
+    }
+    edits = len({one.case_id for of_editor in sampled.values() for one in of_editor})
+    asked, found = sum(map(len, sampled.values())), [one for of_editor in differing.values() for one in of_editor]
+    begin = f"Judged by greedy and by generate on a sample of {edits} edits: {len(found)} of {asked:,} verdicts differ"
+    if not found:
+        return f"{begin}."
+    counts = ", ".join(f"{name} {len(of_editor)}" for name, of_editor in differing.items() if of_editor)
+    return f"{begin} ({counts}), such as that on {found[0].answer!r} for {found[0].target!r}."
 
 
 def costs(summaries: Sequence[Summary]) -> Table:

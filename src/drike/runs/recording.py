@@ -12,6 +12,7 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.evaluation import evaluate
+from drike.judging import GREEDY, Judge
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.retrieval.retriever import Retriever
@@ -74,13 +75,28 @@ def recorded_answers(
 
 
 def recorded_evaluation(
-    folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase], *, write: bool = False
+    folder: Path,
+    editor: Editor,
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    *,
+    judge: Judge | None = None,
+    write: bool = False,
 ) -> Generator[tuple[Outcome, ...], None, None]:
     """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
     with _usage_recorded(folder, editor.name, model):
         model.forget()  # seconds are an editor's own, not what another has opened before
-        with closing(evaluate(editor, model, cases, write=write)) as outcomes:
+        with closing(evaluate(editor, model, cases, judge=judge, write=write)) as outcomes:
             yield from saved(folder, editor.name, outcomes)
+
+
+def judged_both_ways(
+    folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]
+) -> tuple[Outcome, ...]:
+    """The outcomes of a sample of cases by scores and by text; only the model's work is recorded."""
+    sampled = evaluate(editor, model, cases, judge=GREEDY, write=True)
+    with _usage_recorded(folder, "judged both ways", model), closing(sampled) as outcomes:
+        return tuple(outcomes)
 
 
 @contextmanager

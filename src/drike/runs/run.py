@@ -16,6 +16,7 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
 from drike.files import checksum_ok, with_checksum
+from drike.judging import JudgeName
 from drike.models.protocols import Template
 from drike.records import parse, read
 from drike.retrieval.learned_budget import Controller
@@ -68,6 +69,7 @@ class Settings:
     tokenizer: str | None = None
     epochs: int | None = None
     budget: str | None = None
+    judge: JudgeName | None = None
     run: str | None = None
     editors: tuple[str, ...] | None = None
 

@@ -14,12 +14,14 @@ from typing import Protocol
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.per_query import prompt_with
 from drike.edits import EditCase
-from drike.judging import Question, judge
+from drike.judging import Judge, Question, judge_for
+from drike.judging import judge as judged
 from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
+from drike.training.rewards import is_right
 
 
 class Chooser(Protocol):
@@ -49,16 +51,18 @@ def answers_under(
     *,
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
+    judge: Judge | None = None,
 ) -> Generator[CaseAnswers, None, None]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end, as in evaluation.
-    Raises PoolError, and the ModelErrors of the model.
+    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
+    that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
     pool.candidates([case.edit for case in cases])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
-        return answers_to(case, choices, model, pool, style=style, limit=limit)
+        return answers_to(case, choices, model, pool, style=style, limit=limit, judge=judge)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
@@ -66,22 +70,28 @@ def answers_under(
 
 def answers_to(
     case: EditCase, choices: Sequence[Chooser], model: LanguageModel, pool: Pool, *, style: PromptStyle,
-    limit: TokenLimit | None,
+    limit: TokenLimit | None, judge: Judge | None = None,
 ) -> CaseAnswers:  # fmt: skip
     """Ask the probes of one case under each choice, as `answers_under` does."""
     [candidates] = pool.candidates([case.edit])
     shown = [choice.shown(candidates) for choice in choices]
-    verdicts = judge(
+    by = judge_for(model, judge)
+    verdicts = judged(
         model,
         [
-            Question(prompt_with(demonstrations, case.edit, probe.query, style, limit), probe.target)
+            Question(
+                prompt_with(demonstrations, case.edit, probe.query, style, limit),
+                probe.target,
+                probe.distractor if by.compares else None,
+            )
             for probe in case.probes
             for demonstrations in shown
         ],
+        by,
     )
     rows = [verdicts[i : i + len(shown)] for i in range(0, len(verdicts), len(shown))]
     return CaseAnswers(
         case.case_id,
-        tuple(tuple(verdict.correct for verdict in row) for row in rows),
+        tuple(tuple(map(is_right, row)) for row in rows),
         tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
     )

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.errors import ReplayError, UsageError
-from drike.judging import Question, Verdict, judge
+from drike.judging import Judge, Question, Verdict, judge_for
+from drike.judging import judge as judged
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import TokenLimit
@@ -84,12 +85,16 @@ def edit_takes(
     limit: TokenLimit | None = None,
     *,
     stop_on_flip: bool = False,
+    judge: Judge | None = None,
 ) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
     The prompts of all prefixes are sent at once, since none depends on another's answer. limit: prefixes whose prompt
     is longer are not evaluated. stop_on_flip: evaluate one by one, and end where an added retain breaks the answer.
+    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises UsageError for a rule that the
+    model cannot be judged by; the reward does so for an edit that the rule cannot judge.
     """
+    by = judge_for(model, judge)
 
     def reward(attempt: Attempt) -> Earned:
         began = time.perf_counter()
@@ -98,13 +103,13 @@ def edit_takes(
         prompts = [style.show(attempt.pool, prefix, [probe.query])[0] for prefix in prefixes]
         if limit is not None:
             prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1 : j])]
-        questions = [Question(prompt, probe.target) for prompt in prompts]
+        questions = [Question(prompt, probe.target, probe.distractor if by.compares else None) for prompt in prompts]
         verdicts: list[Verdict] = []
         for batch in [[question] for question in questions] if stop_on_flip else [questions]:
-            verdicts += judge(model, batch)
+            verdicts += judged(model, batch, by)
             if stop_on_flip and [verdict.correct for verdict in verdicts[-2:]] == [True, False]:
                 break
-        correct = tuple(verdict.correct for verdict in verdicts)
+        correct = tuple(map(is_right, verdicts))
         rewards = tuple(1.0 if right else -1.0 for right in correct)
         return Earned(rewards, correct, _tokens(verdicts), time.perf_counter() - began)
 
@@ -112,15 +117,21 @@ def edit_takes(
 
 
 def every_probe(
-    model: LanguageModel, style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None, *, soft: bool = False
+    model: LanguageModel,
+    style: PromptStyle = PromptStyle(),
+    limit: TokenLimit | None = None,
+    *,
+    soft: bool = False,
+    judge: Judge | None = None,
 ) -> Reward:
     """The mean over aspects of what the case's probes earn: +1 for a right answer, else -1.
 
     All probes under all prefixes are asked in one call. soft: a probe earns sigma(m) - sigma(-m), m being the
     log-probability of its target minus that of its distractor; without a distractor 2 P(target) - 1.
-    Raises UsageError if soft and the model gives no log-probabilities.
+    judge: as in `edit_takes`. Raises UsageError if soft and the model gives no log-probabilities, or if they are not
+    asked for by the rule.
     """
-    _require_scores(model, soft=soft)
+    _require_scores(model, judge_for(model, judge), soft=soft)
 
     def reward(attempt: Attempt) -> Earned:
         began = time.perf_counter()
@@ -129,8 +140,8 @@ def every_probe(
         prompts = [style.show(attempt.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
         if limit is not None:
             prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1])]
-        rows, verdicts = ask_probes(model, probes, prompts, soft=soft)
-        correct = tuple(verdict.correct for verdict in verdicts[:: len(probes)])  # the rewrite probe comes first
+        rows, verdicts = ask_probes(model, probes, prompts, soft=soft, judge=judge)
+        correct = tuple(map(is_right, verdicts[:: len(probes)]))  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
         return Earned(rewards, correct, _tokens(verdicts), time.perf_counter() - began, rows)
 
@@ -138,28 +149,49 @@ def every_probe(
 
 
 def ask_probes(
-    model: LanguageModel, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]], *, soft: bool
+    model: LanguageModel,
+    probes: Sequence[Probe],
+    prompts: Sequence[Sequence[Prompt]],
+    *,
+    soft: bool,
+    judge: Judge | None = None,
 ) -> tuple[tuple[tuple[float, ...], ...], list[Verdict]]:
     """What each probe earns under each choice of demonstrations, [choices, probes], and the verdicts in that order.
 
-    prompts: one for each probe, under each choice. soft: see `every_probe`.
+    prompts: one for each probe, under each choice. soft, judge: see `every_probe`.
     """
-    _require_scores(model, soft=soft)
-    verdicts = judge(
+    by = judge_for(model, judge)
+    _require_scores(model, by, soft=soft)
+    verdicts = judged(
         model,
         [
-            Question(prompt, probe.target, probe.distractor if soft else None)
+            Question(prompt, probe.target, probe.distractor if soft or by.compares else None)
             for under_choice in prompts
             for prompt, probe in zip(under_choice, probes, strict=True)
         ],
+        by,
     )
-    earned = [_margin(verdict) if soft else 1.0 if verdict.correct else -1.0 for verdict in verdicts]
+    earned = [_margin(verdict) if soft else 1.0 if is_right(verdict) else -1.0 for verdict in verdicts]
     return tuple(tuple(earned[i : i + len(probes)]) for i in range(0, len(earned), len(probes))), verdicts
 
 
-def _require_scores(model: LanguageModel, *, soft: bool) -> None:
+def is_right(verdict: Verdict) -> bool:
+    """Whether an answer is right. Raises UsageError where the rule cannot say, so that it cannot be learned from."""
+    if verdict.correct is None:
+        raise UsageError(
+            f"the rule {verdict.judge.name} cannot judge answers without a distractor, such as {verdict.targets[0]!r}: "
+            "train by greedy or generate"
+        )
+    return verdict.correct
+
+
+def _require_scores(model: LanguageModel, by: Judge, *, soft: bool) -> None:
     if soft and model.score is None:
         raise UsageError(f"soft rewards need log-probabilities, and {model.info.name} gives none: leave --soft out")
+    if soft and not by.by_scores:
+        raise UsageError(
+            f"soft rewards are log-probabilities, which the rule {by.name} does not read: leave --soft out"
+        )
 
 
 def mean_of_aspects(

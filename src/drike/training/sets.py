@@ -29,6 +29,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.retrieval.pool import Pool
 from drike.retrieval.subsets import PlackettLuce, Subset, SubsetPolicy
+from drike.training.rewards import is_right
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def train_sets(
                 drawn = [[policy.draw.drawn(row, one) for one in noise] for row in z.detach()]
                 shown, before = [[policy.shown(pools[i], one) for one in row] for row in drawn], len(answers.known)
                 questions = questions_about(cases[i], shown, style)
-                right = [float(verdict.correct) for verdict in answers.ask(questions)]
+                right = [float(is_right(verdict)) for verdict in answers.ask(questions)]
                 correct = torch.tensor(right).reshape(len(cases[i].probes), settings.draws)
                 found = _means(cases[i], correct)
                 means |= {a: settings.memory * means[a] + (1 - settings.memory) * m for a, m in found.items()}

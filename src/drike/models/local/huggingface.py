@@ -223,8 +223,8 @@ class HuggingFaceModel:
 
 
 def _key(request: Request) -> bytes:
-    """Cache key of a score: a hash of the two texts, since model, tokenizer and template are fixed."""
-    return hashlib.blake2b(repr((request.prompt, request.continuation)).encode(), digest_size=16).digest()
+    """Cache key of a score: a hash of the request, since model, tokenizer and template are fixed."""
+    return hashlib.blake2b(repr((request.prompt, request.continuation, request.own)).encode(), digest_size=16).digest()
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:

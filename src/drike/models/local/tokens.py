@@ -120,7 +120,8 @@ def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Request:
     if not request.continuation.strip():
         raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
-    prompt = render(tokenizer, request.prompt, template)
+    own = len(request.prompt) - request.own
+    prompt = render(tokenizer, request.prompt[:own], template) + request.prompt[own:]
     starts_reply = template == "chat" and prompt[-1:].isspace()
     return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
 
