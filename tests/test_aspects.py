@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from drike.cli.evaluate import answered_cases
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
-from drike.edits import Aspect, EditCase, Probe
+from drike.edits import Aspect, EditCase, Probe, Unanswered
 from drike.evaluation import evaluate
 from drike.judging import Question, judge
 from drike.metrics import METRICS, counted, paired_differences, summarise
@@ -17,6 +18,7 @@ from drike.prompts import Prompt
 from drike.report.tables import aspects
 from drike.runs.folder import append, outcomes_path
 from drike.runs.resume import recovered_outcomes
+from drike.unanswered import own_answers, with_own_answers
 from scripted import ScriptedModel
 from worlds import CAPITALS, old_object
 
@@ -106,3 +108,68 @@ def test_the_table_of_aspects_appears_only_where_one_is_asked() -> None:
     assert table is not None and table.header == ("Editor", "same_subject", "multi_hop")
     assert table.rows == (("FactPrompt", "1.000 [1.00,1.00]", "0.000 [.00,.00]"),)
     assert "same_subject 6 (6)" in table.notes[1]
+
+
+def unanswered(case: EditCase) -> EditCase:
+    """Make a case that asks for the age of its subject, whose answer is published nowhere."""
+    return replace(case, unanswered=(Unanswered(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),))
+
+
+def ages(prompt: str) -> str:
+    """Answer with an age; not at all for Land1, and with the new object for Land2."""
+    question = prompt.splitlines()[-1]
+    if not question.startswith("How old"):
+        return old_object(question)
+    return {"Land1?": " ", "Land2?": "New2 is its age"}.get(question.split()[-1], "12 years, as far as it is known")
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(scores: bool) -> None:
+    model, cases = ScriptedModel(ages, scores=scores), [*map(unanswered, CAPITALS[:4])]
+    answers = own_answers(model, [*cases, *cases])
+    assert len(model.prompts) == 4 + 3 * scores, "each question is asked once, and each answer scored"
+    found = with_own_answers(cases, answers)
+    assert (found.asked, found.unusable, found.new) == (4, 1, 1)
+    assert [[(p.target, p.distractor) for p in one.further] for one in found.cases] == [
+        [("12 years", "New0")], [], [], [("12 years", "New3")],
+    ]  # fmt: skip
+    assert not any(one.unanswered for one in found.cases)
+    never = summarise(list(evaluate(Unedited(), model, found.cases)))
+    always = summarise(list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), found.cases)))
+    assert [one.aspects["same_subject"].estimate.value for one in (never, always)] == [1.0, 0.0]
+    assert not own_answers(model, CAPITALS[:4])
+
+
+def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used() -> None:
+    cases = [*map(unanswered, CAPITALS[:4])]
+    inconsistent = ScriptedModel(lambda prompt: "12 years")
+    inconsistent.generate = ScriptedModel(lambda prompt: "twelve").generate  # type: ignore[method-assign]
+    assert set(own_answers(inconsistent, cases).values()) == {""}
+    assert with_own_answers(cases, own_answers(inconsistent, cases)).unusable == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Paris.", "Paris"),
+        (" Paris, the capital of France", "Paris"),
+        ("3.5 km\nNext", "3.5 km"),
+        ("a long answer that was cut of", "a long answer that was cut"),
+        ("New York City", "New York City"),
+        ("", ""),
+    ],
+)
+def test_the_models_own_answer_is_kept_to_the_end_of_its_first_clause(text: str, kept: str) -> None:
+    case = EditCase("1", CAPITALS[1].edit, CAPITALS[1].probes, (), (Unanswered(Aspect.SAME_SUBJECT, "q?"),))
+    answers = own_answers(ScriptedModel(lambda prompt: text), [case])
+    assert answers == {"q?": kept}
+
+
+def test_own_answers_are_recorded_and_asked_for_once_per_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, cases = ScriptedModel(ages), [*map(unanswered, CAPITALS[:4])]
+    first = answered_cases(tmp_path, model, cases)
+    assert "4 questions have no published answer" in " ".join(capsys.readouterr().out.split())
+    assert answered_cases(tmp_path, ScriptedModel(lambda prompt: "else"), cases) == first
+    assert answered_cases(tmp_path / "other", model, CAPITALS[:4]) == CAPITALS[:4]

@@ -17,6 +17,7 @@ FLOORS = {
     "prompts": 2,
     "datasets": 3, "encoders": 3,
     "judging": 4,
+    "unanswered": 5,
     "models": 5, "retrieval": 5,
     "editors": 6,
     "training": 7, "evaluation": 7, "casestudy": 7,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from drike.datasets import Dataset, load
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED, Published
+from drike.datasets.inspect import lines
 from drike.demonstrations import Role
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
@@ -61,6 +64,54 @@ def group(subject: str = "Ada Bell", *answers: str, **changed: object) -> list[d
         } | changed
         for year, name in reversed(dated)
     ]  # fmt: skip
+
+
+def hop_row(*edits: tuple[str, str], **changed: object) -> dict[str, object]:
+    """Make a row in the multi-hop form of MQuAKE and RippleEdits, with one edit for each (subject, new object)."""
+    return {
+        "case_id": 5, "questions": ["Which river is in the home town of Ada Bell?", "What flows by her home?"],
+        "requested_rewrite": [
+            {
+                "prompt": "The home town of  {}  is", "relation_id": "P1", "target_new": {"str": new, "id": "Q1"},
+                "target_true": {"str": "Rome", "id": "Q2"}, "subject": subject, "question": f"Where is {subject} from?",
+            }
+            for subject, new in edits or [("Ada Bell", "Oslo")]
+        ],
+        "answer": "Tiber", "answer_alias": ["Tevere"], "new_answer": "Aker", "new_answer_alias": ["Akers", "Aker"],
+    } | changed  # fmt: skip
+
+
+def quiz_row(subject: str = "Ada Bell", **changed: object) -> dict[str, object]:
+    """Make a row of a HalluEditBench file."""
+    return {
+        "topic": "town", "subject": subject, "relation": "home town", "object": "Oslo",
+        "question": f"Where is {subject} from?", "output_llama": "Rome", "paraphrased_question": f"Home of {subject}?",
+        "multiple_choice_with_letters": "A. Rome  B. Bonn  C. St. A. Bay  D. Oslo", "multiple_choice_labels": "D",
+        "yes_question": "Is she from Oslo?", "no_question": "Is she from Rome?", "locality_question": "How old is she?",
+        "reversed_relation_question": "Who is from Oslo?", "question_2hop": "In which land is it?",
+        "answer_2hop": "Norway", "question_3hop": "Who rules that?", "answer_3hop": "Harald",
+    } | changed  # fmt: skip
+
+
+def table(folder: Path, rows: list[dict[str, object]], name: str = "quiz.csv") -> Path:
+    """Write rows as CSV."""
+    with (folder / name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder / name
+
+
+def asked_row(**changed: object) -> dict[str, object]:
+    """Make a row in QAEdit's form."""
+    return {
+        "id": 7, "source": "NQ", "prompt": "where is ada bell from", "target": "Oslo", "subject": "ada bell",
+        "rephrase": "What is the home of Ada Bell?", "locality": [{"loc": "who is ed fox", "loc_ans": "a singer"}],
+    } | changed  # fmt: skip
+
+
+def further(data: Dataset) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(p.aspect.value, p.query, (p.target, *p.also)) for p in data.cases[0].further]
 
 
 def probes(data: Dataset) -> list[tuple[str, str, str, str | None]]:
@@ -148,6 +199,8 @@ class TestKnowEdit:
             ("neighbour", "asks the edited fact (own subject, old object)"): 1,
             ("neighbour", "has no answer"): 1,
             ("paraphrase", "its answer is not the new object"): 1,
+            ("same_subject probe", "has no answer"): 1,
+            ("alias probe", "its answer is not the new object"): 1,
         }
 
     def test_a_row_may_lack_sections_and_the_old_object(self, tmp_path: Path) -> None:
@@ -156,6 +209,113 @@ class TestKnowEdit:
         data = load(written(tmp_path, [bare]))
         assert probes(data) == [("rewrite", "The home town of Ada Bell is", "Oslo", None)]
         assert not data.dropped
+
+    def test_portability_and_locality_are_further_aspects(self, tmp_path: Path) -> None:
+        portable = {
+            "Subject_Aliasing": [{"prompt": "Miss Bell is from", "ground_truth": ["Oslo"]}],
+            "Reasoning": [{"prompt": "Her country is", "ground_truth": [["Norway", "Norge"]]}],
+            "Logical_Generalization": [
+                {"prompt": "A child of Oslo is", "ground_truth": "Ada Bell"},
+                {"prompt": "A sister of Ada Bell is", "ground_truth": "Ada Bell"},
+                {"prompt": "Is she alive?", "ground_truth": "no"},
+            ],
+        }
+        data = load(written(tmp_path, [known_row(portability=portable)]))
+        assert further(data) == [
+            ("same_subject", "The instrument of Ada Bell is", ("cello", "violoncello")),
+            ("same_subject", "The home town, which is not Oslo, is", ("Rome",)),
+            ("alias", "Miss Bell is from", ("Oslo",)),
+            ("multi_hop", "Her country is", ("Norway", "Norge")),
+            ("reverse", "A child of Oslo is", ("Ada Bell",)),
+        ]
+        assert reasons(data) == {
+            ("reverse probe", "its answer is not the subject"): 1,
+            ("reverse probe", "names its own answer"): 1,
+        }
+        other = known_row(portability=portable, rephrase_prompt="Where is Ada Bell from?")
+        true = load(written(tmp_path, [other]), target="answers")
+        assert {aspect for aspect, _, _ in further(true)} == {"same_subject"}, "what follows from alt is left out"
+        assert reasons(true)["multi_hop probe", "follows from the other target"] == 1
+
+
+class TestMultiHop:
+    def test_questions_have_the_new_answer_with_its_aliases(self, tmp_path: Path) -> None:
+        data = load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), ("Oslo", "Peru"), case_id=6)]))
+        assert probes(data) == [
+            ("rewrite", "The home town of Ada Bell is", "Oslo", "Rome"),
+            ("paraphrase", "Where is Ada Bell from?", "Oslo", "Rome"),
+        ]
+        assert further(data) == [
+            ("multi_hop", query, ("Aker", "Akers"))
+            for query in ("Which river is in the home town of Ada Bell?", "What flows by her home?")
+        ]
+        assert data.cases[0].further[0].distractor == "Tiber"
+        assert reasons(data) == {("row", "has several edits"): 1}
+
+    def test_old_answers_may_be_unknown_or_unchanged(self, tmp_path: Path) -> None:
+        unknown = hop_row(answer=None, answer_alias=None, new_answer_alias=None)
+        data = load(written(tmp_path, [unknown, hop_row(case_id=6, answer="Akers")]))
+        assert (data.cases[0].further[0].distractor, data.cases[0].further[0].also) == (None, ())
+        assert reasons(data) == {("multi_hop probe", "the edit does not change its answer"): 2}
+
+
+class TestHalluEditBench:
+    def test_every_question_has_its_aspect_and_the_one_without_an_answer_is_kept_apart(self, tmp_path: Path) -> None:
+        data = load(table(tmp_path, [quiz_row()]))
+        assert probes(data) == [
+            ("rewrite", "Where is Ada Bell from?", "Oslo", "Rome"), ("paraphrase", "Home of Ada Bell?", "Oslo", "Rome"),
+        ]  # fmt: skip
+        options = "A. Rome  B. Bonn  C. St. A. Bay  D. Oslo The letter of the right answer:"
+        assert further(data) == [
+            ("yes_no", "Is she from Oslo?", ("Yes",)),
+            ("yes_no", "Is she from Rome?", ("No",)),
+            ("choice", f"Where is Ada Bell from? {options}", ("D", "Oslo")),
+            ("reverse", "Who is from Oslo?", ("Ada Bell",)),
+            ("multi_hop", "In which land is it?", ("Norway",)),
+            ("multi_hop", "Who rules that?", ("Harald",)),
+        ]
+        assert [(one.aspect.value, one.query) for one in data.cases[0].unanswered] == [
+            ("same_subject", "How old is she?")
+        ]
+        assert any("1 same_subject; right is what the unedited model says" in line for line in lines(data))
+
+    def test_a_file_may_have_another_number_of_hops_and_several_files_are_one_data_set(self, tmp_path: Path) -> None:
+        fewer = {name: value for name, value in quiz_row("Bo").items() if not name.endswith("3hop")}
+        files = [table(tmp_path, [fewer | {"question_9hop": "?", "answer_9hop": " "}], f"{i}.csv") for i in range(6)]
+        data = load(table(tmp_path, [quiz_row()]), *files)
+        assert data.name == "quiz+6 more"
+        assert [len(case.further) for case in data.cases] == [6, 5]
+        assert reasons(data)["multi_hop probe", "has no answer"] == 6
+        assert reasons(data)["row", "edit and probes repeat another row's"] == 5
+
+    @pytest.mark.parametrize(
+        ("text", "named"),
+        [
+            ("subject,object,question,paraphrased_question\nAda,Oslo,q?,p?", "row 0 .*field yes_question is missing"),
+            ("subject,object,question,paraphrased_question\nAda,Oslo", "row 0 .*field question is missing"),
+            ("subject,object,question,subject\na,b,c,d", "column 'subject' twice"),
+            ("subject,object\na,b,c", "row 0 has more fields than the header"),
+            ('subject,object\n"a,b', "not valid CSV"),
+            ("subject,object\n", "holds no rows"),
+            ("", "holds no rows"),
+            ("topic\ntown", "has no known form: its first row has the fields topic"),
+        ],
+    )
+    def test_a_broken_table_is_refused_with_file_row_and_column(self, tmp_path: Path, text: str, named: str) -> None:
+        (tmp_path / "quiz.csv").write_text(text)
+        with pytest.raises(DataError, match=named) as caught:
+            load(tmp_path / "quiz.csv")
+        assert "quiz.csv" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_qaedit_asks_unrelated_questions_as_zsre_does(tmp_path: Path) -> None:
+    data = load(written(tmp_path, [asked_row(), asked_row(target="A Singer", id=7)]))
+    assert probes(data) == [
+        ("rewrite", "where is ada bell from", "Oslo", None),
+        ("paraphrase", "What is the home of Ada Bell?", "Oslo", None),
+        ("neighborhood", "who is ed fox?", "a singer", "Oslo"),
+    ]  # fmt: skip
+    assert reasons(data) == {("neighbour", "its answer is the new object"): 1}
 
 
 class TestTemporal:
@@ -238,6 +398,15 @@ class TestComplaints:
             ([[*group(), *group("Bo")]], "field records.query must be the same in all records"),
             ([group(date=2010)], r"field records\[0\].date must be a text"),
             ([group(answer="Reds")], r"field records\[\d\].answer must be a list of objects"),
+            ([hop_row(requested_rewrite=[])], "field requested_rewrite must hold an edit"),
+            ([hop_row(new_answer=[["Aker"]])], "field new_answer must be a text"),
+            ([hop_row(questions="Which river?")], "field questions must be a list of texts"),
+            ([hop_row(new_answer_alias={"a": 1})], "field new_answer_alias must be a text, a list"),
+            ([asked_row(target=["Oslo"])], "field target must be a text"),
+            ([asked_row(locality=[{"loc": "who is ed fox"}])], r"field locality\[0\].loc_ans is missing"),
+            ([quiz_row(multiple_choice_labels="E")], "field multiple_choice_labels must be the letter of an option"),
+            ([quiz_row(output_gemma="Bonn")], "field output_gemma is a second model's answer"),
+            ([quiz_row(question_4hop="And then?")], "field answer_4hop is missing"),
             ([group("Bo", " ", "Reds")], "no usable row .1 left out: an object is blank"),
         ],
     )
@@ -253,7 +422,10 @@ class TestComplaints:
             load(tmp_path / "rows.json")
 
 
-SEEDS = (row(), flat_row(1, "Bo", "Bo was raised in"), zsre_row(), known_row(), known_row(rephrase_prompt="x"), group())
+SEEDS = (
+    row(), flat_row(1, "Bo", "Bo was raised in"), zsre_row(), known_row(), known_row(rephrase_prompt="x"), group(),
+    hop_row(), quiz_row(), asked_row(),
+)  # fmt: skip
 KEYS = sorted(
     {key for seed in SEEDS for key in (seed if isinstance(seed, dict) else seed[0])} | {"prompt", "str", "name"}
 )
@@ -294,7 +466,7 @@ def test_any_json_list_is_read_or_refused_in_one_sentence(tmp_path_factory, rows
     for case in data.cases:
         assert case.probes[0].aspect is Aspect.REWRITE
         assert case.edit.target_true != ""
-        assert all(probe.query.strip() and probe.target.strip() for probe in case.probes)
+        assert all(probe.query.strip() and probe.target.strip() for probe in case.asked)
 
 
 class TestPublished:
@@ -347,6 +519,31 @@ def test_the_real_files_load_with_the_recorded_counts(file: str) -> None:
     for entry in PUBLISHED.values():
         if entry.address.endswith(f"/{file}"):
             assert entry.sha256 == data.sources[0].sha256
+
+
+FURTHER = {
+    # files: (cases, counts of the further aspects that they ask)
+    "halluedit_llama2/*.csv": (2272, {"yes_no": 4544, "choice": 2272, "reverse": 2146, "multi_hop": 11352}),
+    "knowedit_zsre_test.json": (1259, {"same_subject": 2142, "alias": 237, "reverse": 244, "multi_hop": 754}),
+    "knowedit_wiki_counterfact_train.json": (
+        1410, {"same_subject": 2004, "alias": 1362, "reverse": 166, "multi_hop": 500},
+    ),
+    "qaedit_1k.json": (1000, {}),
+    "ripple_pop.json": (500, {"multi_hop": 499}),
+    "mquake_300.json": (95, {"multi_hop": 285}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("files", FURTHER)
+def test_the_real_files_ask_further_aspects_as_often_as_recorded(files: str) -> None:
+    found = sorted(SHARED.glob(files))
+    if not found:
+        pytest.skip(f"needs {files} in {SHARED}")
+    cases, counts = FURTHER[files]
+    data = load(*found)
+    assert len(data.cases) == cases
+    assert Counter(probe.aspect.value for case in data.cases for probe in case.further) == counts
+    assert sum(len(case.unanswered) for case in data.cases) == (2272 if files.endswith("csv") else 0)
 
 
 def test_the_numerical_subset_has_digits_in_its_subjects_only() -> None:

@@ -32,6 +32,7 @@ from drike.edits import Aspect as Aspect
 from drike.edits import Edit as Edit
 from drike.edits import EditCase as EditCase
 from drike.edits import Probe as Probe
+from drike.edits import Unanswered as Unanswered
 from drike.encoders import TextEncoder as TextEncoder
 from drike.encoders import load_encoder as load_encoder
 from drike.errors import DrikeError as DrikeError
@@ -83,6 +84,9 @@ from drike.training.reinforce import train as train
 from drike.training.rewards import Attempt as Attempt
 from drike.training.rewards import Earned as Earned
 from drike.training.rewards import edit_takes as edit_takes
+from drike.unanswered import Resolved as Resolved
+from drike.unanswered import own_answers as own_answers
+from drike.unanswered import with_own_answers as with_own_answers
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

@@ -71,17 +71,27 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """A question without a published answer: right is what the unedited model says (`own_answers`)."""
+
+    aspect: Aspect
+    query: str
+
+
+@dataclass(frozen=True)
 class EditCase:
     """A benchmark row: an edit and the probes that judge it.
 
     probes: of the aspects that S is made of, the rewrite probe first; training learns from these. further: probes of
-    other aspects, which only evaluation asks. Raises ValueError for a probe in the wrong one of the two.
+    other aspects, which only evaluation asks. unanswered: questions that are asked once they have an answer. Raises
+    ValueError for a probe in the wrong one of the first two.
     """
 
     case_id: str
     edit: Edit
     probes: tuple[Probe, ...]
     further: tuple[Probe, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
 
     def __post_init__(self) -> None:
         misplaced = [p for p in self.probes if p.aspect not in ASPECTS_OF_S]

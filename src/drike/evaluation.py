@@ -67,7 +67,9 @@ def evaluate(
 def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
     """The outcomes of a case's probes."""
     began = time.perf_counter()
-    prompts = editor.prompts(case.edit, [probe.query for probe in case.asked])
+    queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
+    by_query = dict(zip(queries, editor.prompts(case.edit, queries), strict=True))
+    prompts = [by_query[probe.query] for probe in case.asked]
     questions = [
         Question(prompt, probe.target, probe.distractor, probe.also)
         for prompt, probe in zip(prompts, case.asked, strict=True)

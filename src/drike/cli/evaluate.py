@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from drike.cli.setup import choose_edits, describe_model, new_run, open_model
 from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
+from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation import evaluate as outcomes_of
 from drike.files import write_text
@@ -30,11 +31,13 @@ from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
 from drike.retrieval.retriever import Retriever
-from drike.runs.folder import read_usage, write_record
+from drike.runs.folder import read_json, read_usage, write_record
 from drike.runs.recording import judged_both_ways, recorded_evaluation
 from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
+from drike.unanswered import own_answers, with_own_answers
 
+OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions without a published answer
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
@@ -131,7 +134,7 @@ def run_evaluation(
     sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway.
     """
     judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
-    cases = setup.split.test
+    cases = answered_cases(folder, model, setup.split.test, judge)
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
@@ -180,6 +183,24 @@ def run_evaluation(
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
     return outcomes
+
+
+def answered_cases(
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], judge: Judge | None = None
+) -> Sequence[EditCase]:
+    """The cases, with the unedited model's own answers where none are published; they are recorded in the folder."""
+    answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
+    if answers is None:
+        answers = own_answers(model, cases, judge)
+        if not answers:
+            return cases
+        write_record(folder, OWN_ANSWERS, answers)
+    found = with_own_answers(cases, answers)
+    say(
+        f"{found.asked} questions have no published answer: right is what the unedited model says; left out are "
+        f"{found.unusable} without an answer that can be judged and {found.new} answered with the new object"
+    )
+    return found.cases
 
 
 def parse_orders(given: str | None) -> list[OrderName]:

@@ -17,11 +17,12 @@ from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Target, read_cases
 from drike.datasets.forms import FORMS
 from drike.datasets.rows import GROUP, Row, read_rows, shown
-from drike.edits import Edit, EditCase, Probe
+from drike.edits import EditCase
 from drike.errors import DataError
 
 __all__ = ["TINYFACTS", "Cleaning", "Cut", "Dataset", "Dropped", "Source", "Target", "by_case_id", "load"]
 
+_NAMED = 4  # of more files, only the first is named
 TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
 
 
@@ -58,9 +59,9 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
     if not cases:
         why = ", ".join(f"{one.count} left out: {one.reason}" for one in dropped if one.what == "row")
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")
-    title = name or "+".join(
-        "TinyFacts" if source.sha256 == tinyfacts.rows_sha256() else Path(source.given).stem for source in read
-    )
+    titles = ["TinyFacts" if one.sha256 == tinyfacts.rows_sha256() else Path(one.given).stem for one in read]
+    shown_titles = titles if len(titles) <= _NAMED else [titles[0], f"{len(titles) - 1} more"]
+    title = name or "+".join(shown_titles)
     return Dataset(title, tuple(read), tuple(cases), dropped, Cleaning(tuple(log.cuts)))
 
 
@@ -114,9 +115,9 @@ def _identified(found: Sequence[tuple[Form, Row]], log: Log) -> tuple[dict[Form,
 
 def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: Log) -> Iterator[EditCase]:
     """Drop numbered rows that repeat the edit and probes of an earlier one."""
-    seen: set[tuple[Edit, tuple[Probe, ...]]] = set()
+    seen: set[EditCase] = set()
     for row, case in pairs:
-        content = case.edit, case.probes
+        content = replace(case, case_id="")
         if case.case_id in numbered and content in seen:
             log.drop("row", "edit and probes repeat another row's", row)
         else:

@@ -10,7 +10,7 @@ from drike.answers import normalise
 from drike.datasets.counts import Cut, Log
 from drike.datasets.paraphrases import Templates
 from drike.datasets.rows import Row
-from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.edits import Aspect, Edit, EditCase, Probe, Unanswered, mentions, rewrite_probe
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
 
@@ -46,6 +46,8 @@ class Form:
         learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
         paraphrases: texts that ask for the edit's object; the known wordings are None without cleaning.
         neighbours: queries that the edit must not change, with their answers.
+        further: probes of the aspects that S does not count, and questions without a published answer.
+        skip: why a row is left out before it is read, or None.
     """
 
     name: str
@@ -56,13 +58,20 @@ class Form:
     learn: Callable[[Sequence[Entry]], Templates] = lambda entries: {}
     paraphrases: Callable[[Entry, Templates | None], Iterable[str]] = lambda entry, known: ()
     neighbours: Callable[[Entry], Iterable[tuple[str, str]]] = lambda entry: ()
+    further: Callable[[Entry], Iterable[Probe | Unanswered]] = lambda entry: ()
+    skip: Callable[[Row], str | None] = lambda row: None
 
 
 def read_cases(
     form: Form, rows: Iterable[Row], log: Log, *, cleaning: bool, target: Target
 ) -> Iterator[tuple[Row, EditCase]]:
     """Yield each usable row with its case: the rewrite probe first, then paraphrases, then neighbours."""
-    entries = [Entry(row, form.edit(row, target), log) for row in rows]
+    entries = []
+    for row in rows:
+        if reason := form.skip(row):
+            log.drop("row", reason, row)
+        else:
+            entries.append(Entry(row, form.edit(row, target), log))
     known = form.learn(entries) if cleaning else None
     for entry in entries:
         row, edit = entry.row, entry.edit
@@ -75,7 +84,10 @@ def read_cases(
             *(Probe(Aspect.PARAPHRASE, text, edit.target_new, edit.target_true) for text in paraphrases),
             *_neighbours(entry, list(form.neighbours(entry))),
         )
-        yield row, EditCase(row.case_id(), edit, probes)
+        further = list(_further(entry, form.further(entry)))
+        answered = tuple(one for one in further if isinstance(one, Probe))
+        unanswered = tuple(one for one in further if isinstance(one, Unanswered))
+        yield row, EditCase(row.case_id(), edit, probes, answered, unanswered)
 
 
 def is_answer(text: str, answers: Iterable[str]) -> bool:
@@ -123,3 +135,25 @@ def _neighbours(entry: Entry, pairs: Sequence[tuple[str, str]]) -> Iterator[Prob
             entry.drop("neighbour", "its answer is the new object")
         else:
             yield Probe(Aspect.NEIGHBORHOOD, text, answers[text], entry.edit.target_new)
+
+
+def _further(entry: Entry, found: Iterable[Probe | Unanswered]) -> Iterator[Probe | Unanswered]:
+    """Probes and questions without those that measure nothing, which are dropped."""
+    seen: set[tuple[Aspect, str]] = set()
+    for one in found:
+        what, right = f"{one.aspect} probe", one.target if isinstance(one, Probe) else None
+        if not one.query:
+            entry.drop(what, "is blank")
+        elif right == "":
+            entry.drop(what, "has no answer")
+        elif one.query == entry.edit.query:
+            entry.drop(what, "is the edit's own query")
+        elif (one.aspect, one.query) in seen:
+            entry.drop(what, "is repeated in its row")
+        elif one.aspect is Aspect.SAME_SUBJECT and right and is_answer(right, [entry.edit.target_new]):
+            entry.drop(what, "its answer is the new object")
+        elif one.aspect is Aspect.REVERSE and right and mentions(one.query, right):
+            entry.drop(what, "names its own answer")
+        else:
+            seen.add((one.aspect, one.query))
+            yield one

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from drike.datasets.dataset import SUBSETS, Dataset
 from drike.datasets.fetch import PUBLISHED
-from drike.edits import Aspect
+from drike.datasets.rows import shown
+from drike.edits import ASPECTS_OF_S, Aspect
 from drike.encoders import Progress, TextEncoder, directions, nearest
 from drike.errors import DataError
 from drike.prompts import query_block
@@ -43,16 +44,22 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
         checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
     for aspect in Aspect:
-        counts = [sum(probe.aspect is aspect for probe in case.probes) for case in cases]
+        counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
         yield f"  {aspect.value} probes: {sum(counts):,}{missing}" if any(counts) else f"  {aspect.value} probes: n/a"
+    if unanswered := [one.aspect.value for case in cases for one in case.unanswered]:
+        counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
+        yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
     for name, within in SUBSETS.items():
         yield f"  subset {name}: {sum(map(within, cases)):,} cases"
-    example = max(cases, key=lambda case: len({probe.aspect for probe in case.probes}))
+    example = max(cases, key=lambda case: len({probe.aspect for probe in case.asked}))
     edit = example.edit
     yield f"example: case {example.case_id}, {edit.query} [{edit.target_true or 'unknown'} -> {edit.target_new}]"
-    for aspect, probes in (Aspect.PARAPHRASE, example.paraphrases), (Aspect.NEIGHBORHOOD, example.neighborhood):
-        yield f"  {aspect.value}: " + (f"{probes[0].query} [{probes[0].target}]" if probes else "n/a")
+    by_aspect = {probe.aspect: probe for probe in reversed(example.asked)}
+    for aspect in dict.fromkeys((*ASPECTS_OF_S[1:], *(probe.aspect for probe in example.further))):
+        probe = by_aspect.get(aspect)
+        answers = " or ".join(shown(text) for text in (probe.target, *probe.also)[:3]) if probe else ""
+        yield f"  {aspect.value}: " + (f"{probe.query} [{answers}]" if probe else "n/a")
     yield "dropped:" if dataset.dropped else "dropped: nothing"
     for one in dataset.dropped:
         yield f"  {one.count:,} x {one.what}: {one.reason} (first: {one.example})"

@@ -5,7 +5,9 @@ Every problem of a file is a `DataError` with file, row, field and remedy.
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import re
 from collections import Counter
@@ -121,13 +123,15 @@ def shown(value: object) -> str:
 
 
 def read_rows(path: Path, given: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list or JSON lines file, and its SHA-256; `given` is the file's name in messages.
+    """The rows of a JSON list, JSON lines or CSV file, and its SHA-256; `given` is the file's name in messages.
 
-    Raises DataError if the file cannot be read, is not JSON, is empty, or holds anything but objects.
+    Raises DataError if the file cannot be read, is not JSON (or CSV, if its name ends so), is empty, or holds anything
+    but objects.
     """
     try:
         content = path.read_bytes()
-        loaded, repeated = _parse(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        loaded, repeated = (_parse_csv(text, given), []) if _is_csv(given) else _parse(text)
     except OSError as error:
         raise DataError(
             f"{given} cannot be read ({error.strerror}); check the path, or give the file's public address"
@@ -139,6 +143,8 @@ def read_rows(path: Path, given: str) -> tuple[list[Row], str]:
         if not content.strip():
             raise DataError(f"{given} is empty; give a JSON file with rows") from None
         raise DataError(f"{given} is not valid JSON ({where}); give a JSON file, or download it again") from None
+    except csv.Error as error:
+        raise DataError(f"{given} is not valid CSV ({error}); download it again") from None
     except (RecursionError, ValueError) as error:  # nested thousands deep, or a number of thousands of digits
         raise DataError(f"{given} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
@@ -150,6 +156,24 @@ def read_rows(path: Path, given: str) -> tuple[list[Row], str]:
         raise DataError(f"{given}, row {index} has the key {shown(key)!r} twice in one object; remove one of them")
     rows = [Row(given, index, _fields(values, given, index)) for index, values in enumerate(loaded)]
     return rows, hashlib.sha256(content).hexdigest()
+
+
+def _is_csv(given: str) -> bool:
+    """Whether a path, or an address without its query, ends in .csv."""
+    return given.partition("?")[0].casefold().endswith(".csv")
+
+
+def _parse_csv(text: str, given: str) -> list[dict[str, str | None]]:
+    """The rows of a table below its header; the last fields of a short row are None. Raises DataError, csv.Error."""
+    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    columns = table.fieldnames or ()
+    if twice := [column for column, times in Counter(columns).items() if times > 1]:
+        raise DataError(f"{given} has the column {shown(twice[0])!r} twice; rename one of them")
+    rows = list(table)
+    for index, row in enumerate(rows):
+        if None in row:
+            raise DataError(f"{given}, row {index} has more fields than the header; put texts with commas in quotes")
+    return rows
 
 
 def _fields(values: object, given: str, index: int) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from drike.datasets.forms import counterfact, flat, knowedit, temporal, zsre
+from drike.datasets.forms import counterfact, flat, halluedit, knowedit, multihop, qaedit, temporal, zsre
 
-FORMS = (counterfact.FORM, knowedit.FORM, flat.FORM, zsre.FORM, temporal.FORM)
+FORMS = (
+    counterfact.FORM, multihop.FORM, knowedit.FORM, flat.FORM, zsre.FORM, temporal.FORM, halluedit.FORM, qaedit.FORM,
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""Questions without a published answer: right is what the unedited model says, which is asked once and recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from drike.answers import first_line, matches, normalise
+from drike.edits import EditCase, Probe
+from drike.judging import Judge, Question, complete, judge
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
+
+_SHORT = 3  # words of an answer that is not cut off, though no sign ends it
+_CLAUSE_END = re.compile(r"[.,;:!?](?=\s|$)")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Cases with the questions that the model's own answers made into probes.
+
+    asked: questions in the cases. unusable: left out for want of an answer that can be judged. new: left out because
+    the answer is the edit's new object, so that they cannot show damage.
+    """
+
+    cases: tuple[EditCase, ...]
+    asked: int
+    unusable: int
+    new: int
+
+
+def own_answers(model: LanguageModel, cases: Iterable[EditCase], by: Judge | None = None) -> dict[str, str]:
+    """What the unedited model says to each unanswered question, without the rest of its sentence.
+
+    "" where it says nothing, or what is not right of the unedited model itself by the rule `by`, as by scores after a
+    line break; the rule is that of the evaluation.
+    """
+    prompts = {one.query: Prompt(one.query) for case in cases for one in case.unanswered}
+    written = complete(model, list(prompts.values())) if prompts else []
+    answers = {query: _answer(text) for query, (text, _) in zip(prompts, written, strict=True)}
+    given = {query: answer for query, answer in answers.items() if normalise(answer)}
+    if model.score is None or (by and by.compares):  # a text starts with its own beginning; nothing to compare with
+        return dict.fromkeys(answers, "") | given
+    verdicts = judge(model, [Question(prompts[query], answer) for query, answer in given.items()], by) if given else []
+    right = {query for query, verdict in zip(given, verdicts, strict=True) if verdict.correct}
+    return {query: answer if query in right else "" for query, answer in answers.items()}
+
+
+def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> Resolved:
+    """Make probes of unanswered questions. Raises KeyError for a question without an entry in `answers`."""
+    found, asked, unusable, new = [], 0, 0, 0
+    for case in cases:
+        probes = []
+        for one in case.unanswered:
+            answer = answers[one.query]
+            asked += 1
+            if not answer:
+                unusable += 1
+            elif matches(answer, case.edit.target_new):
+                new += 1
+            else:
+                probes.append(Probe(one.aspect, one.query, answer, case.edit.target_new))
+        found.append(replace(case, further=(*case.further, *probes), unanswered=()))
+    return Resolved(tuple(found), asked, unusable, new)
+
+
+def _answer(text: str) -> str:
+    """The first clause of an answer; of an answer that may have been cut off, all but its last word."""
+    line = first_line(text)
+    clause, *rest = _CLAUSE_END.split(line, maxsplit=1)
+    words = clause.split()
+    return " ".join(words[:-1]) if not rest and len(words) > _SHORT else clause.strip()
