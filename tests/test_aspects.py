@@ -127,7 +127,9 @@ def ages(prompt: str) -> str:
 def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(scores: bool) -> None:
     model, cases = ScriptedModel(ages, scores=scores), [*map(unanswered, CAPITALS[:4])]
     answers = own_answers(model, [*cases, *cases])
-    assert len(model.prompts) == 4 + 3 * scores, "each question is asked once, and each answer scored"
+    assert len(model.prompts) == 4 + 6 * scores, (
+        "each question is asked once; answers are scored with and without the last word"
+    )
     found = with_own_answers(cases, answers)
     assert (found.asked, found.unusable, found.new) == (4, 1, 1)
     assert [[(p.target, p.distractor) for p in one.further] for one in found.cases] == [
@@ -143,6 +145,8 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
 def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used() -> None:
     cases = [*map(unanswered, CAPITALS[:4])]
     inconsistent = ScriptedModel(lambda prompt: "12 years")
+    inconsistent.generate = ScriptedModel(lambda prompt: "12 ye").generate  # type: ignore[method-assign]
+    assert set(own_answers(inconsistent, cases).values()) == {"12"}, "the last word was cut off"
     inconsistent.generate = ScriptedModel(lambda prompt: "twelve").generate  # type: ignore[method-assign]
     assert set(own_answers(inconsistent, cases).values()) == {""}
     assert with_own_answers(cases, own_answers(inconsistent, cases)).unusable == 4
@@ -154,7 +158,7 @@ def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used(
         ("Paris.", "Paris"),
         (" Paris, the capital of France", "Paris"),
         ("3.5 km\nNext", "3.5 km"),
-        ("a long answer that was cut of", "a long answer that was cut"),
+        ("a long answer without a full stop", "a long answer without a full stop"),
         ("New York City", "New York City"),
         ("", ""),
     ],

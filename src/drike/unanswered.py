@@ -12,7 +12,6 @@ from drike.judging import Judge, Question, complete, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 
-_SHORT = 3  # words of an answer that is not cut off, though no sign ends it
 _CLAUSE_END = re.compile(r"[.,;:!?](?=\s|$)")
 
 
@@ -33,18 +32,19 @@ class Resolved:
 def own_answers(model: LanguageModel, cases: Iterable[EditCase], by: Judge | None = None) -> dict[str, str]:
     """What the unedited model says to each unanswered question, without the rest of its sentence.
 
-    "" where it says nothing, or what is not right of the unedited model itself by the rule `by`, as by scores after a
-    line break; the rule is that of the evaluation.
+    Its last word may be cut off by the limit on answers, and is left out if only the words before it are right of the
+    unedited model itself by the rule `by`, which is that of the evaluation. "" where it says nothing, or nothing that
+    the rule finds right of itself, as by scores after a line break.
     """
     prompts = {one.query: Prompt(one.query) for case in cases for one in case.unanswered}
     written = complete(model, list(prompts.values())) if prompts else []
-    answers = {query: _answer(text) for query, (text, _) in zip(prompts, written, strict=True)}
-    given = {query: answer for query, answer in answers.items() if normalise(answer)}
+    answers = {query: _first_clause(text) for query, (text, _) in zip(prompts, written, strict=True)}
     if model.score is None or (by and by.compares):  # a text starts with its own beginning; nothing to compare with
-        return dict.fromkeys(answers, "") | given
-    verdicts = judge(model, [Question(prompts[query], answer) for query, answer in given.items()], by) if given else []
-    right = {query for query, verdict in zip(given, verdicts, strict=True) if verdict.correct}
-    return {query: answer if query in right else "" for query, answer in answers.items()}
+        return answers
+    tried = [(query, one) for query, whole in answers.items() for one in (whole, whole.rpartition(" ")[0]) if one]
+    verdicts = judge(model, [Question(prompts[query], one) for query, one in tried], by) if tried else []
+    right = {asked: one for (asked, one), verdict in zip(tried[::-1], verdicts[::-1], strict=True) if verdict.correct}
+    return {query: right.get(query, "") for query in answers}
 
 
 def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> Resolved:
@@ -65,9 +65,7 @@ def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> R
     return Resolved(tuple(found), asked, unusable, new)
 
 
-def _answer(text: str) -> str:
-    """The first clause of an answer; of an answer that may have been cut off, all but its last word."""
-    line = first_line(text)
-    clause, *rest = _CLAUSE_END.split(line, maxsplit=1)
-    words = clause.split()
-    return " ".join(words[:-1]) if not rest and len(words) > _SHORT else clause.strip()
+def _first_clause(text: str) -> str:
+    """The first clause of an answer; "" if it has no word."""
+    clause = _CLAUSE_END.split(first_line(text), maxsplit=1)[0].strip()
+    return clause if normalise(clause) else ""
