@@ -7,6 +7,7 @@
                          test edits, under each mix, random subset and the greedy one
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
+    both_ways/EDITOR.jsonl  the same of a sample, judged by scores and by text
     table.md, summary.json  the tables of an evaluation
     table.md, ceilings.json  the table of ceilings
     usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
@@ -37,7 +38,7 @@ from drike.retrieval.budget import Fraction
 from drike.training.reinforce import Episode
 from drike.training.rewards import Earned, RecordedRollout
 
-ANSWERS = "answers.jsonl"
+ANSWERS, BOTH_WAYS = "answers.jsonl", "both_ways"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 

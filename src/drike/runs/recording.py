@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import deepcopy
@@ -12,13 +13,24 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.evaluation import evaluate
+from drike.files import write_text
 from drike.judging import GREEDY, Judge
 from drike.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
-from drike.runs.folder import ANSWERS, EpisodeRecord, add_usage, append, read_usage, saved
+from drike.runs.folder import (
+    ANSWERS,
+    BOTH_WAYS,
+    EpisodeRecord,
+    add_usage,
+    append,
+    read_outcomes,
+    read_usage,
+    saved,
+    slug,
+)
 from drike.training.answers import CaseAnswers
 from drike.training.reinforce import Episode
 
@@ -93,10 +105,18 @@ def recorded_evaluation(
 def judged_both_ways(
     folder: Path, editor: Editor, model: LanguageModel, cases: Sequence[EditCase]
 ) -> tuple[Outcome, ...]:
-    """The outcomes of a sample of cases by scores and by text; only the model's work is recorded."""
-    sampled = evaluate(editor, model, cases, judge=GREEDY, write=True)
-    with _usage_recorded(folder, "judged both ways", model), closing(sampled) as outcomes:
-        return tuple(outcomes)
+    """The outcomes of a sample of cases by scores and by text, saved when they are complete; read where they are saved.
+
+    Raises RunError if the file is damaged.
+    """
+    path = folder / BOTH_WAYS / f"{slug(editor.name)}.jsonl"
+    found = read_outcomes(path)
+    if [(one.case_id, one.query) for one in found] != [(c.case_id, p.query) for c in cases for p in c.asked]:
+        sampled = evaluate(editor, model, cases, judge=GREEDY, write=True)
+        with _usage_recorded(folder, "judged both ways", model), closing(sampled) as outcomes:
+            found = list(outcomes)
+        write_text(path, "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in found))
+    return tuple(found)
 
 
 @contextmanager
