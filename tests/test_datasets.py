@@ -407,6 +407,7 @@ class TestInspect:
             nearness(data, HashingEncoder(), editable=10)
 
     @needs_flat
+    @pytest.mark.slow
     def test_similarities_of_a_sample_are_as_recorded(self) -> None:
         """A fast version of the slow test: 40 edits among 300 rows, farther apart than 2,000 among 20,000."""
         data = load(*FLAT)

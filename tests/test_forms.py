@@ -451,7 +451,7 @@ def damaged(draw: st.DrawFn) -> list[object]:
     return rows
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(JSON, max_size=4) | damaged(), st.sampled_from(["alt", "answers"]), st.booleans())
 def test_any_json_list_is_read_or_refused_in_one_sentence(tmp_path_factory, rows, target, cleaning) -> None:
     path = written(tmp_path_factory.getbasetemp(), rows, "fuzz.json")

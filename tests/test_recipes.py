@@ -174,6 +174,7 @@ def test_numerical_edits_always_come_from_counterfact(echo: Path, tmp_path: Path
     assert "--subset" not in (tmp_path / "log").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_figure3_recipe_runs_on_the_reader_and_saves_its_case_study(tmp_path: Path) -> None:
     drike = tmp_path / "drike"
     drike.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from drike.cli import main; main()" "$@"\n')

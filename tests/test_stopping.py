@@ -55,7 +55,7 @@ def test_a_resumed_training_ends_like_an_uninterrupted_one(tmp_path: Path, capsy
     assert first == second
 
 
-@pytest.mark.parametrize("model", ["reader", "embedded"])
+@pytest.mark.parametrize("model", ["reader", pytest.param("embedded", marks=pytest.mark.slow)])
 def test_a_resumed_evaluation_ends_like_an_uninterrupted_one(
     trained: Path, tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
