@@ -212,6 +212,7 @@ def test_saving_replaces_the_whole_folder(tmp_path: Path) -> None:
     assert (out / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_the_reader_meets_every_requirement() -> None:
     measures = list(measure(BayesianReader(facts(), TEMPLATES), held_out()[::2]))
     assert [m.name for m in measures if not m.ok] == []
