@@ -176,6 +176,7 @@ def test_muon_orthogonalises_its_steps() -> None:
     assert 0.5 < values.min() < values.max() < 1.3
 
 
+@pytest.mark.slow
 def test_a_short_build_is_deterministic_and_loads(tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

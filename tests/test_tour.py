@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 TOUR = Path(__file__).parents[1] / "docs" / "tour.ipynb"
@@ -17,6 +18,7 @@ def shapes(notebook: nbformat.NotebookNode) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_tour_runs_and_shows_what_its_stored_outputs_show() -> None:
     stored = nbformat.read(TOUR, as_version=4)  # type: ignore[no-untyped-call]
     fresh = nbformat.read(TOUR, as_version=4)  # type: ignore[no-untyped-call]
