@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from drike import datasets, load_model
+from drike.ceilings import shows_all_fixed
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
@@ -374,7 +375,7 @@ def main() -> None:
         m = Material(seed, model, encoder, pool, cases, parts.validation[:30], settings, RememberedAnswers(model))
         made = {name: row(m) for name, row in ROWS.items()}
         mixes = mixes_of(pool.roles)
-        nearest = [fixed(m, mix) for mix in mixes if (mix.copies, mix.updates) == (mixes[-1].copies, mixes[-1].updates)]
+        nearest = [fixed(m, mix) for mix in mixes if shows_all_fixed(mix, pool)]
         editors = [*(editor for editor, _ in made.values()), *nearest]
         result = tested(m.answers, editors, parts.validation if options.validation else parts.test)
         for i, (name, (_, training)) in enumerate(made.items()):

@@ -17,7 +17,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from drike import datasets, load_model
-from drike.ceilings import Answered, Chosen, ceilings, hindsight_answers, measured, random_subsets, retains_of
+from drike.ceilings import (
+    Answered,
+    Chosen,
+    ceilings,
+    hindsight_answers,
+    measured,
+    random_subsets,
+    retains_of,
+    shows_all_fixed,
+)
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.report import as_markdown
@@ -62,7 +71,7 @@ def main() -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         mixes = mixes_of(pool.roles)
         everything = mixes[-1]
-        retains_only = [mix for mix in mixes if (mix.copies, mix.updates) == (everything.copies, everything.updates)]
+        retains_only = [mix for mix in mixes if shows_all_fixed(mix, pool)]
         learned, before = policy_mixes(pool.roles), model.usage.tokens_computed
         train = list(answers_under(learned, model, pool, parts.train))
         print(f"seed {seed}: {model.usage.tokens_computed - before:,} tokens for the training of DR-IKE-Q", flush=True)

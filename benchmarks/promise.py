@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from drike import datasets, load_model
+from drike.ceilings import shows_all_fixed
 from drike.encoders import load_encoder
 from drike.retrieval.calibration import (
     METRICS,
@@ -65,7 +66,7 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
         return [CaseAnswers(a.case_id, tuple(tuple(row[i] for i in columns) for row in a.correct), ()) for a in answers]
 
     right, probes, shots = answered_at(policy, held, under(policy.mixes), OFFSETS[::-1])
-    fixed = [mix for mix in mixes if (mix.copies, mix.updates) == (mixes[-1].copies, mixes[-1].updates)]
+    fixed = [mix for mix in mixes if shows_all_fixed(mix, pool)]
     by_k = {mix.retains: answered_at(QueryPolicy(encoder, [mix]), held, under([mix]), [0.0]) for mix in fixed[::-1]}
     sizes = {k: found[2][0.0] for k, found in by_k.items()}
     return {"offset": (right, probes, shots), "k": ({k: found[0][0.0] for k, found in by_k.items()}, probes, sizes)}

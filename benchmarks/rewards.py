@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from drike import datasets, load_model
+from drike.ceilings import shows_all_fixed
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
@@ -76,8 +77,7 @@ def rankers(
 
 def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple[QueryPolicy, int]:
     """A policy that predicts "right with k nearest retains" for every k at once, and the tokens computed for it."""
-    everything, before = mixes_of(pool.roles)[-1], model.usage.tokens_computed
-    mixes = [m for m in mixes_of(pool.roles) if (m.copies, m.updates) == (everything.copies, everything.updates)]
+    before, mixes = model.usage.tokens_computed, [m for m in mixes_of(pool.roles) if shows_all_fixed(m, pool)]
     policy = QueryPolicy(pool.encoder, mixes)
     answers = list(answers_under(mixes, model, pool, cases))
     for _ in train_balanced(policy, cases, answers, loss=right_with_each, price=0.0):
