@@ -1,4 +1,4 @@
-"""Figures as inline SVG: small panels that a page can stack on a phone, in the colours of the page's style.
+"""Figures as inline SVG, in the colours of the page's style: a chart as wide as its place, and panels by matplotlib.
 
 Matplotlib draws in placeholder colours; `_svg` turns them into CSS variables, so one drawing serves light mode, dark
 mode and print. Text stays text. The same input gives the same bytes. Every figure has its message as alternative text.
@@ -12,7 +12,9 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from io import StringIO
+from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
@@ -22,9 +24,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from drike.report.groups import UNEDITED, Group
+from drike.report.groups import Group
 from drike.report.paper import RETAIN_BUDGETS
-from drike.report.tables import SCORES
 from drike.report.training import Epoch
 from drike.report.variants import distribution_of
 
@@ -33,7 +34,7 @@ _SERIES = tuple(f"#0a0b1{i}" for i in range(8))
 _VARIABLES = {_INK: "ink", _MUTED: "muted", _LINE: "line"} | {colour: f"c{i}" for i, colour in enumerate(_SERIES)}
 _MARKERS = "osD^vPX*"
 _DPI = 72  # of SVG
-_ROW = 0.18  # inches that a line of small text takes
+_LABEL, _LETTERS = 18, 25  # of the chart's names: height in pixels, most letters
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "font.size": 10, "axes.edgecolor": _LINE, "axes.labelcolor": _INK, "text.color": _INK,
     "xtick.color": _MUTED, "ytick.color": _MUTED, "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
@@ -53,86 +54,64 @@ class Figure:
     alt: str
 
 
-def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
-    """A metric of every editor with its interval, groups side by side; None if nothing was measured."""
-    points = [
-        (i, editor, one)
-        for i, group in enumerate(groups)
-        for editor, summary in group.summaries.items()
-        if (one := summary.metric(metric)).value is not None
-    ]
-    if not points:
-        return None
-    editors = list(dict.fromkeys(editor for group in groups for editor in group.summaries))
-
-    def draw(axes: Axes) -> None:
-        for i, editor, one in points:
-            y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
-            ends, colour = [one.low or 0.0, one.high or 0.0], _SERIES[i % 8]
-            axes.plot(ends, [y, y], color=colour, linewidth=2.2, solid_capstyle="round")
-            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=colour, markersize=6)
-        axes.set_yticks(range(len(editors)), [_plain(editor) for editor in editors])
-        axes.set_ylim(len(editors) - 0.5, -0.5)
-        axes.set_xlim(-0.03, 1.03)
-        axes.grid(axis="y", visible=False)
-        _legend(axes, groups)
-
-    values = "; ".join(
-        f"{_prefix(groups[i], groups)}{editor} {one.value:.2f} from {one.low:.2f} to {one.high:.2f}"
-        for i, editor, one in points
-    )
-    height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups))
-    caption = SCORES[metric][0].upper() + SCORES[metric][1:]
-    return Figure(_svg(draw, metric, (2.6, height)), caption, f"{metric} by editor, with 95 % intervals: {values}.")
-
-
 def pareto(group: Group) -> Figure | None:
-    """S against prompt tokens, each editor with its name; a dashed line shows the best S up to each length.
+    """The headline metric against prompt tokens (retains where tokens are not counted), each editor with its name.
 
-    None for fewer than two editors.
+    The best editor is marked; a dashed line is the best value up to each length. The drawing takes the width it is
+    given, beside margins for its text. None if nothing was measured.
     """
-    points = sorted(
-        (one.prompt_tokens, -one.s.value, editor)
-        for editor, one in group.summaries.items()
-        if editor != UNEDITED and one.prompt_tokens is not None and one.s.value is not None
-    )
-    if len(points) < 2:
+    ranked, metric = group.ranked, group.headline
+    if not ranked:
         return None
+    tokens = [one.prompt_tokens for one in ranked if one.prompt_tokens is not None]
+    sizes, unit = (tokens, "prompt tokens") if len(tokens) == len(ranked) else (
+        [one.shots for one in ranked], "retains per prompt")  # fmt: skip
+    found = [(size, one.metric(metric), one.editor) for size, one in zip(sizes, ranked, strict=True)]
+    points = sorted((size, -(value.value or 0.0), editor) for size, value, editor in found)
     front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
-    families = list(dict.fromkeys(_family(editor) for *_, editor in points))
-    longest, low = 1.05 * points[-1][0], min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
-    height = max(2.6, len(points) * _ROW / 0.77)  # of the drawing; the plot's share of it is .77
+    longest, low = 1.08 * max(sizes) or 1.0, min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
+    height = max(260, round(1.2 * _LABEL * len(points)))
+    parts = []
 
-    def draw(axes: Axes) -> None:
-        xs, ys = [*(x for x, *_ in front), longest], [*(-y for _, y, _ in front), -front[-1][1]]
-        axes.step(xs, ys, where="post", color=_MUTED, linestyle="--", linewidth=1.2)
-        rising = sorted(points, key=lambda point: (-point[1], -point[0]))
-        places = _apart([(-minus_s - low) / (1 - low) for _, minus_s, _ in rising], _ROW / (0.77 * height))
-        for (tokens, minus_s, editor), place in zip(rising, places, strict=True):
-            s, i = group.summaries[editor].s, families.index(_family(editor)) % 8
-            axes.vlines(tokens, s.low or 0.0, s.high or 0.0, color=_SERIES[i], linewidth=1.4, alpha=0.5)
-            axes.plot(tokens, -minus_s, _MARKERS[i], color=_SERIES[i], markersize=6)
-            axes.annotate(
-                _plain(editor), (tokens, -minus_s), (1.07, place), textcoords="axes fraction", va="center", fontsize=9,
-                color=_INK if (tokens, minus_s, editor) in front else _MUTED,
-                arrowprops={"arrowstyle": "-", "color": _SERIES[i], "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
-                            "shrinkA": 1, "shrinkB": 4}, zorder=1,
-            )  # fmt: skip
-        axes.set_xlim(0, longest)
-        axes.set_ylim(low, 1)
-        axes.set_xlabel("prompt tokens")
-        axes.set_ylabel("S")
+    def x(size: float) -> str:
+        return f"{100 * size / longest:.2f}%"
 
-    values = "; ".join(f"{editor} {-minus_s:.2f} at {tokens:.0f} tokens" for tokens, minus_s, editor in points)
+    def y(value: float) -> float:
+        return round(height * (1 - (max(value, low) - low) / (1 - low)), 1)
+
+    def line(kind: str, x1: str, y1: float, x2: str, y2: float) -> None:
+        parts.append(f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>')
+
+    def text(content: str, place: str, *, kind: str = "tick") -> str:
+        return f'<text class="{kind}" {place}>{escape(_plain(content))}</text>'
+
+    for value in (value for value in MaxNLocator(5).tick_values(low, 1) if low <= value < 1.001):
+        line("grid", "0", y(value), "100%", y(value))
+        parts.append(text(f"{value:.2f}", f'x="-8" y="{y(value) + 4}" text-anchor="end"'))
+    for size in (size for size in MaxNLocator(4).tick_values(0, longest) if 0 <= size <= longest):
+        parts.append(text(f"{size:,.6g}", f'x="{x(size)}" y="{height + 18}" text-anchor="middle"'))
+    parts.append(text(unit, f'x="50%" y="{height + 36}" text-anchor="middle"'))
+    for (size, minus_s, _), (following, lower, _) in pairwise([*front, (longest, front[-1][1], "")]):
+        line("front", x(size), y(-minus_s), x(following), y(-minus_s))
+        line("front", x(following), y(-minus_s), x(following), y(-lower))
+    rising = sorted(found, key=lambda one: (one[1].value or 0.0, -one[0]))
+    places = _apart([1 - y(value.value or 0.0) / height for _, value, _ in rising], _LABEL / height)
+    for (size, one, editor), place in zip(rising, places, strict=True):
+        kind, at = "best" if editor == ranked[0].editor else "other", y(one.value or 0.0)
+        beside = round(height * (1 - place), 1)
+        line(f"leader {kind}", x(size), at, "100%", beside)
+        line(f"interval {kind}", x(size), y(one.low or 0.0), x(size), y(one.high or 0.0))
+        parts.append(f'<circle class="{kind}" cx="{x(size)}" cy="{at}" r="{6 if kind == "best" else 4.5}"/>')
+        name = editor if len(editor) <= _LETTERS else f"{editor[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+        label = text(name, f'x="6" y="{beside + 4}"', kind=kind)
+        parts.append(f'<svg x="100%" overflow="visible">{label}</svg>')
+    values = "; ".join(f"{editor} {-minus_s:.2f} at {size:,.4g} {unit}" for size, minus_s, editor in points)
     unbeaten = ", ".join(editor for *_, editor in front)
-    alt = f"S against mean prompt tokens: {values}. Not beaten in both: {unbeaten}."
-    caption = f"S against prompt tokens, {group.label}; dashed: best S for the length"
-    return Figure(_svg(draw, group.label, (2.8, height)), caption, alt)
-
-
-def _family(editor: str) -> str:
-    """What variants of an editor share, such as "DR-IKE (sigma 0.05)", and with it colour and marker."""
-    return re.split(r" \(|,", editor)[0]
+    return Figure(
+        f'<svg class="pareto" height="{height}">{"".join(parts)}</svg>',
+        f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length",
+        f"{metric} against {unit}: {values}. Best for their length: {unbeaten}.",
+    )
 
 
 def _apart(places: Sequence[float], gap: float) -> list[float]:
