@@ -582,6 +582,7 @@ without_server = pytest.mark.skipif(bool(databases.why_missing()), reason=databa
 
 @linux
 @without_server
+@pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("how", ["kill", "share"])
 def test_a_server_keeps_acknowledged_changes_and_nothing_of_others(how: str) -> None:

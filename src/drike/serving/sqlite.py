@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
@@ -113,8 +112,8 @@ class SqliteStore:
 
     def claimants(self, keys: Collection[str]) -> list[int]:
         """The edits that claim one of the keys."""
-        query = "SELECT DISTINCT edit FROM claims WHERE key IN (SELECT value FROM json_each(?))"
-        return [edit for [edit] in self._file.execute(query, [json.dumps(list(keys))])]
+        query = "SELECT edit FROM claims WHERE key = ?"
+        return list({edit for key in keys for [edit] in self._file.execute(query, [key])})
 
     def write(self, row: Row, keys: Collection[str]) -> None:
         """Add a change, inside a transaction; its edit now claims these keys and no others."""
