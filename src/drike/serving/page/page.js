@@ -19,7 +19,7 @@
   const button = (label, act) => h('button', {type: 'button', class: 'plain', onclick: act}, label);
   const when = (stamp) => h('time', {datetime: stamp, title: stamp}, new Date(stamp).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'}));
   const fact = (edit) => h('div', {class: 'fact'}, edit.query, h('i', {}, '\u2192'), h('b', {}, edit.target_new));
-  const percent = (share) => `${(100 * share).toFixed(share > 0.995 || share < 0.005 ? 1 : 0)}\u202f%`;
+  const percent = (share) => `${+(100 * share).toFixed(share > 0.99 || share < 0.01 ? 1 : 0)}\u202f%`;
 
   async function api(path, body) {
     const headers = {};
@@ -172,7 +172,7 @@
       h('p', {class: 'muted'}, decision.reason),
       h('ul', {class: 'list'}, ...decision.considered.map((one) => h('li', {},
         h('div', {class: 'body'}, fact(one.edit), h('div', {class: 'small'},
-          h('span', {class: fired.has(one.edit.id) ? 'pill good' : 'pill'}, fired.has(one.edit.id) ? 'fires' : 'does not fire'), ' ',
+          h('span', {class: fired.has(one.edit.id) ? 'pill good' : 'pill'}, !fired.has(one.edit.id) ? 'does not fire' : one.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
           h('meter', {min: 0, max: 1, value: one.probability, 'aria-label': 'probability'}), ` ${percent(one.probability)}`,
           one.name ? ` \u00b7 names \u201c${one.name}\u201d` : ' \u00b7 no name',
           ...Object.entries(one.features || {}).map(([name, value]) => ` \u00b7 ${name} ${Number(value).toFixed(2)}`))),
@@ -253,7 +253,7 @@
 
   async function showStatus() {
     const found = await api('status');
-    $('mode').textContent = {on: 'on', off: 'off', shadow: 'shadow: answers stay as they are'}[found.mode] || found.mode;
+    $('mode').textContent = {on: 'edits on', off: 'edits off', shadow: 'shadow: answers stay as they are'}[found.mode] || found.mode;
     $('mode').className = found.mode === 'on' ? 'pill good' : 'pill';
     $('mode').hidden = false;
     $('upstream').textContent = [found.upstream, found.tenant === 'default' ? '' : found.tenant].filter(Boolean).join(' \u00b7 ');
