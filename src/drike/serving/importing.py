@@ -123,6 +123,8 @@ def _table(path: Path) -> Iterator[Row | DataError]:
             values[name] = values[name].split(_SEPARATOR)
         if values.get("priority", "").isdecimal():
             values["priority"] = int(values["priority"])
+        if (word := values.get("enforce", "").casefold()) in ("true", "false"):
+            values["enforce"] = word == "true"
         yield Row(str(path), index, values)
 
 
