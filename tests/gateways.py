@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -148,9 +148,9 @@ def upstream(respond: Respond = echo) -> Iterator[Recorded]:
 class FewShots:
     """Shows one demonstration."""
 
-    def prompts(self, edit: Edit, queries: list[str]) -> list[Prompt]:
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         shown = Demonstration(Role.RETAIN, "The capital of Chad is Rome", "The capital of Mali is", "Bamako", "1")
-        return PromptStyle().write(edit, [shown], queries)
+        return PromptStyle().write(edits, [shown], queries)
 
 
 @dataclass

@@ -466,7 +466,7 @@ def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
 
 
 def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
-    other = SqliteStore(gateway.live.store.path)  # type: ignore[attr-defined]
+    other = SqliteStore(Path(gateway.live.store.name))
     [added] = other.put(Entry("Togo", "The capital of Togo is", "Rome"))
     other.close()
     until = time.monotonic() + 5

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from drike.demonstrations import shared_out
 from drike.edits import Edit
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Prompt, PromptStyle, facts_of
 from drike.retrieval.pool import Pool
 from drike.serving.context import block
 
@@ -16,7 +17,7 @@ from drike.serving.context import block
 class Writer(Protocol):
     """An editor, as far as serving needs it."""
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order."""
 
 
@@ -39,9 +40,8 @@ class AsBlock:
 
     def place(self, edits: Sequence[Edit], text: str, query: str) -> str:
         """The block, then the text."""
-        [prompt] = self.writer.prompts(edits[0], [query])
-        facts = [edit.fact for edit in edits]
-        return block(facts, prompt.demonstrations, secrets.token_hex(8), tokens=self.tokens) + text
+        [prompt] = self.writer.prompts(edits, [query])
+        return block(facts_of(edits), prompt.demonstrations, secrets.token_hex(8), tokens=self.tokens) + text
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class AsPrompt:
 
     def place(self, edits: Sequence[Edit], text: str, query: str) -> str:
         """The prompt, which ends in the text."""
-        [prompt] = self.writer.prompts(edits[0], [text])
+        [prompt] = self.writer.prompts(edits, [text])
         return prompt.text
 
 
@@ -63,7 +63,7 @@ class NearestWriter:
     pool: Pool
     style: PromptStyle = PromptStyle()
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """Copies and updates, then retains, the nearest first."""
-        [found] = self.pool.candidates([edit])
-        return self.style.show(found, found.retains, queries)
+        shown = shared_out([(*one.fixed, *one.retains) for one in self.pool.together(edits)])
+        return self.style.write(edits, shown, queries)

@@ -71,7 +71,7 @@ async def discard(receive: Receive) -> bool:
                 message = await receive()
                 size += len(message.get("body", b""))
                 if not message.get("more_body"):
-                    return message["type"] == "http.request"
+                    return bool(message["type"] == "http.request")
     except TimeoutError:
         pass
     return False

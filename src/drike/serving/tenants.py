@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 
 from drike.errors import DrikeError
 from drike.serving.keys import TENANT, Keys
 from drike.serving.live import LiveEdits
+from drike.serving.store import StoreError
 
-_SECONDS = 0.03  # between two looks at the stores and the file of keys
+_SECONDS = 0.05  # between two looks at the file of keys
+_SECONDS_OF_TIME = 0.25  # between two looks at which edits hold now
 
 
 class Tenants:
@@ -26,6 +29,8 @@ class Tenants:
         self.problem: str | None = None  # with the keys
         self._open = open_live
         self._opening = threading.Lock()
+        self._followed: set[str] = set()
+        self._stopped = threading.Event()
         self.lives = {TENANT: open_live(TENANT)}
 
     def live(self, tenant: str) -> LiveEdits:
@@ -36,22 +41,30 @@ class Tenants:
                     self.lives[tenant] = self._open(tenant)
         return self.lives[tenant]
 
-    def refresh(self) -> None:
-        """Find what has changed in all stores, and in the keys."""
-        for live in list(self.lives.values()):
-            live.refresh()
-        try:
-            if self.keys:
-                self.keys.refresh()
-            self.problem = None
-        except DrikeError as problem:  # the keys stay as they were
-            self.problem = str(problem)
-
     async def follow(self) -> None:
-        """Refresh again and again, in a thread, until cancelled."""
-        while True:
-            await asyncio.to_thread(self.refresh)
-            await asyncio.sleep(_SECONDS)
+        """Keep edits and keys up to date until cancelled, with a thread for each tenant."""
+        try:
+            while True:
+                for tenant in self.lives.keys() - self._followed:
+                    self._followed.add(tenant)
+                    threading.Thread(target=self._follow, args=(self.lives[tenant],), daemon=True).start()
+                try:
+                    if self.keys:
+                        self.keys.refresh()
+                    self.problem = None
+                except DrikeError as problem:  # the keys stay as they were
+                    self.problem = str(problem)
+                await asyncio.sleep(_SECONDS)
+        finally:
+            self._stopped.set()
+
+    def _follow(self, live: LiveEdits) -> None:
+        while not self._stopped.is_set():
+            try:
+                live.store.wait(live.snapshot.revision, _SECONDS_OF_TIME)
+            except StoreError:  # `refresh` says so
+                time.sleep(_SECONDS_OF_TIME)
+            live.refresh()
 
     def problems(self) -> list[str]:
         """What is wrong with stores and keys now."""
@@ -59,5 +72,6 @@ class Tenants:
 
     def close(self) -> None:
         """Let go of the stores."""
+        self._stopped.set()
         for live in self.lives.values():
             live.store.close()
