@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _JOINERS = re.compile(r"[-‐-―_/]")
@@ -24,6 +25,7 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
+@lru_cache(maxsize=1 << 14)  # the objects of a data set, which are compared again and again
 def normalise(text: str) -> str:
     """Fold case, drop articles and punctuation, collapse white space.
 

@@ -125,7 +125,7 @@ class EditedModel:
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
         edit = self.edit_for(query)
-        return Prompt(query) if edit is None else self.editor.prompts(edit, [query])[0]
+        return Prompt(query) if edit is None else self.editor.prompts([edit], [query])[0]
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
@@ -136,7 +136,7 @@ class EditedModel:
         """The answer, and why its prompt looks as it does."""
         edit = self.edit_for(query)
         if edit is not None and isinstance(self.editor, IKE):
-            selection = self.editor.fit(self.editor.select(edit), [query])
+            selection = self.editor.fit(self.editor.select([edit]), [query])
             [prompt] = self.editor.show(selection, [query])
             side = side_of(self.editor, selection, prompt)
         else:

@@ -6,15 +6,17 @@ The in-context layout is IKE's: a demonstration is two lines and a blank one,
     Prompt: {query} {answer}
 
 and a prompt ends with the edit itself as a last copy demonstration and `New Fact: {edit}` / `Prompt: {query}`, without
-a trailing space. FactPrompt and EditCoT keep their wording in their own files under `editors`. Every text ends where
-the model has to continue; a target is scored as " " + target after it.
+a trailing space. Where several edits are in force, each is a copy of its own and has its own New Fact line. FactPrompt
+and EditCoT keep their wording in their own files under `editors`. Every text ends where the model has to continue; a
+target is scored as " " + target after it.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Literal, get_args
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
@@ -41,7 +43,8 @@ class Prompt:
 
     `cue`: None where the answer follows the text directly; otherwise the model reasons first and the answer follows the
     last `cue` in its reply. `calls`: model calls this prompt stands for, its own included. `pruned`: retains the budget
-    kept that did not fit into the token limit.
+    kept that did not fit into the token limit. `earlier`: the turns before the text, if that is the last turn of a
+    conversation: user, model, user, ...
     """
 
     text: str
@@ -49,6 +52,22 @@ class Prompt:
     cue: str | None = None
     calls: int = 1
     pruned: int = 0
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """All turns, of which a prompt by itself has one."""
+        return (*self.earlier, self.text)
+
+    @property
+    def conversation(self) -> str:
+        """All turns as one text, for models that take no turns: each reply behind the user's turn, then a new line."""
+        asked = zip(self.earlier[::2], self.earlier[1::2], strict=True)
+        return "".join(f"{text} {reply}\n" for text, reply in asked) + self.text
+
+    def followed(self, reply: str, text: str) -> Prompt:
+        """The conversation in which the model has replied and the user goes on with `text`."""
+        return replace(self, text=text, earlier=(*self.turns, reply), cue=None, calls=self.calls + 1)
 
     @property
     def shots(self) -> int:
@@ -89,7 +108,7 @@ class PromptStyle:
         self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration], queries: Iterable[str]
     ) -> list[Prompt]:
         """One prompt per query about the edit, under its copies, updates and the kept retains (best first)."""
-        return self.write(demonstrations.edit, self.arrange(demonstrations, kept), queries)
+        return self.write(demonstrations.edits, self.arrange(demonstrations, kept), queries)
 
     def arrange(self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration]) -> tuple[Demonstration, ...]:
         """Copies, updates and the kept retains in the order in which they are shown."""
@@ -109,12 +128,20 @@ class PromptStyle:
             random.Random(f"{self.order_seed}|{demonstrations.edit.fact}").shuffle(nearest_first)
         return nearest_first[::-1] if order == "nearest last" else nearest_first
 
-    def write(self, edit: Edit, shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
-        """Demonstrations in the given order, the edit as its own copy, then each question (IKE's layout)."""
+    def write(self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
+        """Demonstrations in the given order, each edit as its own copy, then each question (IKE's layout)."""
         text = "".join(demonstration_block(demonstration, self.retain) for demonstration in shown)
         if self.own_copy:
-            text += f"{query_block(edit, edit.query)} {edit.target_new}\n\n"
-        return [Prompt(text + query_block(edit, query), tuple(shown)) for query in queries]
+            text += "".join(f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits)
+        facts = "".join(f"New Fact: {fact}\n" for fact in facts_of(edits))
+        return [Prompt(f"{text}{facts}Prompt: {query}", tuple(shown)) for query in queries]
+
+
+def facts_of(edits: Sequence[Edit]) -> list[str]:
+    """The new facts, as prompts state them. Raises ValueError for no edits."""
+    if not edits:
+        raise ValueError("an editor needs at least one edit: ask the model itself where none is in force")
+    return [edit.fact for edit in edits]
 
 
 def query_block(edit: Edit, query: str) -> str:
@@ -130,7 +157,12 @@ def demonstration_block(demonstration: Demonstration, retain: RetainForm = "head
     return f"New Fact: {demonstration.fact}\n{shown}"
 
 
-def chat_messages(text: str) -> list[dict[str, str]]:
-    """A prompt as one user turn for models with a chat template; a text to be continued gets an instruction."""
-    content = text if text.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{text}"
-    return [{"role": "user", "content": content}]
+def chat_messages(prompt: str | tuple[str, ...]) -> list[dict[str, str]]:
+    """A prompt, or the turns of a conversation, as messages for models with a chat template.
+
+    The first turn gets an instruction if it is a text to be continued.
+    """
+    first, *others = [prompt] if isinstance(prompt, str) else prompt
+    content = first if first.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{first}"
+    roles = cycle(("user", "assistant"))
+    return [{"role": role, "content": text} for role, text in zip(roles, [content, *others], strict=False)]

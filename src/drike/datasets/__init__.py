@@ -134,6 +134,9 @@ def _identified(found: Sequence[tuple[Form, Row]], log: Log) -> tuple[dict[Form,
 
 def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: Log) -> Iterator[EditCase]:
     """Drop numbered rows that repeat the edit and probes of an earlier one."""
+    if not numbered:
+        yield from (case for _, case in pairs)
+        return
     seen: set[EditCase] = set()
     for row, case in pairs:
         content = replace(case, case_id="")
