@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import databases
 import storing
 from drike.serving.importing import import_file
 from drike.serving.sqlite import SqliteStore
@@ -43,10 +44,19 @@ PERU = Entry("Peru", "The capital of Peru is", "Oslo")
 Opener = Callable[[Path], EditStore]
 
 
-@pytest.fixture(params=[lambda path: SqliteStore(path, clock=lambda: NOON)], ids=["sqlite"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def opener(request: pytest.FixtureRequest) -> Opener:
-    """Opens a store; another backend becomes another parameter."""
-    return request.param  # type: ignore[no-any-return]
+    """Opens a store of each backend."""
+    if request.param == "sqlite":
+        return lambda path: SqliteStore(path, clock=lambda: NOON)
+    server = request.getfixturevalue("postgres")
+
+    def open_postgres(path: Path) -> EditStore:
+        from drike.serving.postgres import PostgresStore
+
+        return PostgresStore(server.of(path), clock=lambda: NOON)
+
+    return open_postgres
 
 
 @pytest.fixture
@@ -233,6 +243,29 @@ def test_threads_share_a_store(store: EditStore) -> None:
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert sorted(snapshot(store).edits) == list(range(1, 10))
+
+
+def test_long_texts_and_control_characters_are_kept(store: EditStore) -> None:
+    given = replace(PERU, wordings=(".\0", "\U0001f30d " * 3_000, "x" * 10_000), reason="\0")
+    [stored] = store.put(given)
+    assert store.changes() == [stored]
+    assert stored.entry == replace(given, wordings=tuple(map(str.strip, given.wordings)))
+    for wording in given.wordings:
+        with pytest.raises(ConflictError):
+            store.put(Entry("Chile", "The capital of Chile is", "Rome", wordings=(wording,)))
+
+
+def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener: Opener, tmp_path: Path) -> None:
+    other = opener(tmp_path / "edits.db")
+    assert not other.wait(0, 0.01)
+    began = time.monotonic()
+    writer = threading.Timer(0.1, store.put, [PERU])
+    writer.start()
+    assert other.wait(0, 10)
+    assert time.monotonic() - began < 0.9, "it is in force within a second"
+    assert active(other) == {"Oslo"} and other.wait(0, 0) and not other.wait(1, 0)
+    writer.join()
+    other.close()
 
 
 STEPS = st.lists(
@@ -527,9 +560,9 @@ def test_the_store_needs_no_torch() -> None:
 linux = pytest.mark.skipif(sys.platform != "linux", reason="writers are forks, with limits as Linux sets them")
 
 
-def run_series(how: str, times: int, seed: int = 0) -> dict[str, Any]:
+def run_series(how: str, times: int, seed: int = 0, *options: str) -> dict[str, Any]:
     """Run a series in a process of its own, which has no threads and may fork."""
-    command = [sys.executable, str(Path(storing.__file__)), how, "--times", str(times), "--seed", str(seed)]
+    command = [sys.executable, str(Path(storing.__file__)), how, "--times", str(times), "--seed", str(seed), *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.stdout, done.stderr
     print(done.stdout)
@@ -544,17 +577,36 @@ def test_acknowledged_changes_stay_and_others_leave_nothing(how: str) -> None:
     run_series(how, times=1 if how == "share" else 3)
 
 
+without_server = pytest.mark.skipif(bool(databases.why_missing()), reason=databases.why_missing())
+
+
 @linux
-@pytest.mark.reliability
-def test_a_thousand_killed_writers_lose_no_acknowledged_change() -> None:
-    assert run_series("kill", times=1000, seed=1)["in_a_change"] > 300
+@without_server
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.parametrize("how", ["kill", "share"])
+def test_a_server_keeps_acknowledged_changes_and_nothing_of_others(how: str) -> None:
+    run_series(how, 2, 0, "--postgres")
 
 
 @linux
 @pytest.mark.reliability
-def test_two_hundred_full_disks_and_fifty_pairs_of_writers_lose_nothing() -> None:
+@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
+def test_a_thousand_killed_writers_lose_no_acknowledged_change(options: tuple[str, ...]) -> None:
+    assert run_series("kill", 1000, 1, *options)["in_a_change"] > 300
+
+
+@linux
+@pytest.mark.reliability
+@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
+def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(options: tuple[str, ...]) -> None:
+    run_series("share", 50, 1, *options)
+
+
+@linux
+@pytest.mark.reliability
+def test_two_hundred_full_disks_lose_nothing() -> None:
     run_series("full", times=200, seed=1)
-    run_series("share", times=50, seed=1)
 
 
 @pytest.mark.reliability

@@ -63,7 +63,8 @@ class Edit:
 class Probe:
     """One question about a case: `query` must be completed with `target` and not with `distractor`.
 
-    also: other right answers, such as aliases of the target.
+    also: other right answers, such as aliases of the target. doubts: what the user says after each of the model's
+    answers; the last answer counts.
     """
 
     aspect: Aspect
@@ -71,6 +72,12 @@ class Probe:
     target: str
     distractor: str | None = None
     also: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> str:
+        """The query and all doubts, a line each: what outcomes record."""
+        return "\n".join((self.query, *self.doubts))
 
 
 @dataclass(frozen=True)

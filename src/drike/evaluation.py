@@ -67,7 +67,7 @@ def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, cas
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
     questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also)
+        Question(prompt, probe.target, probe.distractor, probe.also, probe.doubts)
         for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
     verdicts = judged(model, questions, judge, write=write)
@@ -87,7 +87,7 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         editor=editor,
         case_id=case_id,
         aspect=probe.aspect,
-        query=probe.query,
+        query=probe.asked,
         target=probe.target,
         distractor=probe.distractor,
         correct=verdict.correct,
@@ -101,6 +101,6 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         shots=prompt.shots,
         pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,
-        calls=prompt.calls,
+        calls=prompt.calls + len(probe.doubts),
         seconds=seconds,
     )
