@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drike.serving.keys import Keys, Role
-from gateways import RawHandler, Received, Running, ask, completed, running, upstream
 
 from browsing import CHROMIUM, DRIVER, Browser, browser
+from drike.serving.keys import Keys, Role
 from drike.serving.store import Entry, Status, rollback
+from gateways import RawHandler, Received, Running, ask, completed, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
-PERU = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), author="ann")
+WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
+PERU = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), wordings=WORDINGS, author="ann")
 EDITS = (
     PERU,
     Entry("Chile", "The capital of Chile is", "Rome", negatives=("Who sells Chile sauce?",)),
@@ -103,7 +104,7 @@ def test_the_page_shows_edits_without_errors_and_asks_no_other_host(page: Browse
         page.run(f"location.hash = '#{view}'")
         page.wait(f"!document.getElementById('v-{view}').hidden")
     page.wait(f"{text('mode')} === 'edits on'")
-    assert not [line for line in page.logs() if "calibration" not in line]
+    assert page.logs() == []
     assert page.run("performance.getEntriesByType('resource').every((e) => e.name.startsWith(location.origin))")
 
 
@@ -122,7 +123,7 @@ def test_hostile_texts_stay_texts(page: Browser, gateway: Running) -> None:
     assert HOSTILE in page.run(text("before")) and HOSTILE in page.run(text("decision"))
     assert page.run("document.querySelectorAll('main img, main b b, dialog img').length") == 0
     assert page.run("document.title") == "drike: edits in force"
-    assert not [line for line in page.logs() if "calibration" not in line]
+    assert page.logs() == []
 
 
 @in_browser
@@ -210,6 +211,16 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
     click(page, "Should have fired", "#decision")
     page.wait(f"{SAID}.includes('negatives hold')")
     rollback(gateway.live.store, 1, 1)
+
+
+@in_browser
+def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browser, gateway: Running) -> None:
+    page.run("location.hash = '#gate'")
+    page.wait("document.querySelectorAll('#curve circle').length === 2")
+    rows = page.run("[...document.querySelectorAll('#curve tbody tr')].map((r) => r.innerText.replace(/\\s+/g, ' '))")
+    assert rows == ["0 % 100 % 1", "100 % 50 % 2"]
+    _, found = gateway.manage("GET", "/admin/v1/calibration")
+    assert [one["count"] for one in found["bins"]] == [1, 2]
 
 
 @in_browser

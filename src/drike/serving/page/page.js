@@ -244,9 +244,9 @@
   }
 
   async function showGate() {
-    const found = await api('calibration').catch((problem) => { if (problem.status === 404) return {}; throw problem; });
-    if (found.bins?.length) showCurve(found.bins);
-    else fill($('curve'), h('p', {}, 'This gate has no calibration.'));
+    const {bins} = await api('calibration');
+    if (bins.length) showCurve(bins);
+    else fill($('curve'), h('p', {}, 'Nothing to measure yet: add wordings to edits, and questions on which they must never fire.'));
   }
 
   // Sections
