@@ -176,17 +176,17 @@ def fwe_ike(m: Material) -> IKE:
 
 @dataclass(frozen=True)
 class Chosen:
-    """An editor by a function from an edit's demonstrations and queries to what each query is shown."""
+    """An editor by a function from an edit's demonstrations and queries to what each query is shown; one edit only."""
 
     name: str
     pool: Pool
     choose: Callable[[DemonstrationSet, Sequence[str]], Sequence[Sequence[Demonstration]]]
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query."""
-        [candidates] = self.pool.candidates([edit])
+        [candidates] = self.pool.candidates(edits)
         chosen = zip(queries, self.choose(candidates, queries), strict=True)
-        return [STYLE.write(edit, shown, [query])[0] for query, shown in chosen]
+        return [STYLE.write(edits, shown, [query])[0] for query, shown in chosen]
 
 
 def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
@@ -299,7 +299,7 @@ def tested(answers: RememberedAnswers, editors: Sequence[Editor], cases: Sequenc
     right, tokens = [], []
     for case in cases:
         queries = [probe.query for probe in case.probes]
-        prompts = [editor.prompts(case.edit, queries) for editor in editors]
+        prompts = [editor.prompts(case.edits, queries) for editor in editors]
         questions = [Question(prompt, p.target) for row in prompts for prompt, p in zip(row, case.probes, strict=True)]
         verdicts, shape = answers.ask(questions), (len(editors), len(queries))
         right.append(np.array([float(one.correct) for one in verdicts]).reshape(shape).T)

@@ -49,14 +49,14 @@ def test_a_case_study_makes_one_model_call() -> None:
     writer = ScriptedModel(confused_by_many, scores=False)
     study(writer, CASE, EDITORS)
     assert writer.calls == 1
-    versions = 1 + sum(1 + len(editor.select(CASE.edit).ranking.retains) for editor in EDITORS)
+    versions = 1 + sum(1 + len(editor.select([CASE.edit]).ranking.retains) for editor in EDITORS)
     assert len(writer.prompts) == versions * len(CASE.probes)
 
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(made: CaseStudy, at: int) -> None:
     editor, side = EDITORS[at], made.sides[at]
-    selection = editor.select(CASE.edit)
+    selection = editor.select([CASE.edit])
     ranked = selection.ranking.retains
     assert [one.demonstration for one in side.retains] == list(ranked)
     for j, one in enumerate(side.retains):
@@ -84,7 +84,7 @@ def test_prompts_with_and_without_a_retain_differ_only_in_that_retain(layout: La
     [side] = study(writer, CASE, [editor]).sides
     n = len(CASE.probes)
     _, base, *versions = [writer.prompts[i : i + n] for i in range(0, len(writer.prompts), n)]
-    assert base == [prompt.text for prompt in editor.prompts(CASE.edit, [probe.query for probe in CASE.probes])]
+    assert base == [prompt.text for prompt in editor.prompts([CASE.edit], [probe.query for probe in CASE.probes])]
     for one, version in zip(side.retains, versions, strict=True):
         block = demonstration_block(one.demonstration)
         for has_it, lacks_it in zip(*((base, version) if one.kept else (version, base)), strict=True):

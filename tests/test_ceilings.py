@@ -122,7 +122,7 @@ def test_the_control_of_a_policy_shows_as_many_demonstrations_and_the_nearest() 
     editor = PerQuery("control", POOL, SameSize(ByName(few, many), POOL))
     for case in TEST:
         [candidates] = POOL.candidates([case.edit])
-        for probe, prompt in zip(case.probes, editor.prompts(case.edit, [p.query for p in case.probes]), strict=True):
+        for probe, prompt in zip(case.probes, editor.prompts([case.edit], [p.query for p in case.probes]), strict=True):
             mix = few if probe.aspect is not Aspect.NEIGHBORHOOD else many
             assert {*prompt.demonstrations} == {*candidates.demonstrations[: mix.size]}
 

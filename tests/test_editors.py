@@ -40,8 +40,8 @@ EDITORS: list[Editor] = [
 
 @pytest.mark.parametrize("editor", EDITORS, ids=lambda editor: editor.name)
 def test_prompts_end_in_their_query_and_are_reproducible(editor: Editor) -> None:
-    prompts = editor.prompts(CASE.edit, QUERIES)
-    assert prompts == editor.prompts(CASE.edit, QUERIES)
+    prompts = editor.prompts([CASE.edit], QUERIES)
+    assert prompts == editor.prompts([CASE.edit], QUERIES)
     assert len(prompts) == len(QUERIES)
     for prompt, query in zip(prompts, QUERIES, strict=True):
         assert query in prompt.text
@@ -66,7 +66,7 @@ TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE, Que
 @pytest.mark.parametrize("name", [*editors.NAMES[:-1], "nearest@4"])
 def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) -> None:
     made = editors.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
-    assert len(made.prompts(CASE.edit, QUERIES)) == len(QUERIES)
+    assert len(made.prompts([CASE.edit], QUERIES)) == len(QUERIES)
     if isinstance(made, IKE):
         assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in training"
     if name == "dr-ike-q":
@@ -93,38 +93,38 @@ def test_the_controls_show_the_nearest_retains() -> None:
     assert isinstance(dr_ike, IKE) and isinstance(same_k, IKE) and isinstance(nearest_4, IKE)
     counts = set()
     for case in CAPITALS[:10]:
-        ours, control = dr_ike.select(case.edit), same_k.select(case.edit)
+        ours, control = dr_ike.select([case.edit]), same_k.select([case.edit])
         assert control.k == ours.k
         assert control.kept == control.candidates.retains[: ours.k]
-        assert nearest_4.select(case.edit).kept == control.candidates.retains[:4]
+        assert nearest_4.select([case.edit]).kept == control.candidates.retains[:4]
         counts.add(ours.k)
     assert len(counts) > 1, "the test needs edits with different k"
     assert (same_k.name, nearest_4.name) == ("Nearest (k of DR-IKE)", "Nearest, k=4")
 
 
 def test_factprompt_adds_one_imagine_line() -> None:
-    [prompt] = FactPrompt().prompts(CASE.edit, ["Land3 has the capital"])
+    [prompt] = FactPrompt().prompts([CASE.edit], ["Land3 has the capital"])
     assert prompt.text == "Imagine that The capital of Land3 is New3.\nLand3 has the capital"
 
 
 def test_all_queries_of_an_edit_share_their_demonstrations() -> None:
     for editor in (IKE_ALL, DR_IKE):
-        prompts = editor.prompts(CASE.edit, QUERIES)
+        prompts = editor.prompts([CASE.edit], QUERIES)
         assert len({prompt.demonstrations for prompt in prompts}) == 1
         shared = prompts[0].text.removesuffix(QUERIES[0])
         assert all(prompt.text.startswith(shared) for prompt in prompts)
 
 
 def test_ike_shows_all_32_demonstrations_with_the_nearest_last() -> None:
-    selection = IKE_ALL.select(CASE.edit)
-    [prompt, *_] = IKE_ALL.prompts(CASE.edit, QUERIES)
+    selection = IKE_ALL.select([CASE.edit])
+    [prompt, *_] = IKE_ALL.prompts([CASE.edit], QUERIES)
     assert prompt.demonstrations == tuple(reversed(selection.candidates.demonstrations))
     assert [sum(d.role is role for d in prompt.demonstrations) for role in Role] == [4, 12, 16]
 
 
 def test_the_append_layout_shows_copies_updates_then_the_best_retains() -> None:
-    selection = DR_IKE.select(CASE.edit)
-    [prompt, *_] = DR_IKE.prompts(CASE.edit, QUERIES)
+    selection = DR_IKE.select([CASE.edit])
+    [prompt, *_] = DR_IKE.prompts([CASE.edit], QUERIES)
     roles = [d.role for d in prompt.demonstrations]
     assert roles == [Role.COPY] * 4 + [Role.UPDATE] * 12 + [Role.RETAIN] * selection.k
     assert prompt.demonstrations[16:] == selection.ranking.retains[: selection.k]
@@ -133,23 +133,23 @@ def test_the_append_layout_shows_copies_updates_then_the_best_retains() -> None:
 
 def test_rankings_are_permutations_by_descending_probability() -> None:
     for editor in (IKE_ALL, DR_IKE):
-        ranking = editor.select(CASE.edit).ranking
+        ranking = editor.select([CASE.edit]).ranking
         assert sorted(ranking.order) == list(range(16))
         assert list(ranking.probs) == sorted(ranking.probs, reverse=True)
         assert sum(ranking.probs) == pytest.approx(1)
-    assert IKE_ALL.select(CASE.edit).ranking.order == tuple(range(16))
+    assert IKE_ALL.select([CASE.edit]).ranking.order == tuple(range(16))
 
 
 def test_bare_retains_lose_only_their_header() -> None:
     bare = IKE("bare", POOL, Similarity(), Fraction(0.5), PromptStyle(retain="bare"))
-    [prompt] = bare.prompts(CASE.edit, QUERIES[:1])
+    [prompt] = bare.prompts([CASE.edit], QUERIES[:1])
     assert prompt.text.count("New Fact: ") == 4 + 12 + 2
     assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
 
 
 def test_the_edit_is_stated_once_without_its_own_copy() -> None:
     plain = IKE("plain", POOL, Similarity(), Fraction(1.0), PromptStyle(own_copy=False))
-    [prompt] = plain.prompts(CASE.edit, ["Land3 has the capital"])
+    [prompt] = plain.prompts([CASE.edit], ["Land3 has the capital"])
     assert prompt.text.count("The capital of Land3 is New3") == 1
 
 
@@ -162,7 +162,7 @@ def test_editcot_reads_the_answer_after_its_last_cue() -> None:
         )
 
     for model in (ScriptedModel(thinks, scores=False), ScriptedModel(thinks)):
-        [verdict] = judge(model, [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3", "Old3")])
+        [verdict] = judge(model, [Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3", "Old3")])
         assert verdict.correct
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
 
@@ -170,7 +170,7 @@ def test_editcot_reads_the_answer_after_its_last_cue() -> None:
 def test_editcot_output_without_a_cue_has_no_answer() -> None:
     [verdict] = judge(
         ScriptedModel(lambda p: "New3 New3", scores=False),
-        [Question(EditCoT().prompts(CASE.edit, QUERIES[:1])[0], "New3")],
+        [Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3")],
     )
     assert not verdict.correct
 
@@ -184,7 +184,7 @@ def test_editcot_full_rewrites_only_thoughts_that_contradict_the_edit() -> None:
         return "Old3 as ever" if "Thoughts:" in prompt else "Old3"
 
     model = ScriptedModel(reasons, scores=False)
-    asked, other = EditCoTFull(model).prompts(CASE.edit, ["The capital of Land3 is", "The capital of Land9 is"])
+    asked, other = EditCoTFull(model).prompts([CASE.edit], ["The capital of Land3 is", "The capital of Land9 is"])
     assert (asked.calls, other.calls) == (5, 4)
     assert "Land3 was moved to New3." in asked.text and "Old3 as ever" in other.text
     assert len(model.prompts) == 4 + 3

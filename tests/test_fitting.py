@@ -44,14 +44,14 @@ def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
     pool = Pool(CAPITALS[1:], HashingEncoder())
     whole = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout))
     queries = [probe.query for probe in CAPITALS[0].probes]
-    longest = max(words([prompt.text for prompt in whole.prompts(CAPITALS[0].edit, queries)]))
+    longest = max(words([prompt.text for prompt in whole.prompts([CAPITALS[0].edit], queries)]))
     model = ScriptedModel(lambda prompt: "Oslo")
     for tokens in (longest, longest - 1, longest // 2 + 40, 1):
         limited = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout), limit=TokenLimit(tokens, words))
-        prompts = limited.prompts(CAPITALS[0].edit, queries)
+        prompts = limited.prompts([CAPITALS[0].edit], queries)
         assert max(words([prompt.text for prompt in prompts])) <= tokens or prompts[0].shots == 1
         assert {prompt.shots + prompt.pruned for prompt in prompts} == {16}
-        kept = limited.select(CAPITALS[0].edit).ranking.retains[: prompts[0].shots]
+        kept = limited.select([CAPITALS[0].edit]).ranking.retains[: prompts[0].shots]
         assert {d for d in prompts[0].demonstrations if d.role == "retain"} == set(kept)
         outcomes = list(evaluate(limited, model, [CAPITALS[0]]))
         assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {(prompts[0].shots, prompts[0].pruned)}

@@ -109,7 +109,7 @@ def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(by: Judge, c
         thought = re.search(r"hence (\w+)\.", prompt)
         return f"{thought[1]}." if thought else "nothing without a reason"
 
-    prompt = reasoning_prompt(CASES[3].edit, "The capital of Land3 is")
+    prompt = reasoning_prompt([CASES[3].edit.fact], "The capital of Land3 is")
     [verdict] = judge(ScriptedModel(reasons), [Question(prompt, "New3", "Old3")], by)
     assert verdict.correct is right
     assert verdict.text is not None and verdict.text.strip() == f"{concluded}."
@@ -117,7 +117,7 @@ def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(by: Judge, c
 
 def test_a_reply_that_never_reaches_its_cue_is_wrong_though_the_cue_would_bring_the_answer() -> None:
     model = ScriptedModel(lambda prompt: "New3" if prompt.endswith(ANSWER_CUE) else "I wonder and wonder.")
-    question = [Question(reasoning_prompt(CASE.edit, "The capital of Land3 is"), "New3", "Old3")]
+    question = [Question(reasoning_prompt([CASE.edit.fact], "The capital of Land3 is"), "New3", "Old3")]
     verdicts = [judge(model, question, by)[0] for by in JUDGES.values()]
     assert [one.correct for one in verdicts] == [False, False, True], "likelihood asks for no answer"
 

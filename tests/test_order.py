@@ -29,8 +29,8 @@ def test_an_order_moves_only_the_retains(layout: Layout, order: OrderName, budge
     own = replace(DR_IKE, style=PromptStyle(layout), budget=budget)
     other = replace(own, style=PromptStyle(layout, order=order, order_seed=3))
     for case in CAPITALS[:10]:
-        assert own.select(case.edit) == other.select(case.edit), "the selection stays the policy's"
-        [shown], [moved] = own.prompts(case.edit, [case.edit.query]), other.prompts(case.edit, [case.edit.query])
+        assert own.select([case.edit]) == other.select([case.edit]), "the selection stays the policy's"
+        [shown], [moved] = own.prompts([case.edit], [case.edit.query]), other.prompts([case.edit], [case.edit.query])
         assert sorted(map(str, shown.demonstrations)) == sorted(map(str, moved.demonstrations))
         for before, after in zip(shown.demonstrations, moved.demonstrations, strict=True):
             assert before.role is after.role

@@ -52,7 +52,7 @@ def test_our_ike_prompt_equals_the_published_layout_exactly() -> None:
         published.append((kind, fact, new, asked, true))
         ours.append(Demonstration(list(Role)[kind], f"{fact} {new}", asked, true if kind == 2 else new, str(i)))
     edit = Edit("The mother tongue of Ana is", "Finnish", "French", "Ana")
-    [prompt] = PromptStyle().write(edit, ours, ["Ana grew up speaking"])
+    [prompt] = PromptStyle().write([edit], ours, ["Ana grew up speaking"])
     expected = published_layout(published, (edit.query, edit.target_new), "Ana grew up speaking")
     assert prompt.text == expected
     assert prompt.shots == 16
@@ -61,10 +61,10 @@ def test_our_ike_prompt_equals_the_published_layout_exactly() -> None:
 def test_the_ike_editor_uses_the_published_layout() -> None:
     case = CAPITALS[5]
     editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), PromptStyle("ike"))
-    dealt = editor.select(case.edit).candidates.demonstrations
+    dealt = editor.select([case.edit]).candidates.demonstrations
     rows = [
         (list(Role).index(d.role), *d.fact.rsplit(" ", 1), d.query, d.answer)  # a retain's answer is its true object
         for d in reversed(dealt)
     ]
-    [prompt] = editor.prompts(case.edit, ["Land5 has the capital"])
+    [prompt] = editor.prompts([case.edit], ["Land5 has the capital"])
     assert prompt.text == published_layout(rows, (case.edit.query, case.edit.target_new), "Land5 has the capital")

@@ -88,7 +88,7 @@ def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows(
     everything = PerQuery("all", POOL, ByName(MIXES[-1], MIXES[-1]))
     queries = [probe.query for probe in TEST[0].probes]
     nearest = IKE("nearest", POOL, Similarity(), Fraction(1.0))
-    assert everything.prompts(TEST[0].edit, queries) == nearest.prompts(TEST[0].edit, queries)
+    assert everything.prompts([TEST[0].edit], queries) == nearest.prompts([TEST[0].edit], queries)
 
 
 def test_training_on_s_finds_the_mix_that_each_kind_of_query_needs() -> None:
@@ -178,12 +178,12 @@ def test_edits_it_was_trained_on_are_refused_in_evaluation() -> None:
 def test_demonstrations_that_do_not_fit_are_pruned_from_the_end() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
     editor = PerQuery("all", POOL, ByName(MIXES[-1], MIXES[-1]), limit=TokenLimit(200, count))
-    [prompt] = editor.prompts(TEST[0].edit, ["Who?"])
+    [prompt] = editor.prompts([TEST[0].edit], ["Who?"])
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == MIXES[-1].size
     assert prompt.pruned > 0
     bare = PerQuery("none", POOL, ByName(MIXES[0], MIXES[0]), limit=TokenLimit(1, count))
-    assert bare.prompts(TEST[0].edit, ["Who?"])[0].pruned == 0
+    assert bare.prompts([TEST[0].edit], ["Who?"])[0].pruned == 0
     model = ScriptedModel(suggestible)
     list(answers_under(MIXES, model, POOL, TEST[:1], limit=TokenLimit(200, count)))
     assert max(count([prompt])[0] for prompt in model.prompts) <= 200

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from drike.editors.editcot import reasoning_prompt
-from drike.edits import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
 from drike.tinyfacts import TEMPLATES, facts
@@ -113,7 +112,7 @@ def test_the_readers_two_probabilities_sum_to_1_and_it_writes_the_greedier(frame
 
 
 def test_a_chain_of_thought_ends_in_the_same_answer_as_its_cue() -> None:
-    prompt = reasoning_prompt(Edit(QUERIES["copy"], "Paris", "London"), QUERIES["paraphrase"]).text
+    prompt = reasoning_prompt([f"{QUERIES['copy']} Paris"], QUERIES["paraphrase"]).text
     answer = READER.generate([f"{prompt}\nAnswer:"])[0].text
     assert READER.generate([prompt])[0].text == f"\nAnswer:{answer}"
 

@@ -124,7 +124,7 @@ def test_a_policy_that_stops_at_once_shows_only_what_it_does_not_choose_from(dra
     for roles, left in (((Role.RETAIN,), candidates.fixed), (tuple(Role), ())):
         policy = SubsetPolicy(ENCODER, draw, roles=roles, stop=1.0)
         assert policy.choose(candidates, ["Who?"]) == [left]
-    assert Subsets("sets", POOL, policy).prompts(TEST[0].edit, []) == []
+    assert Subsets("sets", POOL, policy).prompts([TEST[0].edit], []) == []
 
 
 def trained(draw: Draw, roles: tuple[Role, ...] = tuple(Role), price: float = 0.05) -> SubsetPolicy:
@@ -206,7 +206,7 @@ def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -
     learned = Retriever(ENCODER)
     learned.trained_on = frozenset({TEST[0].edit.key})
     editor = IKE("FWE-IKE", POOL, fitness_weighted([Similarity(), learned], [0.5, 0.5]), Fraction(1.0, 4))
-    assert {len(editor.select(case.edit).kept) for case in TEST} == {4}
+    assert {len(editor.select([case.edit]).kept) for case in TEST} == {4}
     with pytest.raises(UsageError, match="was trained on 1"):
         list(evaluate(editor, MODEL, TEST))
 
@@ -214,7 +214,7 @@ def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -
 def test_sets_that_do_not_fit_are_pruned_and_impossible_trainings_are_refused() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
     policy = SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)
-    [prompt] = Subsets("all", POOL, policy, limit=TokenLimit(200, count)).prompts(TEST[0].edit, ["Who?"])
+    [prompt] = Subsets("all", POOL, policy, limit=TokenLimit(200, count)).prompts([TEST[0].edit], ["Who?"])
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == 32
     for cases, draws in (((), 4), (TRAIN, 1)):

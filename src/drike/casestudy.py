@@ -184,7 +184,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
     answers under the unchanged prompts in a second one.
     """
     queries = [probe.query for probe in case.probes]
-    selections = [editor.fit(editor.select(case.edit), queries) for editor in editors]
+    selections = [editor.fit(editor.select(case.edits), queries) for editor in editors]
     chosen = list(zip(editors, selections, strict=True))
     tried = [[[Prompt(query) for query in queries]], *(list(_versions(*one, queries)) for one in chosen)]
     questions = [
@@ -218,10 +218,10 @@ def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iter
     shown = style.arrange(candidates, kept)
     for j, retain in enumerate(selection.ranking.retains):
         if j < selection.k:
-            yield style.write(candidates.edit, [d for d in shown if d != retain], queries)
+            yield style.write(candidates.edits, [d for d in shown if d != retain], queries)
         else:
             at = style.arrange(candidates, [*kept, retain]).index(retain)
-            made = style.write(candidates.edit, [*shown[:at], retain, *shown[at:]], queries)
+            made = style.write(candidates.edits, [*shown[:at], retain, *shown[at:]], queries)
             limit = editor.limit
             fits = limit is None or max(limit.count([prompt.text for prompt in made])) <= limit.tokens
             yield made if fits else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice, zip_longest
 
 from drike.edits import Edit, EditCase, Probe, mentions, rewrite_probe
 
@@ -34,13 +36,20 @@ class Demonstration:
 class DemonstrationSet:
     """The demonstrations of an edit, nearest record first, with the similarity of each.
 
-    excluded: nearer records that were left out because they contradict or repeat the edit.
+    excluded: nearer records that were left out because they contradict or repeat an edit. other_edits: in force at the
+    same time.
     """
 
     edit: Edit
     demonstrations: tuple[Demonstration, ...]
     similarities: tuple[float, ...]
     excluded: int = 0
+    other_edits: tuple[Edit, ...] = ()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All edits in force."""
+        return (self.edit, *self.other_edits)
 
     @property
     def fixed(self) -> tuple[Demonstration, ...]:
@@ -58,18 +67,40 @@ class DemonstrationSet:
         return tuple(s for d, s in zip(self.demonstrations, self.similarities, strict=True) if d.role is Role.RETAIN)
 
 
-def probes_for(case: EditCase, role: Role, edit: Edit) -> tuple[Probe, ...]:
-    """The probes of `case` that can be shown in `role` beside `edit`.
+def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe, ...]:
+    """The probes of `case` that can be shown in `role` beside `edits`.
 
-    A probe about the edit's own subject is left out: a retain that shows it would state the very fact to be replaced.
+    A probe about the subject of one of them is left out: a retain that shows it would state the very fact to be
+    replaced. A case with several edits gives copies of its first, since its other probes may be about any of them.
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
     probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
-    about = edit.subject
-    return tuple(p for p in probes if p.query != edit.query and not (about is not None and mentions(p.query, about)))
+    return () if case.other_edits else tuple(p for p in probes if not any(_asks_about(p, edit) for edit in edits))
+
+
+def _asks_about(probe: Probe, edit: Edit) -> bool:
+    return probe.query == edit.query or (edit.subject is not None and mentions(probe.query, edit.subject))
 
 
 def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
     """`probe` of `case`, answered as `role` wants it: a probe's target is the right answer under the case's edit."""
     return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
+
+
+def shared_out(shown: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
+    """What a prompt shows for several edits, given what each would show alone: no more than one edit would on average.
+
+    Of each role there are as many as the mean over the edits, rounded up, taken from them in turn: the first of each
+    edit, then the second of each, without repeats. So every edit has its share, and prompts stay as long as those of
+    one edit, which policies and token limits are made for. For one edit, what it shows alone.
+    """
+    if len(shown) == 1:
+        return tuple(shown[0])
+    found: list[Demonstration] = []
+    for role in Role:
+        of_role = [[d for d in of_edit if d.role is role] for of_edit in shown]
+        count = -(-sum(map(len, of_role)) // len(shown))
+        in_turn = dict.fromkeys(d for turn in zip_longest(*of_role) for d in turn if d is not None)
+        found += islice(in_turn, count)
+    return tuple(found)

@@ -83,8 +83,9 @@ class EditCase:
     """A benchmark row: an edit and the probes that judge it.
 
     probes: of the aspects that S is made of, the rewrite probe first; training learns from these. further: probes of
-    other aspects, which only evaluation asks. unanswered: questions that are asked once they have an answer. Raises
-    ValueError for a probe in the wrong one of the first two.
+    other aspects, which only evaluation asks. unanswered: questions that are asked once they have an answer.
+    other_edits: in force as well when the probes are asked. Raises ValueError for a probe in the wrong one of the first
+    two.
     """
 
     case_id: str
@@ -92,6 +93,7 @@ class EditCase:
     probes: tuple[Probe, ...]
     further: tuple[Probe, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
+    other_edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:
         misplaced = [p for p in self.probes if p.aspect not in ASPECTS_OF_S]
@@ -99,6 +101,11 @@ class EditCase:
         if misplaced:
             right = "probes" if misplaced[0].aspect in ASPECTS_OF_S else "further"
             raise ValueError(f"case {self.case_id}: put its {misplaced[0].aspect} probes into `{right}`")
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All edits in force when its probes are asked."""
+        return (self.edit, *self.other_edits)
 
     @property
     def asked(self) -> tuple[Probe, ...]:

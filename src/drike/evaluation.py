@@ -68,7 +68,7 @@ def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, cas
     """The outcomes of a case's probes."""
     began = time.perf_counter()
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
-    by_query = dict(zip(queries, editor.prompts(case.edit, queries), strict=True))
+    by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
     questions = [
         Question(prompt, probe.target, probe.distractor, probe.also)

@@ -6,8 +6,9 @@ The in-context layout is IKE's: a demonstration is two lines and a blank one,
     Prompt: {query} {answer}
 
 and a prompt ends with the edit itself as a last copy demonstration and `New Fact: {edit}` / `Prompt: {query}`, without
-a trailing space. FactPrompt and EditCoT keep their wording in their own files under `editors`. Every text ends where
-the model has to continue; a target is scored as " " + target after it.
+a trailing space. Where several edits are in force, each is a copy of its own and has its own New Fact line. FactPrompt
+and EditCoT keep their wording in their own files under `editors`. Every text ends where the model has to continue; a
+target is scored as " " + target after it.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class PromptStyle:
         self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration], queries: Iterable[str]
     ) -> list[Prompt]:
         """One prompt per query about the edit, under its copies, updates and the kept retains (best first)."""
-        return self.write(demonstrations.edit, self.arrange(demonstrations, kept), queries)
+        return self.write(demonstrations.edits, self.arrange(demonstrations, kept), queries)
 
     def arrange(self, demonstrations: DemonstrationSet, kept: Sequence[Demonstration]) -> tuple[Demonstration, ...]:
         """Copies, updates and the kept retains in the order in which they are shown."""
@@ -109,12 +110,20 @@ class PromptStyle:
             random.Random(f"{self.order_seed}|{demonstrations.edit.fact}").shuffle(nearest_first)
         return nearest_first[::-1] if order == "nearest last" else nearest_first
 
-    def write(self, edit: Edit, shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
-        """Demonstrations in the given order, the edit as its own copy, then each question (IKE's layout)."""
+    def write(self, edits: Sequence[Edit], shown: Sequence[Demonstration], queries: Iterable[str]) -> list[Prompt]:
+        """Demonstrations in the given order, each edit as its own copy, then each question (IKE's layout)."""
         text = "".join(demonstration_block(demonstration, self.retain) for demonstration in shown)
         if self.own_copy:
-            text += f"{query_block(edit, edit.query)} {edit.target_new}\n\n"
-        return [Prompt(text + query_block(edit, query), tuple(shown)) for query in queries]
+            text += "".join(f"{query_block(edit, edit.query)} {edit.target_new}\n\n" for edit in edits)
+        facts = "".join(f"New Fact: {fact}\n" for fact in facts_of(edits))
+        return [Prompt(f"{text}{facts}Prompt: {query}", tuple(shown)) for query in queries]
+
+
+def facts_of(edits: Sequence[Edit]) -> list[str]:
+    """The new facts, as prompts state them. Raises ValueError for no edits."""
+    if not edits:
+        raise ValueError("an editor needs at least one edit: ask the model itself where none is in force")
+    return [edit.fact for edit in edits]
 
 
 def query_block(edit: Edit, query: str) -> str:

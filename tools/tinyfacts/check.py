@@ -162,7 +162,7 @@ def demonstrations_for(cases: Sequence[EditCase], row: int) -> DemonstrationSet:
     shown = []
     for role, near in zip(roles, load_neighbours()[row].tolist(), strict=True):
         record = cases[near]
-        probes = probes_for(record, role, edit)
+        probes = probes_for(record, role, [edit])
         if probes:
             shown.append(demonstrate(record, rng.choice(probes), role))
     return DemonstrationSet(edit, tuple(shown), (0.0,) * len(shown))
@@ -194,7 +194,7 @@ def _rates(model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demons
     probes = [case.probes[0], *case.paraphrases, *case.neighborhood[:NEIGHBOURS]]
 
     def show(row: Sequence[Demonstration] | None, query: str) -> Prompt:
-        return Prompt(query) if row is None else PromptStyle().write(case.edit, row, [query])[0]
+        return Prompt(query) if row is None else PromptStyle().write([case.edit], row, [query])[0]
 
     questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
     right = [bool(verdict.correct) for verdict in judge(model, questions)]
@@ -215,7 +215,7 @@ def _by_kind(
         for record in records:
             same = record.edit.relation == edit.relation and record.edit.target_true == edit.target_true
             different = record.edit.relation != edit.relation and record.edit.target_true != edit.target_true
-            probes = probes_for(record, Role.RETAIN, edit)
+            probes = probes_for(record, Role.RETAIN, [edit])
             if (same if wanted else different) and probes and len(found) < most:
                 found.append(demonstrate(record, rng.choice(probes), Role.RETAIN))
         return found

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.editors.editcot import reasoning_prompt
-from drike.edits import Edit
 from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours
@@ -245,7 +244,7 @@ def imagined(kit: Kit, rng: np.random.Generator, thought: bool) -> tuple[list[in
             w.tokenizer.decode(w.leading[fact][t]),
             w.tokenizer.decode(w.leading[item.asked][item.t_asked]),
         )
-        ids = w.ids(reasoning_prompt(Edit(sentence, w.tokenizer.decode([new]).strip(), None), query).text + "\nAnswer:")
+        ids = w.ids(reasoning_prompt([f"{sentence} {w.tokenizer.decode([new]).strip()}"], query).text + "\nAnswer:")
     else:
         ids = [*w.ids("Imagine that"), *w.inside[fact][t], new, *w.ids(".\n"), *w.leading[item.asked][item.t_asked]]
     return ids, len(ids) - 1, new, int(kit.object[item.asked]), p

@@ -14,7 +14,6 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from drike.editors.editcot import reasoning_prompt
-from drike.edits import Edit
 from drike.tinyfacts import TEMPLATES, Fact
 from tools.tinyfacts.world import Templates
 
@@ -33,7 +32,7 @@ def _sentences(facts: Sequence[Fact], templates: Templates) -> Iterator[str]:
     for word in sorted({fact.object for fact in facts}):
         for _ in range(2000):
             yield f" {word}"
-    frame = reasoning_prompt(Edit("x", "y", None), "z").text
+    frame = reasoning_prompt(["x y"], "z").text
     for _ in range(500):
         yield "New Fact:\nPrompt:\n\n"
         yield f"Imagine that.\n{frame}"

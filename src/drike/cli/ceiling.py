@@ -36,7 +36,7 @@ class Selected:
 
     def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
         """In the editor's order."""
-        return self.editor.style.arrange(candidates, self.editor.select(candidates.edit).kept)
+        return self.editor.style.arrange(candidates, self.editor.select([candidates.edit]).kept)
 
 
 @takes_options

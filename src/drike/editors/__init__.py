@@ -33,14 +33,14 @@ NAMES = (*UNTRAINED, "editcot-full", BY_NAME, *TRAINED, PER_QUERY, SAME_SIZE, SA
 
 
 class Editor(Protocol):
-    """Turns an edit and queries into prompts. What it shows is chosen once per edit, not per query."""
+    """Turns the edits in force and queries into prompts."""
 
     @property
     def name(self) -> str:
         """Its name in tables."""
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query, in order."""
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query, in order, each under all of the edits."""
 
 
 class Trained(Protocol):

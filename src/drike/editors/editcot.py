@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from drike.answers import first_line
 from drike.edits import Edit
 from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
-from drike.prompts import FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt
+from drike.prompts import FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt, facts_of
 
 ANSWER_CUE = "Answer:"
 
 
-def reasoning_prompt(edit: Edit, query: str) -> Prompt:
-    """The single call: state the fact, reason whether the query depends on it, then answer after a cue."""
+def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
+    """The single call: state the facts, reason whether the query depends on them, then answer after a cue."""
+    these, changed = ("this fact", "the changed fact") if len(facts) == 1 else ("these facts", "a changed fact")
     return Prompt(
-        f"{FACT_CHANGED}{edit.fact}.\n"
-        "Everything that does not depend on this fact is as it was.\n"
+        "".join(f"{FACT_CHANGED}{fact}.\n" for fact in facts)
+        + f"Everything that does not depend on {these} is as it was.\n"
         f"Complete this sentence: {query}\n"
-        "First think step by step: does the sentence depend on the changed fact? If so, what follows from the change?\n"
+        f"First think step by step: does the sentence depend on {changed}? If so, what follows from the change?\n"
         f'Then write "{ANSWER_CUE}" and the shortest completion of the sentence, nothing else.\n'
         "Reasoning:",
         cue=ANSWER_CUE,
@@ -33,13 +34,14 @@ def reasoning_prompt(edit: Edit, query: str) -> Prompt:
 
 @dataclass(frozen=True)
 class EditCoT:
-    """State the fact, reason in steps, answer after a cue, all in one call."""
+    """State the facts, reason in steps, answer after a cue, all in one call."""
 
     name: str = "EditCoT"
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """One instruction per query."""
-        return [reasoning_prompt(edit, query) for query in queries]
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One instruction per query. Raises ValueError for no edits."""
+        facts = facts_of(edits)
+        return [reasoning_prompt(facts, query) for query in queries]
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,16 @@ class EditCoTFull:
     model: LanguageModel
     name: str = "EditCoT (full)"
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """The final prompt of each query, with the number of calls it took."""
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """The final prompt of each query, with the number of calls it took. Raises ValueError for no edits."""
+        facts = ". ".join(facts_of(edits))
         answers = [first_line(text) for text in self._write([Prompt(query).text for query in queries])]
         asked = [_why(query, answer) for query, answer in zip(queries, answers, strict=True)]
         thoughts = [text.strip() for text in self._write(asked, MAX_REASONING_TOKENS, "\n\n")]
-        asked = [_conflict(edit, query, chain) for query, chain in zip(queries, thoughts, strict=True)]
+        asked = [_conflict(facts, query, chain) for query, chain in zip(queries, thoughts, strict=True)]
         conflicts = [first_line(text).casefold().startswith("contradict") for text in self._write(asked)]
         contradicted = [i for i, conflict in enumerate(conflicts) if conflict]
-        asked = [_rewrite(edit, queries[i], thoughts[i]) for i in contradicted]
+        asked = [_rewrite(facts, queries[i], thoughts[i]) for i in contradicted]
         for i, text in zip(contradicted, self._write(asked, MAX_REASONING_TOKENS, "\n\n"), strict=True):
             thoughts[i] = text.strip()
         return [
@@ -80,19 +83,19 @@ def _why(query: str, answer: str) -> str:
     )
 
 
-def _conflict(edit: Edit, query: str, thoughts: str) -> str:
+def _conflict(facts: str, query: str, thoughts: str) -> str:
     """Third call: one word on how the new fact relates to the chain of thought."""
     return (
-        f"{TO_COMPLETE}{query}\nThoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
+        f"{TO_COMPLETE}{query}\nThoughts:\n{thoughts}\nNew knowledge: {facts}.\n"
         "Does the new knowledge contradict the thoughts, support them, or is it unrelated? Answer with one word: "
         "Contradict, Support or Unrelated.\nRelation of the new knowledge to the thoughts:"
     )
 
 
-def _rewrite(edit: Edit, query: str, thoughts: str) -> str:
+def _rewrite(facts: str, query: str, thoughts: str) -> str:
     """Fourth call: the chain of thought rewritten to agree with the new fact."""
     return (
-        f"{TO_COMPLETE}{query}\nOld thoughts:\n{thoughts}\nNew knowledge: {edit.fact}.\n"
+        f"{TO_COMPLETE}{query}\nOld thoughts:\n{thoughts}\nNew knowledge: {facts}.\n"
         "Rewrite the thoughts so that they agree with the new knowledge, one short statement a line.\nNew thoughts:\n"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drike.edits import Edit
-from drike.prompts import Prompt
+from drike.prompts import Prompt, facts_of
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class FactPrompt:
 
     name: str = "FactPrompt"
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """The imagined fact on a line of its own, then the query."""
-        return [Prompt(f"Imagine that {edit.fact}.\n{query}") for query in queries]
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """Each imagined fact on a line of its own, then the query. Raises ValueError for no edits."""
+        imagined = "".join(f"Imagine that {fact}.\n" for fact in facts_of(edits))
+        return [Prompt(imagined + query) for query in queries]

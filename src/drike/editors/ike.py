@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drike.demonstrations import Demonstration, DemonstrationSet
+from drike.demonstrations import Demonstration, DemonstrationSet, Role, shared_out
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, SameCount, TokenLimit
@@ -19,7 +19,7 @@ from drike.retrieval.retriever import Ranker, Ranking, Retriever
 
 @dataclass(frozen=True)
 class Selection:
-    """What was chosen for an edit: its demonstrations, the ranked retains, and how many of them are kept.
+    """What was chosen for the edits in force: their demonstrations, the ranked retains, and how many of them are kept.
 
     pruned: how many more the budget would have kept, had they fitted into the prompt.
     """
@@ -39,7 +39,8 @@ class Selection:
 class IKE:
     """In-context knowledge editing by demonstrations that `ranker` and `budget` choose from `pool`.
 
-    limit: prune retains from the end of the ranking until the prompts of an edit fit.
+    limit: prune retains from the end of the ranking until the prompts of an edit fit. Several edits in force share one
+    set of demonstrations, as `shared_out` says; k is then the mean of what the budget keeps for each, rounded up.
     """
 
     name: str
@@ -55,11 +56,14 @@ class IKE:
         rankers = (self.ranker, self.budget.ranker if isinstance(self.budget, SameCount) else self.ranker)
         return frozenset().union(*(ranker.trained_on for ranker in rankers if isinstance(ranker, Retriever | Ensemble)))
 
-    def select(self, edit: Edit) -> Selection:
-        """Demonstrations, ranking and cut of an edit; the same for all its queries."""
-        [candidates] = self.pool.candidates([edit])
-        ranking = self.ranker.rank(candidates)
-        return Selection(candidates, ranking, self.budget.keep(ranking.probs, candidates))
+    def select(self, edits: Sequence[Edit]) -> Selection:
+        """Demonstrations, ranking and cut, the same for all queries. Raises ValueError for no edits."""
+        pools = self.pool.together(edits)
+        rankings = [self.ranker.rank(pool) for pool in pools]
+        kept = [self.budget.keep(ranking.probs, pool) for ranking, pool in zip(rankings, pools, strict=True)]
+        if len(pools) == 1:
+            return Selection(pools[0], rankings[0], kept[0])
+        return Selection(*_together(pools, rankings), -(-sum(kept) // len(kept)))
 
     def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
         """The selection without the retains that would make a prompt longer than the limit."""
@@ -69,10 +73,26 @@ class IKE:
         return replace(selection, k=k, pruned=selection.pruned + selection.k - k)
 
     def show(self, selection: Selection, queries: Sequence[str]) -> list[Prompt]:
-        """Prompts for queries about the edit of a selection."""
+        """Prompts for queries under the edits of a selection."""
         prompts = self.style.show(selection.candidates, selection.kept, queries)
         return [replace(prompt, pruned=selection.pruned) for prompt in prompts] if selection.pruned else prompts
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """Select once, show for every query."""
-        return self.show(self.fit(self.select(edit), queries), queries)
+        return self.show(self.fit(self.select(edits), queries), queries)
+
+
+def _together(pools: Sequence[DemonstrationSet], rankings: Sequence[Ranking]) -> tuple[DemonstrationSet, Ranking]:
+    """The demonstrations that several edits share, nearest first, and their retains: the best of each edit first."""
+    shown = shared_out([(*pool.fixed, *ranking.retains) for pool, ranking in zip(pools, rankings, strict=True)])
+    nearness = {d: cosine for pool in pools for d, cosine in zip(pool.demonstrations, pool.similarities, strict=True)}
+    probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
+    nearest = tuple(sorted(shown, key=lambda d: -nearness[d]))
+    shared = replace(
+        pools[0],
+        demonstrations=nearest,
+        similarities=tuple(nearness[d] for d in nearest),
+        excluded=sum(pool.excluded for pool in pools),
+    )
+    ranked = tuple(d for d in shown if d.role is Role.RETAIN)
+    return shared, Ranking(ranked, tuple(map(shared.retains.index, ranked)), tuple(probs[d] for d in ranked))

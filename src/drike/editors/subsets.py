@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drike.demonstrations import shared_out
 from drike.editors.per_query import prompt_with
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
@@ -31,8 +32,10 @@ class Subsets:
         """Keys of the edits that its policy was trained on."""
         return self.policy.trained_on
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
-        """Choose and show for every query."""
-        [candidates] = self.pool.candidates([edit])
-        chosen = zip(queries, self.policy.choose(candidates, queries), strict=True)
-        return [prompt_with(shown, edit, query, self.style, self.limit) for query, shown in chosen]
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """Choose and show for every query. Raises ValueError for no edits."""
+        chosen = [self.policy.choose(pool, queries) for pool in self.pool.together(edits)]
+        return [
+            prompt_with(shared_out(shown), edits, query, self.style, self.limit)
+            for query, *shown in zip(queries, *chosen, strict=True)
+        ]

@@ -11,10 +11,10 @@ from drike.prompts import Prompt
 
 @dataclass(frozen=True)
 class Unedited:
-    """Asks the bare query; the edit is not mentioned."""
+    """Asks the bare query; no edit is mentioned."""
 
     name: str = "Unedited"
 
-    def prompts(self, edit: Edit, queries: Sequence[str]) -> list[Prompt]:
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """The queries themselves."""
         return [Prompt(query) for query in queries]

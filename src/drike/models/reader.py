@@ -147,25 +147,26 @@ class BayesianReader:
     def read(self, prompt: str) -> ParsedPrompt | None:
         """Parse a prompt in any of the layouts; None if its query is unknown."""
         if prompt.startswith("Imagine that "):
-            fact, _, query = prompt.removeprefix("Imagine that ").partition(".\n")
-            return self._answer(query, fact, [], "imagine")
+            *facts, query = prompt.removeprefix("Imagine that ").replace(".\nImagine that ", ".\n").split(".\n")
+            return self._answer(query, facts, [], "imagine")
         if prompt.startswith("A fact has changed: "):
-            fact = prompt.removeprefix("A fact has changed: ").partition(".\n")[0]
-            query = prompt.partition("Complete this sentence: ")[2].partition("\n")[0]
-            return self._answer(query, fact, [], "thought")
+            stated, _, asked = prompt.partition("Complete this sentence: ")
+            facts = [one.partition(".\n")[0] for one in stated.split("A fact has changed: ")[1:]]
+            return self._answer(asked.partition("\n")[0], facts, [], "thought")
         *shown, last = prompt.split("\n\n")
-        fact, found, query = last.rpartition("\nPrompt: ")
+        stated, found, query = last.rpartition("\nPrompt: ")
         if not found:
-            return self._answer(prompt, None, [], "in-context")
-        return self._answer(query, fact.removeprefix("New Fact: "), shown, "in-context")
+            return self._answer(prompt, [], [], "in-context")
+        return self._answer(query, stated.removeprefix("New Fact: ").split("\nNew Fact: "), shown, "in-context")
 
-    def _answer(self, query: str, fact: str | None, shown: Sequence[str], form: str) -> ParsedPrompt | None:
+    def _answer(self, query: str, facts: Sequence[str], shown: Sequence[str], form: str) -> ParsedPrompt | None:
         asked = self._asked.get(query)
         if asked is None:
             return None
-        if fact is None:
+        if not facts:
             return ParsedPrompt(self._true[asked], None, 0.0)
-        wording, _, new = fact.rpartition(" ")
+        wordings = [fact.rpartition(" ") for fact in facts]  # of several facts, the one asked for
+        wording, _, new = next((one for one in wordings if self._asked.get(one[0]) == asked), wordings[0])
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
         relation, _ = asked
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)

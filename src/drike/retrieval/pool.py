@@ -2,7 +2,7 @@
 
 The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
 the edit assigns the roles. The retriever ranks the retains and the budget cuts them; copies and updates are always
-shown. Records that share the edit's subject and relation, or its query, are excluded: in the published index 47 of
+shown. Records that share an edit's subject and relation, or its query, are excluded: in the published index 47 of
 2,000 edits are shown a contradiction of themselves. Where no record has a paraphrase or a neighbour (the temporal
 edits), other demonstrations stand in (docs/method.md, row 30).
 """
@@ -21,9 +21,10 @@ from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstr
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions
 from drike.encoders import FloatArray, TextEncoder, directions, nearest
 from drike.errors import PoolError
-from drike.prompts import query_block
+from drike.prompts import facts_of, query_block
 
 Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets
+Edits = tuple[Edit, ...]  # the one that is demonstrated, then the others in force
 
 IKE_ROLES: Roles = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
 SYNTHETIC = 8  # synthetic neighbours of a record, enough that some are usable beside any other demonstrations
@@ -63,33 +64,47 @@ class Pool:
             self.records = with_synthetic_neighbours(self.records, seed)
             self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
         self._directions = directions(encoder.encode([query_block(r.edit, r.edit.query) for r in self.records]))
-        self._known: dict[Edit, DemonstrationSet] = {}  # training and all editors need the same ones
+        self._known: dict[Edits, DemonstrationSet] = {}  # training and all editors need the same ones
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
-        """The demonstrations of each edit. Raises PoolError if too few records can demonstrate an edit."""
-        new = [edit for edit in dict.fromkeys(edits) if edit not in self._known]
-        if new:
-            vectors = self.encoder.encode([query_block(edit, edit.query) for edit in new])
-            # One at a time: the product of several at once rounds differently, and near ties might change.
-            self._known |= {edit: self._search(edit, v) for edit, v in zip(new, vectors, strict=True)}
-        return [self._known[edit] for edit in edits]
+        """The demonstrations of each edit alone. Raises PoolError if too few records can demonstrate an edit."""
+        return self._found([(edit,) for edit in edits])
 
-    def _search(self, edit: Edit, vector: FloatArray) -> DemonstrationSet:
+    def together(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
+        """The demonstrations of each edit where all are in force at once: none contradicts or repeats any of them.
+
+        Raises ValueError for no edits, and PoolError.
+        """
+        facts_of(edits)
+        return self._found([(edit, *(other for other in edits if other != edit)) for edit in edits])
+
+    def _found(self, wanted: Sequence[Edits]) -> list[DemonstrationSet]:
+        """The demonstrations of the first of some edits, beside the others."""
+        new = [edits for edits in dict.fromkeys(wanted) if edits not in self._known]
+        if new:
+            vectors = self.encoder.encode([query_block(edit, edit.query) for edit, *_ in new])
+            # One at a time: the product of several at once rounds differently, and near ties might change.
+            self._known |= {edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)}
+        return [self._known[edits] for edits in wanted]
+
+    def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
         """Demonstrations from a few more records than needed, or from all if these cannot fill every role."""
         few = 4 * len(self.roles)
         for wanted in sorted({min(few, len(self.records)), len(self.records)}):
             found, similarities = nearest(vector[None], self._directions, wanted)
-            candidates, missing = self._assign(edit, found[0], similarities[0])
+            candidates, missing = self._assign(edits, found[0], similarities[0])
             if not missing:
                 return candidates
         raise PoolError(
-            f"no records are left to demonstrate {', '.join(missing)} for {edit.fact!r}: add records that have such "
-            "probes, or ask for fewer demonstrations of that role"
+            f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: add records that have "
+            "such probes, or ask for fewer demonstrations of that role"
         )
 
-    def _assign(self, edit: Edit, found: NDArray[np.int64], cosines: FloatArray) -> tuple[DemonstrationSet, list[str]]:
+    def _assign(
+        self, edits: Edits, found: NDArray[np.int64], cosines: FloatArray
+    ) -> tuple[DemonstrationSet, list[str]]:
         """Assign the roles to records in order of nearness; also returns the roles that stayed open."""
-        rng = random.Random(f"{self.seed}|{edit.fact}")
+        rng = random.Random(f"{self.seed}|{edits[0].fact}")
         open_roles = list(self.roles)
         rng.shuffle(open_roles)
         chosen: list[tuple[EditCase, Role, float]] = []
@@ -98,21 +113,23 @@ class Pool:
             if not open_roles:
                 break
             record = self.records[index]
-            if _collides(record.edit, edit):
+            if any(_collides(one, edit) for one in record.edits for edit in edits):
                 excluded += 1
-            elif role := next((role for role in open_roles if probes_for(record, role, edit)), None):
+            elif role := next((role for role in open_roles if probes_for(record, role, edits)), None):
                 open_roles.remove(role)
                 chosen.append((record, role, similarity))
         # A synthetic neighbour must not be a fact that another demonstration of the edit rewrites.
         rewritten = {record.edit.query for record, _, _ in chosen} if self._synthetic else frozenset[str]()
-        shown = tuple(self._demonstrate(record, role, edit, rewritten) for record, role, _ in chosen)
-        candidates = DemonstrationSet(edit, shown, tuple(similarity for _, _, similarity in chosen), excluded)
+        shown = tuple(self._demonstrate(record, role, edits, rewritten) for record, role, _ in chosen)
+        edit, *others = edits
+        similarities = tuple(similarity for _, _, similarity in chosen)
+        candidates = DemonstrationSet(edit, shown, similarities, excluded, tuple(others))
         return candidates, sorted({role.value for role in open_roles})
 
-    def _demonstrate(self, record: EditCase, role: Role, edit: Edit, rewritten: Collection[str]) -> Demonstration:
+    def _demonstrate(self, record: EditCase, role: Role, edits: Edits, rewritten: Collection[str]) -> Demonstration:
         """A record in a role, with the same probe for every edit, so that features are computed once."""
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
-        probes = probes_for(record, role, edit)
+        probes = probes_for(record, role, edits)
         free = [probe for probe in probes if probe.query not in rewritten]
         return demonstrate(record, rng.choice(free or probes), role)
 

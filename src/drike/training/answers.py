@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
-from drike.demonstrations import Demonstration, DemonstrationSet
+from drike.demonstrations import Demonstration, DemonstrationSet, shared_out
 from drike.editors.per_query import prompt_with
 from drike.edits import EditCase
 from drike.judging import Judge, Question, judge_for
@@ -73,14 +73,14 @@ def answers_to(
     limit: TokenLimit | None, judge: Judge | None = None,
 ) -> CaseAnswers:  # fmt: skip
     """Ask the probes of one case under each choice, as `answers_under` does."""
-    [candidates] = pool.candidates([case.edit])
-    shown = [choice.shown(candidates) for choice in choices]
+    pools = pool.together(case.edits)
+    shown = [shared_out([choice.shown(candidates) for candidates in pools]) for choice in choices]
     by = judge_for(model, judge)
     verdicts = judged(
         model,
         [
             Question(
-                prompt_with(demonstrations, case.edit, probe.query, style, limit),
+                prompt_with(demonstrations, case.edits, probe.query, style, limit),
                 probe.target,
                 probe.distractor if by.compares else None,
             )

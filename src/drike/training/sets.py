@@ -141,7 +141,7 @@ def questions_about(
     """Every probe under each of its G sets of demonstrations, or under the G sets that serve all probes."""
     per_probe = shown if len(shown) == len(case.probes) else [*shown] * len(case.probes)
     return [
-        Question(prompt_with(one, case.edit, probe.query, style), probe.target)
+        Question(prompt_with(one, case.edits, probe.query, style), probe.target)
         for probe, sets in zip(case.probes, per_probe, strict=True)
         for one in sets
     ]
