@@ -117,7 +117,7 @@ def considered(decision: Decision) -> Table:
 class _InForce:
     """What was read of a store: its edits in force and when they next change by themselves ("" is at once)."""
 
-    snapshot: Snapshot = Snapshot()
+    snapshot: Snapshot = field(default_factory=Snapshot)
     index: EditIndex = field(default_factory=lambda: EditIndex(()))
     until: str | None = ""
 
@@ -128,8 +128,8 @@ class EditedModel:
     Args:
         model: anything that completes prompts.
         editor: how edits become prompts.
-        edits: a store, whose changes take effect at the next query; or one edit or several, of which the later one holds
-            where two share a query.
+        edits: a store, whose changes take effect at the next query; or one edit or several: where two share a query the
+            later one holds.
         scope: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
         encoder: for a scope that compares vectors.
 
