@@ -27,6 +27,7 @@ from drike.editors.factprompt import FactPrompt as FactPrompt
 from drike.editors.ike import IKE as IKE
 from drike.editors.ike import Selection as Selection
 from drike.editors.per_query import PerQuery as PerQuery
+from drike.editors.per_query import QueryChoice as QueryChoice
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import Edit as Edit
