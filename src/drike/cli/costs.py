@@ -101,7 +101,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns
 def count_training(
     model: CountingModel,
     pool: Pool,
-    questions: Mapping[Edit, Sequence[Probe]],
+    questions: Mapping[tuple[Edit, ...], Sequence[Probe]],
     max_shots: int,
     *,
     style: PromptStyle,
@@ -109,11 +109,11 @@ def count_training(
 ) -> None:
     """Count the most calls an epoch can take: every prefix of every edit's pool, the longest retains first.
 
-    questions: the probes that the reward asks for each edit. With a limit, as many prefixes as fit with the shortest
-    retains.
+    questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
+    shortest retains.
     """
-    for one in pool.candidates(list(questions)):
-        probes = questions[one.edit]
+    for one in pool.beside(list(questions)):
+        probes = questions[one.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
         lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}

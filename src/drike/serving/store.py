@@ -71,6 +71,7 @@ class Entry:
         status: a retired edit is kept for its history.
         valid_from, valid_to: when the edit holds, the end excluded; ISO 8601, UTC unless they name a zone.
         priority: of several edits that concern a question, those with the highest come first.
+        enforce: a gateway that cannot decide refuses questions that name the subject, instead of answering unedited.
         source: where the fact comes from.
         author, reason: who made this change, and why.
     """
@@ -87,6 +88,7 @@ class Entry:
     valid_from: str | None = None
     valid_to: str | None = None
     priority: int = 0
+    enforce: bool = False
     source: str | None = None
     author: str | None = None
     reason: str | None = None
