@@ -132,6 +132,7 @@
         await openDetails(id);
       })))));
     if (!$('details').open) $('details').showModal();
+    $('h-details').focus();
   }
 
   async function add(supersede) {
