@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 # One test process more than cores: some tests wait for deadlines.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test slow reliability browser ray check bench bench-gpu drawing tour clean
+.PHONY: demo test slow reliability browser ray postgres check bench bench-gpu drawing tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -25,8 +25,11 @@ browser: $(READY)
 	$(BIN)/python -m pytest -m browser
 
 ray: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,serve,ray]'
 	$(BIN)/python -m pytest -m ray
+
+postgres: $(READY)
+	$(BIN)/python -m pytest -m "postgres and not reliability"
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks tools
@@ -49,7 +52,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "drike needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,serve]'
 	@touch $(READY)
 
 clean:

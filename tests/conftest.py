@@ -12,6 +12,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import settings
 
+import databases
+
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 os.environ["COLUMNS"] = "80"
@@ -37,3 +39,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[databases.Database]:
+    """A PostgreSQL server; skips where there is none."""
+    if why := databases.why_missing():
+        pytest.skip(why)
+    with databases.database() as server:
+        yield server

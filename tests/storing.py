@@ -3,12 +3,14 @@
     python tests/storing.py kill --times 1000
     python tests/storing.py full --times 200
     python tests/storing.py share --times 20
+    python tests/storing.py kill --times 1000 --postgres
 
 Every writer is a fork of this process. It adds edits, supersedes and retires them, also several in one transaction,
 and reports each change once the store has acknowledged it. *kill*: a third is killed at any time, the others while a
 journal exists, so in the middle of a change. *full*: a limit on file size (RLIMIT_FSIZE) ends the writer. *share*: two
 writers at once, which also try to add the same facts. Afterwards every acknowledged change must be there, no
-transaction may be there in part, and SQLite must find the file intact.
+transaction may be there in part, and SQLite must find the file intact. --postgres: stores in a PostgreSQL server, which
+is started for the series; a transaction in progress takes the place of the journal.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import ConflictError, Entry, Snapshot, Status, StoreError, retire, snapshot
+from databases import Database, database
+from drike.serving.opening import open_store
+from drike.serving.store import ConflictError, EditStore, Entry, Snapshot, Status, StoreError, retire, snapshot
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
 SHARED = 8  # facts that both writers of a shared store try to add
@@ -43,12 +47,12 @@ class Series:
     how: str
     times: int = 0
     acknowledged: int = 0  # changes
-    in_a_change: int = 0  # writers that left a journal, which SQLite rolled back
+    in_a_change: int = 0  # writers killed in a transaction: with a journal left, or one in progress in PostgreSQL
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
-def write(store: SqliteStore, name: str, tell: Callable[[object], None]) -> None:
+def write(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
     """Run transactions; tell each, as [its mark, number of changes], when it is acknowledged."""
     rng = random.Random(name)
     for n in range(10_000):
@@ -58,14 +62,14 @@ def write(store: SqliteStore, name: str, tell: Callable[[object], None]) -> None
                 subject = f"Town {name} {n} {part}" if rng.random() < 0.6 else f"Town {rng.randrange(5)}"
                 target = f"{rng.randrange(10**9)} {'x' * rng.randrange(2000)}"
                 entry = Entry(subject, f"The river of {subject} is", target, reason=mark, author=mark)
-                changes = store.put(entry, supersede=True)
+                changes = [*store.put(entry, supersede=True)]
                 if rng.random() < 0.2:
                     changes += retire(store, changes[-1].id, author=mark)
                 made += len(changes)
         tell([mark, made])
 
 
-def share(store: SqliteStore, name: str, tell: Callable[[object], None]) -> None:
+def share(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
     """Add some facts of one's own, and try to add those that the other writer adds, too."""
     for n in range(SHARED):
         for subject in (f"Town {name.removesuffix('b')} {n}", f"Own town {name} {n}"):
@@ -76,10 +80,10 @@ def share(store: SqliteStore, name: str, tell: Callable[[object], None]) -> None
                 continue
 
 
-def work(make: Callable[..., None], path: Path, name: str, limit: int, tell: Callable[[object], None]) -> None:
+def work(make: Callable[..., None], address: str, name: str, limit: int, tell: Callable[[object], None]) -> None:
     """What a writer does, with a limit on file size."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    make(SqliteStore(path), name, tell)
+    make(open_store(address), name, tell)
 
 
 def fork(work: Callable[[Callable[[object], None]], None]) -> tuple[int, int]:
@@ -112,11 +116,12 @@ def told(pid: int, pipe: int) -> tuple[list[object], int]:
     return [json.loads(line) for line in lines], os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def check(path: Path, before: Snapshot, acknowledged: dict[str, int], *, more: int) -> tuple[Snapshot, list[str]]:
+def check(address: str, before: Snapshot, acknowledged: dict[str, int], *, more: int) -> tuple[Snapshot, list[str]]:
     """What is wrong with a store, where at most `more` transactions may be there that were not acknowledged."""
-    store = SqliteStore(path)
+    store = open_store(address)
     try:
-        found = Counter(str(one.entry.author) for one in store.changes(before.revision))
+        with store.transaction():  # begins when those of killed writers have ended
+            found = Counter(str(one.entry.author) for one in store.changes(before.revision))
         lost = [
             f"{mark}: {found[mark]} of {made} changes" for mark, made in acknowledged.items() if found[mark] != made
         ]
@@ -129,42 +134,46 @@ def check(path: Path, before: Snapshot, acknowledged: dict[str, int], *, more: i
         store.close()
 
 
-def series(how: str, times: int, seed: int, place: Path) -> Series:
-    """Run a series of writers."""
+def series(how: str, times: int, seed: int, place: Path, server: Database | None = None) -> Series:
+    """Run a series of writers, on stores in files, or in a PostgreSQL server."""
     result, began, rng = Series(how), time.monotonic(), random.Random(seed)
-    path, before = place / "edits.db", Snapshot()
-    while result.times < times:
-        if result.times % WRITERS_PER_FILE == 0:
-            path, before = place / f"{result.times}.db", Snapshot()
-            SqliteStore(path).close()
-        name, journal = str(result.times), Path(f"{path}-journal")
-
-        limit = path.stat().st_size + rng.randrange(60_000) if how == "full" else resource.RLIM_INFINITY
-        names = (name, f"{name}b") if how == "share" else (name,)
-        children = [fork(partial(work, share if how == "share" else write, path, one, limit)) for one in names]
-        if how == "kill":
-            time.sleep(rng.random() * 0.2)
-            if rng.random() < 2 / 3:
-                while not journal.exists():
-                    time.sleep(0.0001)
-                time.sleep(rng.random() ** 4 * 0.005)
-            os.kill(children[0][0], signal.SIGKILL)
-        ended = [told(*child) for child in children]
-        result.in_a_change += journal.exists()
-        acknowledged = {one[0]: one[1] for lines, _ in ended for one in lines if isinstance(one, list)}
-        said = [one for lines, _ in ended for one in lines if isinstance(one, str)]
-        expected = {"kill": -signal.SIGKILL, "full": 3, "share": 0}[how]
-        wrong = [f"ended with {code}: {said}" for _, code in ended if code != expected]
-        wrong += [one for one in said if how != "full" or "make room" not in one]
-        before, lost = check(path, before, acknowledged, more=int(how == "kill"))
-        if how == "share" and len(acknowledged) != 3 * SHARED:
-            lost.append(f"{len(acknowledged)} facts instead of {3 * SHARED}")
-        result.wrong += [f"{name}: {one}" for one in wrong + lost]
-        result.acknowledged += sum(acknowledged.values())
-        result.times += 1
-        if result.times % WRITERS_PER_FILE == 0 or result.times == times:
-            state = sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone()[0]
-            result.wrong += [f"{path.name}: {state}"] if state != "ok" else []
+    address, before = "", Snapshot()
+    busy: Callable[[], bool] = lambda: Path(f"{address}-journal").exists()  # noqa: E731
+    with server.monitor() if server else nullcontext(busy) as busy:
+        while result.times < times:
+            if result.times % WRITERS_PER_FILE == 0:
+                path = place / f"{result.times}.db"
+                address, before = server.of(path) if server else str(path), Snapshot()
+                open_store(address).close()
+            name = str(result.times)
+            limit = path.stat().st_size + rng.randrange(60_000) if how == "full" else resource.RLIM_INFINITY
+            names = (name, f"{name}b") if how == "share" else (name,)
+            act = share if how == "share" else write
+            children = [fork(partial(work, act, address, one, limit)) for one in names]
+            if how == "kill":
+                time.sleep(rng.random() * 0.2)
+                if rng.random() < 2 / 3:
+                    while not busy():
+                        time.sleep(0.0001)
+                    time.sleep(rng.random() ** 4 * 0.005)
+                result.in_a_change += bool(server) and busy()
+                os.kill(children[0][0], signal.SIGKILL)
+            ended = [told(*child) for child in children]
+            result.in_a_change += not server and busy()
+            acknowledged = {one[0]: one[1] for lines, _ in ended for one in lines if isinstance(one, list)}
+            said = [one for lines, _ in ended for one in lines if isinstance(one, str)]
+            expected = {"kill": -signal.SIGKILL, "full": 3, "share": 0}[how]
+            wrong = [f"ended with {code}: {said}" for _, code in ended if code != expected]
+            wrong += [one for one in said if how != "full" or "make room" not in one]
+            before, lost = check(address, before, acknowledged, more=int(how == "kill"))
+            if how == "share" and len(acknowledged) != 3 * SHARED:
+                lost.append(f"{len(acknowledged)} facts instead of {3 * SHARED}")
+            result.wrong += [f"{name}: {one}" for one in wrong + lost]
+            result.acknowledged += sum(acknowledged.values())
+            result.times += 1
+            if not server and (result.times % WRITERS_PER_FILE == 0 or result.times == times):
+                state = sqlite3.connect(address).execute("PRAGMA integrity_check").fetchone()[0]
+                result.wrong += [f"{address}: {state}"] if state != "ok" else []
     result.seconds = round(time.monotonic() - began, 1)
     return result
 
@@ -174,8 +183,9 @@ if __name__ == "__main__":
     parser.add_argument("how", choices=["kill", "full", "share"])
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--postgres", action="store_true")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        outcome = series(asked.how, asked.times, asked.seed, Path(place))
+    with tempfile.TemporaryDirectory() as place, database() if asked.postgres else nullcontext() as server:
+        outcome = series(asked.how, asked.times, asked.seed, Path(place), server)
     print(json.dumps(asdict(outcome)))
     sys.exit(bool(outcome.wrong))

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import databases
 import storing
 from drike.serving.importing import import_file
 from drike.serving.sqlite import SqliteStore
@@ -43,10 +44,19 @@ PERU = Entry("Peru", "The capital of Peru is", "Oslo")
 Opener = Callable[[Path], EditStore]
 
 
-@pytest.fixture(params=[lambda path: SqliteStore(path, clock=lambda: NOON)], ids=["sqlite"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def opener(request: pytest.FixtureRequest) -> Opener:
-    """Opens a store; another backend becomes another parameter."""
-    return request.param  # type: ignore[no-any-return]
+    """Opens a store of each backend."""
+    if request.param == "sqlite":
+        return lambda path: SqliteStore(path, clock=lambda: NOON)
+    server = request.getfixturevalue("postgres")
+
+    def open_postgres(path: Path) -> EditStore:
+        from drike.serving.postgres import PostgresStore
+
+        return PostgresStore(server.of(path), clock=lambda: NOON)
+
+    return open_postgres
 
 
 @pytest.fixture
@@ -235,6 +245,29 @@ def test_threads_share_a_store(store: EditStore) -> None:
     assert sorted(snapshot(store).edits) == list(range(1, 10))
 
 
+def test_long_texts_and_control_characters_are_kept(store: EditStore) -> None:
+    given = replace(PERU, wordings=(".\0", "\U0001f30d " * 3_000, "x" * 10_000), reason="\0")
+    [stored] = store.put(given)
+    assert store.changes() == [stored]
+    assert stored.entry == replace(given, wordings=tuple(map(str.strip, given.wordings)))
+    for wording in given.wordings:
+        with pytest.raises(ConflictError):
+            store.put(Entry("Chile", "The capital of Chile is", "Rome", wordings=(wording,)))
+
+
+def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener: Opener, tmp_path: Path) -> None:
+    other = opener(tmp_path / "edits.db")
+    assert not other.wait(0, 0.01)
+    began = time.monotonic()
+    writer = threading.Timer(0.1, store.put, [PERU])
+    writer.start()
+    assert other.wait(0, 10)
+    assert time.monotonic() - began < 0.9, "it is in force within a second"
+    assert active(other) == {"Oslo"} and other.wait(0, 0) and not other.wait(1, 0)
+    writer.join()
+    other.close()
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["put", "supersede", "retire", "rollback", "change"]), st.integers(0, 2), st.integers(0, 3)
@@ -307,7 +340,7 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         "row 4: aliases is blank: give it a text,",
         "row 5: priority: 'many' is not a whole n",
         'row 6: "The capital of Peru is" -> "Rome',
-        "row 7: it has more cells than there are ",
+        "row 7 has 8 fields and the header 6; put",
     ]
     peru, cuba = (one.entry for one in store.changes())
     assert (peru.target_new, peru.aliases, peru.priority) == ("Oslo, of all places", ("Perú", "Republic of Peru"), 3)
@@ -321,18 +354,20 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         (
             "a.csv",
             "subject,query,answer\nPeru,x,y\n",
-            r"has a column 'answer': the columns are subject, query, target_new",
+            r"row 2 has an unknown field 'answer'; the columns of own facts are prompt .or query. and target_new",
         ),
-        ("a.csv", "subject;query;target_new\n", r"has a column 'subject;query;target_new': the columns are"),
-        ("a.csv", "subject,query\nPeru,x\n", r"has no column 'target_new': the columns are subject"),
-        ("a.csv", "subject,query,query,target_new\n", r"two columns 'query'"),
-        ("a.csv", "", r"has no column 'subject'"),
+        ("a.csv", "subject;query;target_new\n", r"holds no rows"),
+        ("a.csv", "subject,query\nPeru,x\n", r"row 2 has no field 'target_new'; the columns of own facts are"),
+        ("a.csv", "prompt,target_new\nx,y\n", r"row 2 has no field 'subject'; the columns of own facts are"),
+        ("a.csv", "subject,query,query,target_new\nx,y,z,w", r"has the column 'query' twice"),
+        ("a.csv", "subject,query,prompt,target_new\nx,y,z,w", r"has query and prompt, which mean the same"),
+        ("a.csv", "", r"a.csv is empty"),
         (
             "a.csv",
             'subject,query,target_new\n"Peru,x,y\n',
-            r"cannot be read \(unexpected end of data\): save it as CSV",
+            r"row 2 is not valid CSV \(unexpected end of data\); correct its quotes",
         ),
-        ("a.jsonl", '{"edit": "x", "questions": []}\n', r"has a column 'edit': the columns are"),
+        ("a.jsonl", '{"edit": "x", "questions": []}\n', r"has an unknown field 'edit'; the columns"),
         ("a.json", "[1", r"is not valid JSON"),
     ],
 )
@@ -350,11 +385,11 @@ def test_json_lines_are_imported_and_a_broken_line_is_refused(store: EditStore, 
     added, _, refused = imported(store, tmp_path / "facts.jsonl", "\n".join(lines))
     assert added == 1
     reasons = (
-        "row 1: Expecting",
-        "row 2: it is no object",
+        "row 1 (line 2) is not valid JSON (column 2: Expecting",
+        "row 2 is a list, not an object",
         "row 3: it lacks query",
-        "row 4: a key occurs twice",
-        "row 5: ",
+        "row 4 has the key 'query' twice",
+        "row 5 (line 6) is not usable JSON",
     )
     assert len(refused) == len(reasons)
     assert all(reason in line for line, reason in zip(refused, reasons, strict=True))
@@ -527,9 +562,9 @@ def test_the_store_needs_no_torch() -> None:
 linux = pytest.mark.skipif(sys.platform != "linux", reason="writers are forks, with limits as Linux sets them")
 
 
-def run_series(how: str, times: int, seed: int = 0) -> dict[str, Any]:
+def run_series(how: str, times: int, seed: int = 0, *options: str) -> dict[str, Any]:
     """Run a series in a process of its own, which has no threads and may fork."""
-    command = [sys.executable, str(Path(storing.__file__)), how, "--times", str(times), "--seed", str(seed)]
+    command = [sys.executable, str(Path(storing.__file__)), how, "--times", str(times), "--seed", str(seed), *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.stdout, done.stderr
     print(done.stdout)
@@ -544,17 +579,36 @@ def test_acknowledged_changes_stay_and_others_leave_nothing(how: str) -> None:
     run_series(how, times=1 if how == "share" else 3)
 
 
+without_server = pytest.mark.skipif(bool(databases.why_missing()), reason=databases.why_missing())
+
+
 @linux
-@pytest.mark.reliability
-def test_a_thousand_killed_writers_lose_no_acknowledged_change() -> None:
-    assert run_series("kill", times=1000, seed=1)["in_a_change"] > 300
+@without_server
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.parametrize("how", ["kill", "share"])
+def test_a_server_keeps_acknowledged_changes_and_nothing_of_others(how: str) -> None:
+    run_series(how, 2, 0, "--postgres")
 
 
 @linux
 @pytest.mark.reliability
-def test_two_hundred_full_disks_and_fifty_pairs_of_writers_lose_nothing() -> None:
+@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
+def test_a_thousand_killed_writers_lose_no_acknowledged_change(options: tuple[str, ...]) -> None:
+    assert run_series("kill", 1000, 1, *options)["in_a_change"] > 300
+
+
+@linux
+@pytest.mark.reliability
+@pytest.mark.parametrize("options", [(), pytest.param(("--postgres",), marks=[pytest.mark.postgres, without_server])])
+def test_fifty_pairs_of_writers_lose_nothing_and_never_contradict_each_other(options: tuple[str, ...]) -> None:
+    run_series("share", 50, 1, *options)
+
+
+@linux
+@pytest.mark.reliability
+def test_two_hundred_full_disks_lose_nothing() -> None:
     run_series("full", times=200, seed=1)
-    run_series("share", times=50, seed=1)
 
 
 @pytest.mark.reliability

@@ -12,10 +12,7 @@ from contextlib import closing
 from functools import partial
 
 from drike.editors import Editor
-from drike.editors.ike import IKE
-from drike.editors.per_query import PerQuery
-from drike.editors.subsets import Subsets
-from drike.edits import EditCase, Probe
+from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.judging import Judge, Question, Verdict, judge_for
 from drike.judging import judge as judged
@@ -44,13 +41,12 @@ def evaluate(
     takes (`info.calls_at_once`). Outcomes and their order are the same, only `seconds` differ, as a case may wait for
     others. Raises ValueError if the model does not take so many.
 
-    allow_trained: also evaluate edits that the editor's retriever was trained on; otherwise UsageError is raised before
-    the model is asked, since a test on training edits flatters the editor.
+    allow_trained: also evaluate edits that the editor was trained on, as its `trained_on` says if it has one; otherwise
+    UsageError is raised before the model is asked, since a test on training edits flatters the editor.
     """
     cases, judge = list(cases), judge_for(model, judge)
-    known = (
-        sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE | PerQuery | Subsets) else 0
-    )
+    of_training = trained_on(editor)
+    known = sum(any(edit.key in of_training for edit in case.edits) for case in cases)
     if known and not allow_trained:
         raise UsageError(
             f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
@@ -71,7 +67,7 @@ def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, cas
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
     questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also)
+        Question(prompt, probe.target, probe.distractor, probe.also, probe.doubts)
         for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
     verdicts = judged(model, questions, judge, write=write)
@@ -91,7 +87,7 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         editor=editor,
         case_id=case_id,
         aspect=probe.aspect,
-        query=probe.query,
+        query=probe.asked,
         target=probe.target,
         distractor=probe.distractor,
         correct=verdict.correct,
@@ -105,6 +101,6 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         shots=prompt.shots,
         pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,
-        calls=prompt.calls,
+        calls=prompt.calls + len(probe.doubts),
         seconds=seconds,
     )

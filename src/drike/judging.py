@@ -9,19 +9,28 @@ generate    the first line that the model writes (greedily, MAX_ANSWER_TOKENS at
 likelihood  P(target) > P(distractor), both as geometric means of token probabilities (IKE's P(new) > P(old))
 
 If a prompt asks to reason first, the model reasons first under each of them, and target and distractor are scored
-behind what it wrote and its cue.
+behind what it wrote and its cue. A doubted question is a conversation: the model answers, is doubted, and its last
+answer is judged by the same rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, TypeVar
 
-from drike.answers import ends_answer, ends_word, equals, matches
+from drike.answers import ends_answer, ends_word, equals, first_line, matches
 from drike.errors import ModelError, UsageError
-from drike.models.protocols import MAX_ANSWER_TOKENS, MAX_REASONING_TOKENS, Completion, LanguageModel, Request, Score
+from drike.models.protocols import (
+    MAX_ANSWER_TOKENS,
+    MAX_REASONING_TOKENS,
+    Completion,
+    LanguageModel,
+    Request,
+    Score,
+    Turns,
+)
 from drike.prompts import Prompt
 
 Returned = TypeVar("Returned")
@@ -128,12 +137,16 @@ def judge_for(model: LanguageModel, judge: Judge | None = None) -> Judge:
 
 @dataclass(frozen=True)
 class Question:
-    """A prompt, its right answer and, for margins, a wrong one. also: other right answers."""
+    """A prompt, its right answer and, for margins, a wrong one. also: other right answers.
+
+    doubts: what the user says after each answer of the model; judged is its answer to the last one.
+    """
 
     prompt: Prompt
     target: str
     distractor: str | None = None
     also: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def right(self) -> tuple[str, ...]:
@@ -151,10 +164,22 @@ def judge(
     that is right by the rule, else of the target. Raises UsageError for a rule that the model cannot be judged by.
     """
     by = judge_for(model, by)
-    asked = {id(one.prompt): one.prompt for one in questions if write or one.prompt.cue is not None or not by.by_scores}
-    written = dict(zip(asked, _write(model, [*asked.values()]), strict=True))
+    written: dict[int, _Written] = {}  # by the `id` of the prompt
+
+    def answer(prompts: Iterable[Prompt]) -> None:
+        new = {id(one): one for one in prompts if id(one) not in written}
+        written.update(zip(new, _write(model, [*new.values()]), strict=True))
+
+    def must_write(one: Question) -> bool:
+        return write or bool(one.doubts) or one.prompt.cue is not None or not by.by_scores
+
+    answer(one.prompt for one in questions if must_write(one))
+    asked, followed = questions, dict[tuple[int, str], Prompt]()
+    while any(one.doubts for one in asked):
+        asked = [_doubted(one, written, followed) if one.doubts else one for one in asked]
+        answer(one.prompt for one in asked if must_write(one))
     verdicts = []
-    for question, (scores, distractor) in zip(questions, _score(model, questions, written, by), strict=True):
+    for question, (scores, distractor) in zip(asked, _score(model, asked, written, by), strict=True):
         text = written.get(id(question.prompt), _NOTHING)
         found = [
             Verdict(
@@ -179,7 +204,8 @@ def _score(
         needed = model.score is not None and (by.by_scores or one.distractor is not None)
         wanted.append([*one.right, *([one.distractor] if one.distractor is not None else [])] if needed else [])
         own = "" if one.prompt.cue is None else written[id(one.prompt)].before
-        requests += [Request(one.prompt.text + own, f" {answer}", len(own)) for answer in wanted[-1]]
+        text, earlier = _sent(model, one.prompt)
+        requests += [Request(text + own, f" {answer}", len(own), earlier) for answer in wanted[-1]]
     if model.score is None or not requests:
         return [([], None) for _ in questions]
     scores = iter(_checked(model, "score", model.score(requests), Score, len(requests)))
@@ -198,6 +224,11 @@ class _Written:
     answer: str | None
     answered: bool
     prompt_tokens: int | None
+
+    @property
+    def reply(self) -> str:
+        """Reasoning and answer, as a turn of a conversation."""
+        return f"{self.before} {first_line(self.answer or '')}".strip()
 
 
 _NOTHING = _Written("", None, True, None)
@@ -222,7 +253,8 @@ def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MA
         if not which:
             continue
         limit, stop = (MAX_REASONING_TOKENS, None) if reasons else (max_tokens, "\n")
-        written = model.generate([prompts[i].text for i in which], limit, stop)
+        texts = (_sent(model, prompts[i]) for i in which)
+        written = model.generate([(*earlier, text) if earlier else text for text, earlier in texts], limit, stop)
         for i, completion in zip(which, _checked(model, "generate", written, Completion, len(which)), strict=True):
             before, answer, answered = "", completion.text, True
             if (cue := prompts[i].cue) is not None:
@@ -231,6 +263,20 @@ def _write(model: LanguageModel, prompts: Sequence[Prompt], max_tokens: int = MA
                 before = reasoning + cue if answered else f"{completion.text}\n{cue}"
             found[i] = _Written(before, answer if answered else "", answered, completion.prompt_tokens)
     return [found[i] for i in range(len(prompts))]
+
+
+def _doubted(one: Question, written: Mapping[int, _Written], followed: dict[tuple[int, str], Prompt]) -> Question:
+    """The question after its first doubt; `followed` has the prompts of other questions that are doubted alike."""
+    doubt, *later = one.doubts
+    prompt = one.prompt.followed(written[id(one.prompt)].reply, doubt)
+    return replace(one, prompt=followed.setdefault((id(one.prompt), doubt), prompt), doubts=tuple(later))
+
+
+def _sent(model: LanguageModel, prompt: Prompt) -> tuple[str, Turns]:
+    """A prompt as the model takes it, and the turns before it: none for a model that takes conversations as text."""
+    if not prompt.earlier:
+        return prompt.text, ()
+    return (prompt.text, prompt.earlier) if model.info.turns else (prompt.conversation, ())
 
 
 def _checked(

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, replace
+from itertools import cycle, zip_longest
 from typing import Literal, get_args
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
@@ -43,7 +43,8 @@ class Prompt:
 
     `cue`: None where the answer follows the text directly; otherwise the model reasons first and the answer follows the
     last `cue` in its reply. `calls`: model calls this prompt stands for, its own included. `pruned`: retains the budget
-    kept that did not fit into the token limit.
+    kept that did not fit into the token limit. `earlier`: the turns before the text, if that is the last turn of a
+    conversation: user, model, user, ...
     """
 
     text: str
@@ -51,6 +52,22 @@ class Prompt:
     cue: str | None = None
     calls: int = 1
     pruned: int = 0
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """All turns, of which a prompt by itself has one."""
+        return (*self.earlier, self.text)
+
+    @property
+    def conversation(self) -> str:
+        """All turns as one text, for models that take no turns: each reply behind the user's turn, then a new line."""
+        asked = zip(self.earlier[::2], self.earlier[1::2], strict=True)
+        return "".join(f"{text} {reply}\n" for text, reply in asked) + self.text
+
+    def followed(self, reply: str, text: str) -> Prompt:
+        """The conversation in which the model has replied and the user goes on with `text`."""
+        return replace(self, text=text, earlier=(*self.turns, reply), cue=None, calls=self.calls + 1)
 
     @property
     def shots(self) -> int:
@@ -146,7 +163,12 @@ def demonstration_block(demonstration: Demonstration, retain: RetainForm = "head
     return f"New Fact: {demonstration.fact}\n{shown}"
 
 
-def chat_messages(text: str) -> list[dict[str, str]]:
-    """A prompt as one user turn for models with a chat template; a text to be continued gets an instruction."""
-    content = text if text.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{text}"
-    return [{"role": "user", "content": content}]
+def chat_messages(prompt: str | tuple[str, ...]) -> list[dict[str, str]]:
+    """A prompt, or the turns of a conversation, as messages for models with a chat template.
+
+    The first turn gets an instruction if it is a text to be continued.
+    """
+    first, *others = [prompt] if isinstance(prompt, str) else prompt
+    content = first if first.startswith(_INSTRUCTIONS) else f"{CHAT_INSTRUCTION}\n\n{first}"
+    roles = cycle(("user", "assistant"))
+    return [{"role": role, "content": text} for role, text in zip(roles, [content, *others], strict=False)]

@@ -10,7 +10,7 @@ from drike.cli.console import draw, say
 from drike.edits import Edit, Probe
 from drike.errors import UsageError
 from drike.hub import pinned
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
@@ -31,13 +31,13 @@ class CountingModel:
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:
         if is_served(name):
             parse_address(name, allow_http=api.allow_http)
-        self.info, self.usage, self.count_tokens = ModelInfo(name), Usage(), None
+        self.info, self.usage, self.count_tokens = ModelInfo(name, turns=template == "chat"), Usage(), None
         self.count, self._room = token_counter(api.tokenizer, template), api.thinking_tokens
         self.score = None if template == "chat" or api.text_only else self._score
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: set[tuple[str | Turns, int]] = set()
         self.calls = self.read = self.written = 0
 
-    def add(self, prompt: str, most: int = MAX_ANSWER_TOKENS) -> None:
+    def add(self, prompt: str | Turns, most: int = MAX_ANSWER_TOKENS) -> None:
         """Count a call, unless the same call was counted before: its answer will be in the cache."""
         if (prompt, most) not in self._seen:
             self._seen.add((prompt, most))
@@ -50,7 +50,7 @@ class CountingModel:
         self.calls, self.read, self.written = times * self.calls, times * self.read, times * self.written
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
@@ -67,14 +67,16 @@ class CountingModel:
         return [Score((-1.0,), False, -1.0) for _ in requests]
 
 
-def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
+def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
     """Count the tokens of a prompt as it is sent, with a tokenizer and its chat template, or by an estimate.
 
     Raises UsageError for a tokenizer that cannot be opened.
     """
 
-    def sent(prompt: str) -> str:
-        return chat_messages(prompt)[0]["content"] if template == "chat" else prompt
+    def sent(prompt: str | Turns) -> str:
+        if isinstance(prompt, str) and template != "chat":
+            return prompt
+        return "\n".join(one["content"] for one in chat_messages(prompt))
 
     if tokenizer is None:
         return lambda prompt: estimated_tokens(sent(prompt))
@@ -89,7 +91,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
     if template != "chat" or not opened.chat_template:
         return lambda prompt: len(opened.encode(sent(prompt)))
 
-    def count(prompt: str) -> int:
+    def count(prompt: str | Turns) -> int:
         text = opened.apply_chat_template(chat_messages(prompt), tokenize=False, add_generation_prompt=True)
         return len(opened.encode(text, add_special_tokens=False))
 
@@ -99,7 +101,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str], int]:
 def count_training(
     model: CountingModel,
     pool: Pool,
-    questions: Mapping[Edit, Sequence[Probe]],
+    questions: Mapping[tuple[Edit, ...], Sequence[Probe]],
     max_shots: int,
     *,
     style: PromptStyle,
@@ -107,11 +109,11 @@ def count_training(
 ) -> None:
     """Count the most calls an epoch can take: every prefix of every edit's pool, the longest retains first.
 
-    questions: the probes that the reward asks for each edit. With a limit, as many prefixes as fit with the shortest
-    retains.
+    questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
+    shortest retains.
     """
-    for one in pool.candidates(list(questions)):
-        probes = questions[one.edit]
+    for one in pool.beside(list(questions)):
+        probes = questions[one.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
         lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}

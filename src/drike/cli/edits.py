@@ -17,14 +17,14 @@ from drike.cli.options import DATA, METHOD, OUTPUT, Command, flag, option, takes
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.serving import store as stores
-from drike.serving.importing import import_file
-from drike.serving.sqlite import SqliteStore
+from drike.serving.importing import Imported, import_edits, read_edits
+from drike.serving.opening import open_store
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 
-_FILE = Path("edits.db")
-Store = Annotated[Path, option("FILE", "The store (default: edits.db)", DATA)]
+_FILE = "edits.db"
+Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)]
 Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it contradicts", METHOD)]
 Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
@@ -57,12 +57,13 @@ def add(
 ) -> None:
     """Add an edit."""
     edit = parse_fact(fact, ())
-    entry = Entry(
+    # Checked before the store is opened, which makes its file.
+    entry = stores.checked(Entry(
         subject, edit.query, edit.target_new, relation=relation, aliases=tuple(alias or ()),
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
-    )  # fmt: skip
-    with closing(SqliteStore(store)) as opened:
+    ))  # fmt: skip
+    with closing(open_store(store)) as opened:
         _tell(opened.put(entry, supersede=supersede))
 
 
@@ -74,9 +75,13 @@ def import_(
     supersede: Supersede = False,
     store: Store = _FILE,
 ) -> None:
-    """Add the edits of FILE: CSV or JSON lines with subject, query and target_new, or a published data set."""
-    with closing(SqliteStore(store)) as opened:
-        done = import_file(opened, source, supersede=supersede, author=_author())
+    """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
+    rows = read_edits(source)
+    if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
+        done = Imported((), 0, tuple(map(str, rows)))
+    else:
+        with closing(open_store(store)) as opened:
+            done = import_edits(opened, rows, supersede=supersede, author=_author())
     for problem in done.refused:
         say(f"Refused: {problem}")
     counts = f"{len(done.added):,} added, {done.repeated:,} in force already, {len(done.refused):,} refused"
@@ -89,18 +94,18 @@ def import_(
 @takes_options
 def list_(*, retired: Retired = False, store: Store = _FILE) -> None:
     """List the edits."""
-    with closing(SqliteStore(store, create=False)) as opened:
-        found = stores.snapshot(opened)
+    with closing(open_store(store, create=False)) as opened:
+        found, name = stores.snapshot(opened), opened.name
     edits = _chosen(found, retired)
     _tell(edits)
-    say(f"{store}: {len(edits):,} edits, {found.revision:,} changes")
+    say(f"{name}: {len(edits):,} edits, {found.revision:,} changes")
 
 
 @app.command("show", cls=Command)
 @takes_options
 def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FILE) -> None:
     """Show an edit with its versions; without ID, show all changes of the store."""
-    with closing(SqliteStore(store, create=False)) as opened:
+    with closing(open_store(store, create=False)) as opened:
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
     if edit is not None:
         for name, value in asdict(versions[-1].entry).items():
@@ -113,7 +118,7 @@ def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FIL
 @takes_options
 def retire(edits: Annotated[list[int], _id("ID...")], *, reason: Reason = None, store: Store = _FILE) -> None:
     """Take edits out of force."""
-    with closing(SqliteStore(store, create=False)) as opened, opened.transaction():
+    with closing(open_store(store, create=False)) as opened, opened.transaction():
         changes = [change for edit in edits for change in stores.retire(opened, edit, author=_author(), reason=reason)]
     _tell(changes)
 
@@ -129,7 +134,7 @@ def rollback(
     store: Store = _FILE,
 ) -> None:
     """Go back to an earlier version of an edit; this makes a new version."""
-    with closing(SqliteStore(store, create=False)) as opened:
+    with closing(open_store(store, create=False)) as opened:
         _tell(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
 
 
@@ -144,7 +149,7 @@ def export(
     """Write the edits to FILE.jsonl, which drike edits import reads."""
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
-    with closing(SqliteStore(store, create=False)) as opened:
+    with closing(open_store(store, create=False)) as opened:
         lines = [stores.to_json(one.entry) for one in _chosen(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")

@@ -11,6 +11,7 @@ MAX_ANSWER_TOKENS = 16
 MAX_REASONING_TOKENS = 128
 
 Template = Literal["plain", "chat"]
+Turns = tuple[str, ...]  # a conversation, from the user's first turn to the last: user, model, user, ...
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class ModelInfo:
 
     calls_at_once: how many threads may call it at the same time. context_window: most tokens of a prompt with its
     answer; None if not known. scoring: how it scores continuations, or why it does not. identity: recorded by a run
-    to recognise the same model and its settings; contains no secrets.
+    to recognise the same model and its settings; contains no secrets. turns: whether it takes `Turns` for a prompt, and
+    `Request.earlier`; a model that does not gets conversations as text.
     """
 
     name: str
@@ -27,6 +29,7 @@ class ModelInfo:
     context_window: int | None = None
     scoring: str = ""
     identity: Mapping[str, object] = field(default_factory=dict)
+    turns: bool = False
 
     @property
     def served(self) -> bool:
@@ -95,12 +98,13 @@ class Request:
     """A continuation to score after a prompt. `continuation` starts with its space: " Paris".
 
     own: how many characters at the end of the prompt the model wrote itself; under a chat template they begin its
-    reply.
+    reply. earlier: the turns before the prompt, where it is the last one of a conversation.
     """
 
     prompt: str
     continuation: str
     own: int = 0
+    earlier: Turns = ()
 
 
 @dataclass(frozen=True)
@@ -149,9 +153,9 @@ class LanguageModel(Protocol):
         """Count the tokens of each prompt as the model reads it; None if the model cannot."""
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
-        """Complete each prompt, cut before `stop` (ignored in leading white space)."""
+        """Complete each prompt, cut before `stop` (ignored in leading white space). `Turns` only if `info.turns`."""
 
     def forget(self) -> None:
         """Clear caches in memory, so that earlier calls are computed again."""

@@ -25,7 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from drike.errors import ModelError, reason
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage
 from drike.models.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class RemoteModel:
         self._counting = Lock()
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Complete each prompt in the actor."""
         return self._ask("generate", list(prompts), max_tokens, stop)  # type: ignore[no-any-return]

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Turns, Usage
 
 COPY, PARAPHRASE, NEIGHBOUR = range(3)
 UNKNOWN = -23.0  # log-probability of a continuation that the reader never gives
@@ -130,11 +130,11 @@ class BayesianReader:
         self._number = {word: i for i, word in enumerate(sorted({*self._firm, *(o for _, _, o in facts)}))}
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Write the likelier object, " Paris"; "" if the prompt is not about TinyFacts. A thought ends in an answer."""
         self.usage += Usage(calls=1, prompts=len(prompts))
-        return [Completion(self._written(prompt)) for prompt in prompts]
+        return [Completion(self._written(str(prompt))) for prompt in prompts]
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score exactly: one log-probability per continuation, greedy if it is the likelier object."""

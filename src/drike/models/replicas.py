@@ -14,7 +14,7 @@ from dataclasses import replace
 from threading import Condition
 from zlib import crc32
 
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
 
 _BEGINNING = 200  # characters of a prompt that identify its edit: the first demonstration, or its fact
 
@@ -45,15 +45,16 @@ class Replicas:
             model.forget()
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Complete the prompts on one of the replicas."""
-        with self._one_for(prompts[0] if prompts else "") as model:
+        first = prompts[0] if prompts else ""
+        with self._one_for(first if isinstance(first, str) else first[0]) as model:
             return model.generate(prompts, max_tokens, stop)
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score requests on one of the replicas."""
-        with self._one_for(requests[0].prompt if requests else "") as model:
+        with self._one_for("".join((*requests[0].earlier, requests[0].prompt)) if requests else "") as model:
             return model.score(requests)  # type: ignore[misc]  # local models score
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:

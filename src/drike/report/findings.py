@@ -78,7 +78,7 @@ def verdict(group: Group) -> str:
 
 
 def overall(groups: Sequence[Group]) -> str:
-    """The verdict on all groups together: which editor is highest in how many of them, and whether by more than chance."""
+    """The verdict on all groups together: which editor is highest in how many of them, and how often significantly."""
     if len(groups) == 1:
         return verdict(groups[0])
     leads = [(group, [one.editor for one in group.ranked if one.metric(group.headline).value]) for group in groups]

@@ -114,7 +114,7 @@ def judged_both_ways(
     """
     path = folder / BOTH_WAYS / f"{slug(editor.name)}.jsonl"
     found = read_outcomes(path)
-    if [(one.case_id, one.query) for one in found] != [(c.case_id, p.query) for c in cases for p in c.asked]:
+    if [(one.case_id, one.query) for one in found] != [(c.case_id, p.asked) for c in cases for p in c.asked]:
         sampled = evaluate(editor, model, cases, judge=GREEDY, write=True)
         with _usage_recorded(folder, "judged both ways", model), closing(sampled) as outcomes:
             found = list(outcomes)

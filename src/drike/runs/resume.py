@@ -93,7 +93,7 @@ def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase]) -> 
     found, whole = read_outcomes(path), 0
     for case in cases:
         of_case = found[whole : whole + len(case.asked)]
-        expected = [(case.case_id, probe.aspect, probe.query, probe.target) for probe in case.asked]
+        expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
         if [(one.case_id, one.aspect, one.query, one.target) for one in of_case] != expected[: len(of_case)]:
             raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
         if len(of_case) < len(expected):

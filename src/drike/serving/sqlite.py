@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.records import parse
-from drike.serving.store import (
-    ConflictError,
-    Entry,
-    Status,
-    StoredEdit,
-    StoreError,
-    checked,
-    claims,
-    entry_of,
-    overlap,
-    stamp,
-    to_json,
-)
+from drike.serving.store import Entry, Row, StoredEdit, StoreError, append, damaged, stored
 
+_PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
 _MIGRATIONS = (  # of the schema: the statements that lead from each version to the next
     (
@@ -57,7 +43,7 @@ class SqliteStore:
         wait: float = 10.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.path = path
+        self.name = str(path)
         self._clock = clock
         self._lock = threading.RLock()
         if not create and not path.is_file():
@@ -92,20 +78,8 @@ class SqliteStore:
 
     def put(self, entry: Entry, *, replaces: StoredEdit | None = None, supersede: bool = False) -> list[StoredEdit]:
         """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last."""
-        entry = checked(entry)
         with self.transaction():
-            [[last]] = self._file.execute("SELECT coalesce(max(edit), 0) FROM changes")
-            edit = last + 1 if replaces is None else replaces.id
-            latest = None if replaces is None else self._latest(edit)
-            if replaces is not None and (latest is None or latest.version != replaces.version):
-                raise StoreError(f"edit {edit} has changed since version {replaces.version}: look at it, and try again")
-            rivals = self._rivals(entry, edit) if entry.status is Status.ACTIVE else []
-            if rivals and not (supersede and all(one.entry.differs(entry) for one in rivals)):
-                raise ConflictError(entry, rivals)
-            why = f"superseded by edit {edit}"
-            retired = (replace(one.entry, status=Status.RETIRED, author=entry.author, reason=why) for one in rivals)
-            changes = [self._append(one.id, entry, one) for one, entry in zip(rivals, retired, strict=True)]
-            return [*changes, self._append(edit, entry, latest)]
+            return append(self, entry, replaces, supersede, self._clock())
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[StoredEdit]:
         """The log after its first `after` changes, of all edits or of one."""
@@ -115,35 +89,38 @@ class SqliteStore:
             least = 0 if after or edit else self._file.execute("SELECT count(*) FROM changes").fetchone()[0]
             rows = self._file.execute(query, values).fetchall()
         if len(rows) < least:
-            raise self._damaged("changes are missing")
-        for expected, (*content, checksum) in enumerate(rows, after + 1):
-            if checksum != _checksum(content) or (edit is None and content[0] != expected):
-                raise self._damaged(f"change {expected}" if edit is None else f"edit {edit}")
-        try:
-            return [StoredEdit(n, one, version, at, entry_of(parse(text))) for n, one, version, at, text, _ in rows]
-        except ValueError as problem:
-            raise self._damaged(str(problem)) from None
+            raise damaged(self.name, "changes are missing")
+        return stored(self.name, rows, after, edit)
 
-    def _latest(self, edit: int) -> StoredEdit | None:
-        return next(reversed(self.changes(edit=edit)), None)
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
+        end = time.monotonic() + timeout
+        while True:
+            with self._lock, self._explained():
+                if self.last()[0] > after:
+                    return True
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _PAUSE))
 
-    def _rivals(self, entry: Entry, edit: int) -> list[StoredEdit]:
-        """The active edits but `edit` that answer a question of the entry while it holds."""
-        query = "SELECT DISTINCT edit FROM claims WHERE key IN (SELECT value FROM json_each(?)) AND edit != ?"
-        found = self._file.execute(query, [json.dumps(list(claims(entry))), edit]).fetchall()
-        rivals = [self._latest(one) for [one] in sorted(found)]
-        return [rival for rival in rivals if rival and overlap(rival.entry, entry)]
+    def last(self) -> tuple[int, int]:
+        """The highest number of a change and of an edit; zeros if there is none."""
+        query = "SELECT coalesce(max(number), 0), (SELECT coalesce(max(edit), 0) FROM changes) FROM changes"
+        number, edit = self._file.execute(query).fetchone()
+        return number, edit
 
-    def _append(self, edit: int, entry: Entry, latest: StoredEdit | None) -> StoredEdit:
-        """Write the version after the latest one, inside a transaction, and what it claims instead."""
-        [[number]] = self._file.execute("SELECT coalesce(max(number), 0) + 1 FROM changes")
-        stored = StoredEdit(number, edit, latest.version + 1 if latest else 1, stamp(self._clock()), entry)
-        row = [number, edit, stored.version, stored.created_at, to_json(entry)]
-        self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", [*row, _checksum(row)])
+    def claimants(self, keys: Collection[str]) -> list[int]:
+        """The edits that claim one of the keys."""
+        query = "SELECT edit FROM claims WHERE key = ?"
+        return list({edit for key in keys for [edit] in self._file.execute(query, [key])})
+
+    def write(self, row: Row, keys: Collection[str]) -> None:
+        """Add a change, inside a transaction; its edit now claims these keys and no others."""
+        edit = row[1]
+        self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
         self._file.execute("DELETE FROM claims WHERE edit = ?", [edit])
-        if entry.status is Status.ACTIVE:
-            self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in claims(entry)])
-        return stored
+        self._file.executemany("INSERT INTO claims VALUES (?, ?)", [(key, edit) for key in keys])
 
     def _prepare(self) -> None:
         """Make the tables in a new file; refuse a file that is no store of this version."""
@@ -154,9 +131,9 @@ class SqliteStore:
                     application, version = self._header()
                     [[tables]] = self._file.execute("SELECT count(*) FROM sqlite_master")
                     if application != _APPLICATION and (version or tables):
-                        raise StoreError(f"{self.path} is a database of another program: give another --store")
+                        raise StoreError(f"{self.name} is a database of another program: give another --store")
                     if version > len(_MIGRATIONS):
-                        raise StoreError(f"{self.path} was written by a newer drike: update drike to use it")
+                        raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
                     for statement in (statement for step in _MIGRATIONS[version:] for statement in step):
                         self._file.execute(statement)
                     self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -167,10 +144,6 @@ class SqliteStore:
     def _header(self) -> tuple[int, int]:
         [[application]], [[version]] = map(self._file.execute, ("PRAGMA application_id", "PRAGMA user_version"))
         return application, version
-
-    def _damaged(self, what: str) -> StoreError:
-        remedy = "restore it from a copy, or give another --store"
-        return StoreError(f"{self.path} is damaged or no store of edits ({what}): {remedy}")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -186,9 +159,5 @@ class SqliteStore:
             elif kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
                 remedy = f"cannot be opened ({problem}): check the path and its permissions, or give another --store"
             else:
-                raise self._damaged(str(problem)) from problem
-            raise StoreError(f"{self.path} {remedy}") from problem
-
-
-def _checksum(content: Collection[object]) -> str:
-    return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
+                raise damaged(self.name, str(problem)) from problem
+            raise StoreError(f"{self.name} {remedy}") from problem

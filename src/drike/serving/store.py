@@ -1,4 +1,4 @@
-"""What a store of edits holds and guarantees, whatever keeps it; `sqlite` keeps it in a file.
+"""What a store of edits holds and guarantees; `sqlite` keeps it in a file, `postgres` in a database.
 
 A store is a log of changes that only grows: each is a new version of an edit, with its author and reason. What the
 edits are now follows from the log (`Snapshot`), so a gate can be a pure function of a snapshot. Of active edits, no two
@@ -7,8 +7,9 @@ answer the same question at the same time: a new one is refused, or supersedes t
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from drike.datasets.paraphrases import wording
 from drike.datasets.rows import shown
 from drike.edits import Edit, mentions
 from drike.errors import DrikeError
-from drike.records import read
+from drike.records import parse, read
 
 _LONGEST = 10_000  # characters of a text, as in data sets
 _ALWAYS = "~"  # sorts behind every time
@@ -63,13 +64,14 @@ class Entry:
 
     Attributes:
         subject, query, target_new, target_true, relation: as in `Edit`. Without a relation, it is the query around the
-            subject.
+            subject. The subject is "" only in an entry of `as_stored`; no store keeps one.
         aliases: other names of the subject.
         wordings: the query in other words.
         negatives: questions on which the edit must never fire.
         status: a retired edit is kept for its history.
         valid_from, valid_to: when the edit holds, the end excluded; ISO 8601, UTC unless they name a zone.
         priority: of several edits that concern a question, those with the highest come first.
+        enforce: a gateway that cannot decide refuses questions that name the subject, instead of answering unedited.
         source: where the fact comes from.
         author, reason: who made this change, and why.
     """
@@ -86,6 +88,7 @@ class Entry:
     valid_from: str | None = None
     valid_to: str | None = None
     priority: int = 0
+    enforce: bool = False
     source: str | None = None
     author: str | None = None
     reason: str | None = None
@@ -93,7 +96,7 @@ class Entry:
     @property
     def edit(self) -> Edit:
         """The edit as editors take it."""
-        return Edit(self.query, self.target_new, self.target_true, self.subject, self.relation)
+        return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,6 +132,12 @@ class StoredEdit:
     entry: Entry
 
 
+def as_stored(edits: Sequence[Edit]) -> tuple[StoredEdit, ...]:
+    """Edits as a store would hold them, with ids from 1, for a gate without a store."""
+    entries = (Entry(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
+    return tuple(StoredEdit(i, i, 1, "", entry) for i, entry in enumerate(entries, 1))
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The latest version of every edit by id, after `revision` changes of the store."""
@@ -142,12 +151,23 @@ class Snapshot:
         edits = (one for one in self.edits.values() if one.entry.status is status)
         return tuple(one for one in edits if (one.entry.valid_from or "") <= now < (one.entry.valid_to or _ALWAYS))
 
+    def next_change(self, at: datetime) -> str | None:
+        """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
+        now = stamp(at)
+        times = (time for one in self.edits.values() for time in (one.entry.valid_from, one.entry.valid_to))
+        return min((time for time in times if time and time > now), default=None)
+
 
 class EditStore(Protocol):
     """Keeps edits. A change that returned is kept, whatever happens next; one that did not has left nothing behind.
 
     Threads and processes may share a store. Everything raises StoreError where the store cannot be used.
     """
+
+    @property
+    def name(self) -> str:
+        """How messages name the store: a path, or an address without its password."""
+        ...
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make all changes of the block at once, or none if it raises. Others wait before they change anything."""
@@ -165,9 +185,87 @@ class EditStore(Protocol):
         """The log after its first `after` changes, of all edits or of one."""
         ...
 
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
+        ...
+
     def close(self) -> None:
         """Let go of the store."""
         ...
+
+
+Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the entry as JSON, checksum
+
+
+class Log(Protocol):
+    """What `append` asks of a backend, inside a transaction."""
+
+    def last(self) -> tuple[int, int]:
+        """The highest number of a change and of an edit; zeros if there is none."""
+        ...
+
+    def claimants(self, keys: Collection[str]) -> Sequence[int]:
+        """The edits that claim one of the keys."""
+        ...
+
+    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[StoredEdit]:
+        """The log, as in `EditStore`."""
+        ...
+
+    def write(self, row: Row, keys: Collection[str]) -> None:
+        """Add a change; its edit now claims these keys and no others."""
+        ...
+
+
+def append(log: Log, entry: Entry, replaces: StoredEdit | None, supersede: bool, at: datetime) -> list[StoredEdit]:
+    """Do what `EditStore.put` promises, with the backend's log, inside a transaction. at: the time of new versions."""
+    entry = checked(entry)
+    number, last = log.last()
+    edit = last + 1 if replaces is None else replaces.id
+    latest = None if replaces is None else _latest(log, edit)
+    if replaces is not None and (latest is None or latest.version != replaces.version):
+        raise StoreError(f"edit {edit} has changed since version {replaces.version}: look at it, and try again")
+    found: list[StoredEdit] = []
+    if entry.status is Status.ACTIVE:
+        others = (_latest(log, one) for one in sorted(log.claimants(claims(entry))) if one != edit)
+        found = [one for one in others if one and overlap(one.entry, entry)]
+    if found and not (supersede and all(one.entry.differs(entry) for one in found)):
+        raise ConflictError(entry, found)
+    why = f"superseded by edit {edit}"
+    retired = (replace(one.entry, status=Status.RETIRED, author=entry.author, reason=why) for one in found)
+    new = [(one.id, one.version + 1, rest) for one, rest in zip(found, retired, strict=True)]
+    new.append((edit, latest.version + 1 if latest else 1, entry))
+    changes = [StoredEdit(n, *one[:2], stamp(at), one[2]) for n, one in enumerate(new, number + 1)]
+    for one in changes:
+        content = (one.number, one.id, one.version, one.created_at, to_json(one.entry))
+        active = one.entry.status is Status.ACTIVE
+        log.write((*content, _checksum(content)), claims(one.entry) if active else ())
+    return changes
+
+
+def _latest(log: Log, edit: int) -> StoredEdit | None:
+    return next(reversed(log.changes(edit=edit)), None)
+
+
+def stored(name: str, rows: Sequence[Row], after: int, edit: int | None) -> list[StoredEdit]:
+    """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
+    for expected, (*content, checksum) in enumerate(rows, after + 1):
+        if checksum != _checksum(content) or (edit is None and content[0] != expected):
+            raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
+    try:
+        return [StoredEdit(n, one, version, at, entry_of(parse(text))) for n, one, version, at, text, _ in rows]
+    except ValueError as problem:
+        raise damaged(name, str(problem)) from None
+
+
+def damaged(name: str, what: str) -> StoreError:
+    """The error for a store that holds what no store holds."""
+    remedy = "restore it from a copy, or give another --store"
+    return StoreError(f"{name} is damaged or no store of edits ({what}): {remedy}")
+
+
+def _checksum(content: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()[:16]
 
 
 def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:

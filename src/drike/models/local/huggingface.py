@@ -24,7 +24,7 @@ from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
 from drike.models.local.strategy import Scorer
 from drike.models.local.tokens import check_template, encode_prompts, encode_requests, text_after
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage
 
 _HEAD_ROWS = 16384
 
@@ -117,7 +117,8 @@ class HuggingFaceModel:
     def info(self) -> ModelInfo:
         """The model's properties; identity contains hashes of its config and of a sample of every tensor."""
         window = context_window(self._model.config)
-        return ModelInfo(self._name, 1, window, f"{self.plan.strategy}: {self.plan.reason}", self._identity)
+        scoring, chats = f"{self.plan.strategy}: {self.plan.reason}", self.template == "chat"
+        return ModelInfo(self._name, 1, window, scoring, self._identity, turns=chats)
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -148,7 +149,7 @@ class HuggingFaceModel:
         return list(map(len, encode_prompts(self._tokenizer, prompts, self.template)))
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Complete each prompt greedily, cut before `stop`. Raises ModelError for one beyond the context window."""
         began = time.perf_counter()
@@ -224,7 +225,7 @@ class HuggingFaceModel:
 
 def _key(request: Request) -> bytes:
     """Cache key of a score: a hash of the request, since model, tokenizer and template are fixed."""
-    return hashlib.blake2b(repr((request.prompt, request.continuation, request.own)).encode(), digest_size=16).digest()
+    return hashlib.blake2b(repr(request).encode(), digest_size=16).digest()
 
 
 def _decode_greedily(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:

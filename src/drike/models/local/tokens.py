@@ -5,9 +5,9 @@ boundary, and for tokenizers that add a beginning-of-text token or mark word sta
 that end after the prompt, by the offsets of the whole string; with a tokenizer without offsets, those after the
 prompt's own tokens.
 
-Plain prompts get the tokenizer's special tokens. With `template="chat"` the prompt is one user turn, rendered to text
-and tokenised without adding special tokens again; if that text ends in white space, the continuation loses its leading
-space.
+Plain prompts get the tokenizer's special tokens. With `template="chat"` the prompt is one user turn, or the last one of
+several, rendered to text and tokenised without adding special tokens again; if that text ends in white space, the
+continuation loses its leading space.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from drike.errors import ModelError, reason
-from drike.models.protocols import Request, Template
+from drike.models.protocols import Request, Template, Turns
 from drike.prompts import chat_messages
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class Encoded:
     start: int
 
 
-def render(tokenizer: Tokenizer, prompt: str, template: Template) -> str:
-    """Apply the chat template, if any, to a prompt. Raises ModelError if it fails."""
-    if template == "plain":
+def render(tokenizer: Tokenizer, prompt: str | Turns, template: Template) -> str:
+    """Apply the chat template to a prompt; a plain one stays as it is. Raises ModelError if the template fails."""
+    if isinstance(prompt, str) and template == "plain":
         return prompt
     try:
         # Templates of reasoning models know `enable_thinking`; others ignore it.
@@ -70,7 +70,7 @@ def check_template(tokenizer: Tokenizer, name: str) -> None:
         raise ModelError(f"the chat template of {name} does not end: use template='plain', or another model")
 
 
-def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], template: Template) -> list[Tokens]:
+def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str | Turns], template: Template) -> list[Tokens]:
     """Tokenise prompts to be continued. Raises ModelError for a prompt without tokens."""
     if not prompts:
         return []
@@ -121,7 +121,8 @@ def _rendered(tokenizer: Tokenizer, request: Request, template: Template) -> Req
     if not request.continuation.strip():
         raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
     own = len(request.prompt) - request.own
-    prompt = render(tokenizer, request.prompt[:own], template) + request.prompt[own:]
+    asked = request.prompt[:own]
+    prompt = render(tokenizer, (*request.earlier, asked) if request.earlier else asked, template) + request.prompt[own:]
     starts_reply = template == "chat" and prompt[-1:].isspace()
     return Request(prompt, request.continuation.lstrip() if starts_reply else request.continuation)
 

@@ -22,11 +22,11 @@ from typing import NamedTuple, Protocol, TypeVar
 from drike.errors import ModelError
 from drike.files import cache_folder
 from drike.keyvalue import KeyValueFile
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Usage
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
 from drike.parallel import ATTENTION, StoppedError, current_group
 
-Asked = TypeVar("Asked", str, Request)
+Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
 
 _RETRY_SECONDS = 30.0  # until a file that could not be written is tried again
@@ -37,7 +37,7 @@ class Stream(Protocol):
     """A model that yields each answer when it arrives, with the index of its prompt or request, in any order."""
 
     def completions(
-        self, prompts: Sequence[str], max_tokens: int, stop: str | None
+        self, prompts: Sequence[str | Turns], max_tokens: int, stop: str | None
     ) -> Iterator[tuple[int, Completion]]:
         """Yield completions."""
 
@@ -76,11 +76,11 @@ class CachedModel:
         self.inner.forget()
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Complete each prompt; the inner model completes new prompts only, and each of them once."""
 
-        def ask(new: Sequence[str]) -> Iterable[tuple[int, Completion]]:
+        def ask(new: Sequence[str | Turns]) -> Iterable[tuple[int, Completion]]:
             if self._stream is not None:
                 return self._stream.completions(new, max_tokens, stop)
             return enumerate(self.inner.generate(new, max_tokens, stop))
@@ -94,7 +94,7 @@ class CachedModel:
                 return self._stream.scores(new)
             return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
 
-        keys = [_key(self._identity, "score", request.prompt, request.continuation) for request in requests]
+        keys = [_key(self._identity, "score", one.prompt, one.continuation, *one.earlier) for one in requests]
         return self._recall(requests, keys, ask, _read_score)
 
     def _recall(

@@ -1,7 +1,8 @@
 """Models behind an OpenAI-compatible API: no weights, often no log-probabilities, money per token.
 
-With template "chat" a prompt is one user turn of chat/completions, with "plain" the text of completions. Answers are
-cut here; the server is not asked to stop at a line break, since chat models often begin with one.
+With template "chat" a prompt is one user turn of chat/completions, or several turns, with "plain" the text of
+completions. Answers are cut here; the server is not asked to stop at a line break, since chat models often begin with
+one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from drike.errors import ModelError, RefusedError, ServerError
-from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Usage, cut
+from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, parse_address
 from drike.models.served.client import Call, Connection, Server
@@ -73,7 +74,7 @@ class ServedModel:
             "openai": version("openai"),
         }
         # As many edits at a time as requests: each has one in flight at any time, and often more.
-        self.info = ModelInfo(address.model, options.concurrency, None, scoring, identity)
+        self.info = ModelInfo(address.model, options.concurrency, None, scoring, identity, turns=template == "chat")
 
     @property
     def score(self) -> Callable[[Sequence[Request]], list[Score]] | None:
@@ -86,13 +87,13 @@ class ServedModel:
         return self._connection.meter.usage
 
     def generate(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> list[Completion]:
         """Complete each prompt, in order. Raises ServerError, RefusedError, SpendingLimitError."""
         return _in_order(self.completions(prompts, max_tokens, stop))
 
     def completions(
-        self, prompts: Sequence[str], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
+        self, prompts: Sequence[str | Turns], max_tokens: int = MAX_ANSWER_TOKENS, stop: str | None = "\n"
     ) -> Iterator[tuple[int, Completion]]:
         """Yield completions as they arrive, with the index of their prompt."""
 
@@ -157,15 +158,16 @@ class ServedModel:
                 return form, form.name
         return None, "text only: " + "; ".join(found)
 
-    def _call(self, prompt: str, max_tokens: int) -> Call:
-        prompt = valid_text(prompt)
+    def _call(self, prompt: str | Turns, max_tokens: int) -> Call:
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
         if self._options.reasoning_effort is not None:
             body["reasoning_effort"] = self._options.reasoning_effort
-        if self._template == "plain":
+        if isinstance(prompt, str) and self._template == "plain":
+            prompt = valid_text(prompt)
             return Call("completions", {**body, "prompt": prompt}, prompt, max_tokens)
-        messages = chat_messages(prompt)
-        return Call("chat/completions", {**body, "messages": messages}, messages[0]["content"], max_tokens)
+        messages = [one | {"content": valid_text(one["content"])} for one in chat_messages(prompt)]
+        sent = "\n".join(one["content"] for one in messages)
+        return Call("chat/completions", {**body, "messages": messages}, sent, max_tokens)
 
     def _text(self, answer: Mapping[str, Any]) -> str:
         """The text of an answer. Raises ServerError for another form, or if all its tokens went into thinking."""

@@ -1,0 +1,284 @@
+"""A store of edits in a PostgreSQL database (13 or newer), for several gateways; needs psycopg (extra `postgres`).
+
+Its tables are in the first schema of the search path, so a database can hold several stores. A writer first takes an
+advisory lock, as SQLite locks its file; numbers of changes are unique, should another program write without the lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+
+from drike.serving.store import Entry, Row, StoredEdit, StoreError, append, damaged, stored
+
+_MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
+    """
+    CREATE TABLE drike_schema (version BIGINT NOT NULL);
+    INSERT INTO drike_schema VALUES (0);
+    CREATE TABLE drike_changes (
+        number BIGINT PRIMARY KEY, edit BIGINT NOT NULL, version BIGINT NOT NULL, created_at TEXT NOT NULL,
+        entry TEXT NOT NULL, checksum TEXT NOT NULL, UNIQUE (edit, version));
+    CREATE FUNCTION drike_refuse() RETURNS TRIGGER LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'the log only grows'; END $$;
+    CREATE TRIGGER drike_log_only_grows BEFORE UPDATE OR DELETE OR TRUNCATE ON drike_changes
+        FOR EACH STATEMENT EXECUTE FUNCTION drike_refuse();
+    CREATE FUNCTION drike_tell() RETURNS TRIGGER LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_notify('drike', TG_TABLE_SCHEMA); RETURN NULL; END $$;
+    CREATE TRIGGER drike_tell AFTER INSERT ON drike_changes FOR EACH STATEMENT EXECUTE FUNCTION drike_tell();
+    -- Hashes of the questions that active edits answer; follow from the changes.
+    CREATE TABLE drike_claims (key BYTEA, edit BIGINT, PRIMARY KEY (key, edit));
+    CREATE INDEX drike_claims_of_edit ON drike_claims (edit);
+    """,
+)
+_LOCK: LiteralString = """SELECT pg_advisory_xact_lock(
+    (x'64726b65'::bigint << 32) + coalesce(to_regclass('drike_changes')::oid::bigint, 0))"""  # "drke" and the table
+_CONFIGURE: LiteralString = """SELECT set_config('lock_timeout', %s, false),
+    set_config('idle_in_transaction_session_timeout', '60s', false),  -- a writer that hangs would block all others
+    set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"""
+_POLL = 0.5  # seconds between looks for changes whose notification was lost
+_SETTINGS = {"application_name": "drike", "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2,
+             "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
+_REMEDIES = (  # for connections that fail: a word of the server's message, what to do
+    ("password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
+    ("database", "create it with createdb, or correct the address"),
+    ("role", "create it with createuser, or correct the user"),
+    ("pg_hba.conf", "let the server accept this user and host"),
+    ("", "check the address, and that the server is running"),
+)
+
+
+class PostgresStore:
+    """An `EditStore` in the database at `address`, a URL as libpq takes it.
+
+    create: make the tables if they are missing. wait: seconds for another process's changes. clock: the time of new
+    versions. Raises StoreError if the database cannot be used or holds what no store holds.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        create: bool = True,
+        wait: float = 10.0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        try:
+            given = conninfo_to_dict(address)
+            timeout_from_conninfo(given)
+        except psycopg.Error:  # its message may show the password
+            form = "postgresql://USER@HOST:PORT/DATABASE, special characters as %40 and the like"
+            raise StoreError(f"the address of the store cannot be read: write {form}") from None
+        place = "".join(f"{before}{given[key]}" for before, key in (("", "host"), (":", "port")) if given.get(key))
+        self.name = f"postgresql://{place}/{given.get('dbname', '')}"
+        self._settings: dict[str, Any] = {**_SETTINGS, **given}
+        self._wait = wait
+        self._clock = clock
+        self._lock, self._listening = threading.RLock(), threading.Lock()
+        self._writing = self._closed = False
+        self._listener: psycopg.Connection | None = None
+        with self._explained():
+            self._connection = self._connect()
+        try:
+            self._prepare(create)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        self._connection.close()
+        if self._listener is not None:
+            self._listener.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes of the block at once, or none if it raises."""
+        with self._lock:
+            if self._writing:
+                yield
+                return
+            try:
+                with self._explained(), self._committed():
+                    yield
+            finally:
+                self._writing = False
+
+    def put(self, entry: Entry, *, replaces: StoredEdit | None = None, supersede: bool = False) -> list[StoredEdit]:
+        """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last."""
+        with self.transaction():
+            return append(self, entry, replaces, supersede, self._clock())
+
+    def changes(self, after: int = 0, edit: int | None = None) -> list[StoredEdit]:
+        """The log after its first `after` changes, of all edits or of one."""
+        query = """SELECT number, edit, version, created_at, entry, checksum FROM drike_changes
+                   WHERE number > %s AND (%s::bigint IS NULL OR edit = %s) ORDER BY number"""
+        with self._lock, self._explained():
+            rows = self._run(query, [after, edit, edit]).fetchall()
+        return stored(self.name, rows, after, edit)
+
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.
+
+        A lost connection is made again. Raises StoreError if that did not succeed in time.
+        """
+        end = time.monotonic() + timeout
+        with self._listening:
+            while True:
+                left = end - time.monotonic()
+                try:
+                    with self._explained():
+                        if self._listener is None or self._listener.closed:
+                            self._listener = self._connect()
+                            self._listener.execute("LISTEN drike")
+                        query = "SELECT EXISTS (SELECT FROM drike_changes WHERE number > %s)"
+                        [[found]] = self._listener.execute(query, [after])
+                        if found or left <= 0:
+                            return bool(found)
+                        list(self._listener.notifies(timeout=min(left, _POLL), stop_after=1))
+                except StoreError:
+                    if left <= 0 or self._closed:
+                        raise
+                    time.sleep(min(left, _POLL / 2))
+
+    def last(self) -> tuple[int, int]:
+        """The highest number of a change and of an edit; zeros if there is none."""
+        [row] = self._run("SELECT coalesce(max(number), 0), coalesce(max(edit), 0) FROM drike_changes")
+        return row[0], row[1]
+
+    def claimants(self, keys: Collection[str]) -> Sequence[int]:
+        """The edits that claim one of the keys."""
+        query = "SELECT DISTINCT edit FROM drike_claims WHERE key = ANY(%s::bytea[])"
+        return [edit for [edit] in self._run(query, [_hashes(keys)])]
+
+    def write(self, row: Row, keys: Collection[str]) -> None:
+        """Add a change, inside a transaction; its edit now claims these keys and no others."""
+        query = """
+            WITH change AS (INSERT INTO drike_changes VALUES (%s, %s, %s, %s, %s, %s)),
+                 gone AS (DELETE FROM drike_claims WHERE edit = %s AND key <> ALL(%s::bytea[]))
+            INSERT INTO drike_claims SELECT unnest(%s::bytea[]), %s ON CONFLICT DO NOTHING"""
+        hashes = _hashes(keys)
+        self._run(query, [*row, row[1], hashes, hashes, row[1]])
+
+    def _run(self, query: LiteralString, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
+        """Run a statement; outside a transaction, on a new connection if the old one was lost."""
+        if not self._writing:
+            try:
+                if not self._connection.closed:
+                    return self._connection.execute(query, values)
+            except psycopg.OperationalError:
+                if not self._connection.closed:
+                    raise
+            self._connection = self._connect()
+        return self._connection.execute(query, values)
+
+    def _connect(self) -> psycopg.Connection:
+        if self._closed:
+            raise StoreError(f"{self.name} was closed: open it again")
+        connection = psycopg.connect(**self._settings, autocommit=True)
+        connection.execute(_CONFIGURE, [f"{self._wait:.3f}s"])
+        return connection
+
+    @contextmanager
+    def _committed(self) -> Iterator[None]:
+        """Begin a transaction and commit it, or roll it back if the block raises."""
+        self._run("BEGIN ISOLATION LEVEL READ COMMITTED")  # what is read after the lock was taken, is up to date
+        self._writing = True
+        try:
+            self._run(_LOCK)
+            [[mark]] = self._run("SELECT pg_current_xact_id()::text")
+            yield
+            if self._connection.info.transaction_status is TransactionStatus.INERROR:
+                raise StoreError(
+                    "a change of this transaction failed, so none of it was kept: correct it, and try again"
+                )
+            try:
+                self._connection.execute("COMMIT")
+            except psycopg.OperationalError:
+                if not self._connection.closed or self._state(mark) != "committed":
+                    raise
+        except BaseException:
+            with suppress(psycopg.Error):  # the server rolls back when the connection is lost
+                self._connection.rollback()
+            raise
+
+    def _state(self, mark: str) -> object:
+        """Whether a transaction was committed, asked on a new connection once it has ended."""
+        end = time.monotonic() + self._wait
+        while True:
+            try:
+                self._connection = self._connect()
+                self._connection.execute(_LOCK)
+                [[state]] = self._connection.execute("SELECT pg_xact_status(%s::xid8)", [mark])
+                return state
+            except psycopg.OperationalError:
+                if time.monotonic() > end:
+                    lost = f"{self.name} was lost while a change was committed, which may have been kept"
+                    raise StoreError(f"{lost}: look at the edit before you try again") from None
+                time.sleep(_POLL)
+
+    def _prepare(self, create: bool) -> None:
+        """Make the tables in a new database, or bring them to this version; refuse those of a later one."""
+        with self._explained():
+            if (encoding := self._connection.info.parameter_status("server_encoding")) != "UTF8":
+                raise StoreError(f"{self.name} is encoded in {encoding}: create the database with --encoding=UTF8")
+            version = self._version()
+            if not version and not create:
+                raise StoreError(
+                    f"there is no store of edits at {self.name}: add an edit first, or give another --store"
+                )
+            if version < len(_MIGRATIONS):
+                with self.transaction():
+                    for step in _MIGRATIONS[self._version() :]:  # another process may have made the tables meanwhile
+                        self._connection.execute(step)
+                    self._connection.execute("UPDATE drike_schema SET version = %s", [len(_MIGRATIONS)])
+
+    def _version(self) -> int:
+        [[table]] = self._run("SELECT to_regclass('drike_schema')::text")
+        [version] = self._run("SELECT version FROM drike_schema").fetchone() or [0] if table else [0]
+        if version > len(_MIGRATIONS):
+            raise StoreError(f"{self.name} was written by a newer drike: update drike to use it")
+        return version
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn PostgreSQL's errors into sentences."""
+        try:
+            yield
+        except psycopg.Error as problem:
+            code = problem.sqlstate or ""
+            lines = str(problem).splitlines() or [type(problem).__name__]
+            why = problem.diag.message_primary or lines[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+            if not code or code.startswith(("08", "57P", "25P03")):
+                if self._writing:
+                    remedy = f"lost its connection ({why}), so nothing of the change was kept: try again"
+                else:
+                    remedy = f"cannot be reached ({why}): {next(then for word, then in _REMEDIES if word in why)}"
+            elif code in ("55P03", "23505", "40P01"):
+                remedy = "is in use by another process: wait for it to end, and try again"
+            elif code in ("42501", "25006"):
+                remedy = f"does not allow this ({why}): connect as a user with that right, to the primary server"
+            elif code.startswith("53"):
+                remedy = f"cannot be written ({why}): make room, or check the server; what was acknowledged stays"
+            elif code == "3F000":
+                remedy = f"cannot hold a store ({why}): create the schema that search_path names"
+            elif code.startswith(("42", "XX")):
+                raise damaged(self.name, why) from problem
+            else:
+                remedy = f"cannot be used ({why}): look into the server's log"
+            raise StoreError(f"{self.name} {remedy}") from problem
+
+
+def _hashes(keys: Collection[str]) -> list[bytes]:
+    """The keys as short bytes, since PostgreSQL's text has no NUL and its index no long values."""
+    return [hashlib.sha256(key.encode()).digest() for key in keys]
