@@ -57,7 +57,7 @@ def unwritten(groups: Sequence[Group]) -> str:
     """How many edits have no written answer, and how to get them; "" if every one has."""
     edits = written = 0
     for run in (run for group in groups for run in group.runs):
-        having = [{case_id for case_id, _ in run.written.get(editor, ())} for editor in run.outcomes]
+        having = [{*run.written.get(editor, ())} for editor in run.outcomes]
         edits, written = edits + len(run.test), written + len(set.intersection(*having))
     return "" if written == edits else (
         f"Of {written:,} of {edits:,} edits all answers were written; others were judged by scores alone. "
@@ -105,8 +105,7 @@ class _Packing:
     def answers(self, outcomes: Sequence[Outcome]) -> list[object]:
         """An editor's answers to a case."""
         name = outcomes[0].editor
-        written = self.run.written.get(name, {})
-        texts = [self.at(written.get((o.case_id, o.query))) for o in outcomes]
+        texts = [self.at(text) for text in self.run.written.get(name, {}).get(outcomes[0].case_id, ())]
         nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
         tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
         shots = [o.shots for o in outcomes]

@@ -31,7 +31,7 @@ class ReportedRun:
     were to be evaluated and have no outcomes. steps, training_edits, asked_episodes: of the training run behind it; 0
     where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
     editor, where known. form: of the data files. usage: what the model did for training and for each editor.
-    written: by editor, what the model wrote to (case id, query). prompts: by editor and case id.
+    written: by editor and case id, what the model wrote, by probe. prompts: by editor and case id.
     """
 
     folder: str
@@ -50,7 +50,7 @@ class ReportedRun:
     parameters: Mapping[str, int] = field(default_factory=dict)
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    written: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
+    written: Mapping[str, Mapping[str, tuple[str | None, ...]]] = field(default_factory=dict)
     prompts: Mapping[str, Mapping[str, CasePrompts]] = field(default_factory=dict)
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -129,11 +129,13 @@ def example(group: Group, editor: str) -> Example | None:
         for one in run.outcomes.get(editor, ()):
             if one.aspect is not Aspect.REWRITE:
                 continue
-            asked = one.case_id, one.query
-            before, after = (_line(run.written.get(name, {}).get(asked)) for name in (UNEDITED, editor))
+            answers = [run.written.get(name, {}).get(one.case_id) for name in (UNEDITED, editor)]
+            before, after = (_line(texts[0]) if texts else None for texts in answers)  # the rewrite probe is the first
             written = after is not None and (before is not None or UNEDITED not in run.outcomes)
             rank = 2 - written - bool(written and one.correct)
-            made = Example(*asked, one.distractor, one.target, editor, before, after, one.correct, CHOSEN[rank])
+            made = Example(
+                one.case_id, one.query, one.distractor, one.target, editor, before, after, one.correct, CHOSEN[rank]
+            )
             found.append((rank, len(found), made))
     return min(found)[-1] if found else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -178,10 +179,19 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
     return by_editor
 
 
-def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[tuple[str, str], str]:
-    """What the model wrote to (case id, query) under an editor: in the evaluation, or when a sample was asked again."""
+def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str | None, ...]]:
+    """What the model wrote under an editor, by case id and probe: in a sample, or in the evaluation."""
     sampled = read_outcomes(folder / BOTH_WAYS / f"{slug(outcomes[0].editor)}.jsonl")
-    return {(one.case_id, one.query): one.answer for one in (*sampled, *outcomes) if one.answer is not None}
+    by_case = ((name, tuple(one.answer for one in of)) for name, of in groupby((*sampled, *outcomes), _case_id))
+    found: dict[str, tuple[str | None, ...]] = {}
+    for case_id, answers in by_case:
+        if any(answer is not None for answer in answers):
+            found.setdefault(case_id, answers)
+    return found
+
+
+def _case_id(outcome: Outcome) -> str:
+    return outcome.case_id
 
 
 def _prompts(folder: Path, editor: str) -> dict[str, CasePrompts]:
