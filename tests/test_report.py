@@ -33,7 +33,8 @@ from drike.report.figures import pareto
 from drike.report.findings import findings, gaps, overall, verdict
 from drike.report.groups import Group, grouped
 from drike.report.latex import as_latex, escaped
-from drike.report.page import html
+from drike.report.overview import overview
+from drike.report.page import blocks, html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
 from drike.report.tables import shown, starred, work
@@ -450,6 +451,63 @@ def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
         for p, right in enumerate(answers[i + 1])
     }
     assert seen == {(o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of}
+
+
+def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path) -> None:
+    [run] = read_runs([demo])
+    assert set(run.prompts) == set(run.outcomes)
+    for name, of_editor in run.outcomes.items():
+        kept, written = run.prompts[name], run.written[name]
+        assert len(kept) == 5 and set(kept) <= set(written)
+        for case_id, prompts in kept.items():
+            asked = [one for one in of_editor if one.case_id == case_id]
+            assert list(prompts.prompts) == list(dict.fromkeys(one.query for one in asked))
+            assert len(written[case_id]) == len(asked)
+            for one in asked:
+                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[one.query]), strict=True)
+                assert roles.count("retain") == one.shots and one.query in texts[-1]
+    [example] = [one.example for one in map(overview, grouped([run]))]
+    assert example is not None and example.took and "the first of the sample that took" in example.chosen
+    assert example.after == example.new != example.before
+
+
+def test_a_probe_that_was_not_judged_is_packed_as_neither_right_nor_wrong() -> None:
+    run = run_of(0, cases=1, editors=["IKE"])
+    judged = (True, False, None, True, None, False)
+    outcomes = tuple(replace(one, correct=right) for one, right in zip(run.outcomes["IKE"], judged, strict=True))
+    [[*_, answers]] = packed(grouped([replace(run, outcomes={"IKE": outcomes})]))["cases"]  # type: ignore[misc]
+    assert answers[1] == "10-1-0"
+
+
+def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
+    rows = (("Measured",), ("Unedited", "1.000 [.9,1.0]", "9"), ("IKE", "0.500 [.4,.6]", "7"), ("B", "0.700", "1"))
+    (heading, found), *_ = blocks(Table("T", ("Editor", "RR", "tokens/prompt"), (*rows, ("C", "0.700 [.1,.9]", "2"))))
+    assert heading == "Measured"
+    assert [[cell.kind for cell in cells] for _, cells in found] == [["", ""], ["", ""], ["best", ""], ["best", ""]]
+    signs = ("x", "+0.100* [.01,.2]", "-0.100* [-.2,-.01]", "+0.100 [-.1,.2]", "n/a")
+    [(_, [(_, cells)])] = blocks(Table("Paired differences", ("", "S", "ESR", "PC", "RR"), (signs,)))
+    assert [(cell.kind, cell.value) for cell in cells] == [
+        ("up", "\N{BLACK UP-POINTING TRIANGLE} +0.100"),
+        ("down", "\N{BLACK DOWN-POINTING TRIANGLE} -0.100"),
+        ("level", "\N{WHITE CIRCLE} +0.100"),
+        ("", "n/a"),
+    ]
+
+
+def test_the_profile_names_the_lowest_aspect_of_every_editor_and_shows_what_was_not_asked_of_it() -> None:
+    run = run_of(0, editors=["IKE", "DR-IKE"])
+    judged = {"IKE": False, "DR-IKE": None}
+    outcomes = {
+        name: (*of, *(replace(o, aspect=Aspect.ALIAS, correct=judged[name]) for o in of if o.aspect is Aspect.REWRITE))
+        for name, of in run.outcomes.items()
+    }
+    shown_of = overview(grouped([replace(run, outcomes=outcomes)])[0])
+    assert [aspect for aspect, *_ in shown_of.asked] == ["rewrite", "paraphrase", "neighborhood", "alias"]
+    ike, dr_ike = shown_of.profiles
+    assert ike.lowest == "Lowest: alias" and not ike.best and dr_ike.best
+    assert dr_ike.shares[Aspect.ALIAS].estimate.value is None
+    assert f"DR-IKE is weakest in {dr_ike.lowest.removeprefix('Lowest: ')}" in shown_of.weakest
+    assert shown_of.weakest.endswith("The lowest share of any editor is IKE's in alias: 0.000 [.00,.00].")
 
 
 def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:
