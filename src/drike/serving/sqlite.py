@@ -58,7 +58,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        with self._lock:  # another thread may be reading
+            self._file.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
