@@ -21,6 +21,9 @@ are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`; i
                                           the upstream twice, in chat, without and with the edits that fire
     GET  /admin/v1/fired?limit=           {"fired": [SEEN...], "missed": [SEEN...]}, the last ones first; missed are
                                           those that considered an edit. They are kept in memory only, 200 of each
+    GET  /admin/v1/calibration            {"bins": [{"probability", "share", "count"}...]}: the gate on the
+                                          store's own wordings and negative exemplars (see `reliability.curve`)
+    GET  /          a page for all this
     GET  /healthz   200 while the process answers
     GET  /readyz    200 {"ready": true}, or 503 {"ready": false, "problems": [...]}
     GET  /metrics   for Prometheus; a key for `admin` where keys are in use
@@ -49,12 +52,14 @@ from starlette.routing import Route
 
 from drike.errors import DrikeError
 from drike.models.served.address import is_loopback
+from drike.serving import page
 from drike.serving import store as stores
 from drike.serving.gateway import Gateway, bearer
 from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits, Seen
 from drike.serving.relay import RequestError
-from drike.serving.scope import Decision, words
+from drike.serving.reliability import Bin, curve
+from drike.serving.scope import Decision, EditIndex, words
 from drike.serving.store import ConflictError, Status, StoredEdit
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
@@ -69,6 +74,7 @@ def application(gateway: Gateway, tenants: Tenants) -> Starlette:
     admin = Admin(gateway, tenants)
     edit = "/admin/v1/edits/{id:int}"
     routes = [
+        *page.routes(),
         Route("/admin/v1/status", admin.guarded(admin.status)),
         Route("/admin/v1/edits", admin.guarded(admin.edits), methods=["GET"]),
         Route("/admin/v1/edits", admin.guarded(admin.add), methods=["POST"]),
@@ -77,6 +83,7 @@ def application(gateway: Gateway, tenants: Tenants) -> Starlette:
         Route("/admin/v1/decide", admin.guarded(admin.decide)),
         Route("/admin/v1/try", admin.guarded(admin.ask), methods=["POST"]),
         Route("/admin/v1/fired", admin.guarded(admin.fired)),
+        Route("/admin/v1/calibration", admin.guarded(admin.calibration)),
         Route("/healthz", healthy),
         Route("/readyz", admin.ready),
         Route("/metrics", admin.guarded(admin.metrics, Role.ADMIN)),
@@ -105,6 +112,7 @@ class Admin:
     def __init__(self, gateway: Gateway, tenants: Tenants) -> None:
         self._gateway = gateway
         self._tenants = tenants
+        self._curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = {}
 
     def guarded(self, endpoint: Callable[[Request, Grant], Awaitable[Any]], role: Role = Role.EDIT) -> Endpoint:
         """The endpoint for requests that may ask it, with errors as JSON."""
@@ -220,6 +228,16 @@ class Admin:
             name: [_seen(one, live) for one in list(seen)[::-1][:limit]]
             for name, seen in (("fired", live.fired), ("missed", live.missed))
         }
+
+    async def calibration(self, request: Request, grant: Grant) -> dict[str, object]:
+        """How well the gate's probabilities hold on the tenant's own texts."""
+        live = self._live(grant)
+        index, bins = self._curves.get(grant.tenant, (None, ()))
+        if index is not live.index:
+            index = live.index
+            bins = await asyncio.to_thread(curve, live.scope, index)
+            self._curves[grant.tenant] = index, bins
+        return {"bins": [asdict(one) for one in bins]}
 
     async def ready(self, request: Request) -> Response:
         """Whether requests would be answered."""

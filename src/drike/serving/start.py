@@ -18,7 +18,7 @@ from drike.models.served.address import KEY, SERVICES, is_loopback
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
 from drike.serving.gateway import Gateway, Mode, Settings
-from drike.serving.keys import TENANT, Grant, Keys, keys_path, store_path
+from drike.serving.keys import TENANT, Grant, Keys, keys_path
 from drike.serving.live import LiveEdits
 from drike.serving.local import LocalUpstream
 from drike.serving.opening import POSTGRES, open_store
@@ -174,10 +174,7 @@ def _tenants(store: str, keys: Keys | None, writer: Writer) -> Tenants:
             writer.prompts([one.entry.edit], [one.entry.query])
 
     def open_live(tenant: str) -> LiveEdits:
-        address = store if store.startswith(POSTGRES) else store_path(Path(store), tenant)
-        if tenant != TENANT and address == store:
-            raise UsageError("a PostgreSQL store has one tenant: make keys for the default tenant only")
-        return LiveEdits(open_store(address), Named(), prepare=prepare)
+        return LiveEdits(open_store(store, tenant=tenant), Named(), prepare=prepare)
 
     return Tenants(open_live, keys)
 
