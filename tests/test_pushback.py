@@ -137,7 +137,7 @@ def test_a_doubted_model_that_reasons_keeps_its_reasons_in_the_conversation() ->
         return "Oslo" if prompt.endswith(DOUBTS[0]) else f"It changed.\n{ANSWER_CUE} Oslo.\nmore"
 
     model = ScriptedModel(reasons)
-    prompt = EditCoT().prompts(CAPITALS[0].edit, ["The capital of Peru is"])[0]
+    prompt = EditCoT().prompts([CAPITALS[0].edit], ["The capital of Peru is"])[0]
     [verdict] = judge(model, [Question(prompt, "Oslo", "Lima", doubts=DOUBTS[:1])])
     assert verdict.correct
     assert model.prompts[-1] == f"{prompt.text} It changed.\n{ANSWER_CUE} Oslo.\n{DOUBTS[0]}"

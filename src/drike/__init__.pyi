@@ -27,6 +27,7 @@ from drike.editors.factprompt import FactPrompt as FactPrompt
 from drike.editors.ike import IKE as IKE
 from drike.editors.ike import Selection as Selection
 from drike.editors.per_query import PerQuery as PerQuery
+from drike.editors.per_query import QueryChoice as QueryChoice
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import Edit as Edit
@@ -78,6 +79,18 @@ from drike.retrieval.retriever import Retriever as Retriever
 from drike.retrieval.retriever import Similarity as Similarity
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
+from drike.serving.scope import Candidate as Candidate
+from drike.serving.scope import Decision as Decision
+from drike.serving.scope import EditIndex as EditIndex
+from drike.serving.scope import EveryQuery as EveryQuery
+from drike.serving.scope import Mention as Mention
+from drike.serving.scope import Named as Named
+from drike.serving.scope import Scope as Scope
+from drike.serving.sqlite import SqliteStore as SqliteStore
+from drike.serving.store import EditStore as EditStore
+from drike.serving.store import Entry as Entry
+from drike.serving.store import Status as Status
+from drike.serving.store import StoredEdit as StoredEdit
 from drike.table import Table as Table
 from drike.training.reinforce import Episode as Episode
 from drike.training.reinforce import train as train

@@ -20,7 +20,7 @@ class Resolved:
     """Cases with the questions that the model's own answers made into probes.
 
     asked: questions in the cases. unusable: left out for want of an answer that can be judged. new: left out because
-    the answer is the edit's new object, so that they cannot show damage.
+    the answer is an edit's new object, so that they cannot show damage.
     """
 
     cases: tuple[EditCase, ...]
@@ -57,7 +57,7 @@ def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> R
             asked += 1
             if not answer:
                 unusable += 1
-            elif matches(answer, case.edit.target_new):
+            elif any(matches(answer, edit.target_new) for edit in case.edits):
                 new += 1
             else:
                 probes.append(Probe(one.aspect, one.query, answer, case.edit.target_new))

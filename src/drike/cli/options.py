@@ -102,7 +102,7 @@ OPTIONS: Mapping[str, Any] = {
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor to use (default: dr-ike with --run, else ike)", METHOD),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
-    "gate": flag("--gate", "Leave queries unedited that mention no edited subject", METHOD),
+    "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option(
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
