@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from drike.cli.console import draw, note, progress, say
-from drike.cli.costs import CountingModel, live, metered, show_bound
+from drike.cli.costs import CountingModel, count_own_answers, live, metered, show_bound
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import choose_edits, describe_model, new_run, open_model
@@ -27,7 +27,7 @@ from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, aspects, compared, costs, disagreement, paired, published, table1, work
+from drike.report import as_markdown, aspects, compared, costs, disagreement, hops, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
@@ -86,9 +86,12 @@ def evaluate(
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
     behind = deployment(setup, stored, unrelated) if stored else None
     if isinstance(opened.model, CountingModel):
+        found = count_own_answers(opened.model, setup.split.test, rule)
         for editor in [*made, *(behind.editors(made) if behind else [])]:
-            for _ in outcomes_of(editor, opened.model, setup.split.test, judge=rule, write=write, allow_trained=True):
+            for _ in outcomes_of(editor, opened.model, found.cases, judge=rule, write=write, allow_trained=True):
                 pass
+        if found.asked:
+            say(f"{found.asked} questions have no published answer: the unedited model is asked them first")
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
@@ -176,7 +179,7 @@ def run_evaluation(
     summaries = list(map(summary_of, counts.values()))
     notes = [disagreement(both_ways)] if any(both_ways.values()) else []
     first = table1(summaries, title, judge.caption, *notes)
-    tables = [one for one in (first, aspects(summaries), costs(summaries)) if one]
+    tables = [one for one in (first, aspects(summaries), hops(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
