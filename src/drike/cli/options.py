@@ -102,6 +102,10 @@ OPTIONS: Mapping[str, Any] = {
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor to use (default: dr-ike with --run, else ike)", METHOD),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
+    "stored": option(
+        "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
+    ),
+    "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option(
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
