@@ -27,7 +27,7 @@ from drike.serving.scope import Named
 from drike.serving.server import listen, server
 from drike.serving.store import Entry, StoredEdit
 from drike.serving.tenants import Tenants
-from drike.serving.upstream import HttpUpstream, Upstream
+from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -85,7 +85,10 @@ def start(options: Options) -> Started:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
+    if options.upstream:
+        checked_address(options.upstream)
     store, notes = _store(options)
+    open_store(store).close()  # its problems come before anything slow
     path = None if store.startswith(POSTGRES) else keys_path(Path(store))
     keys = Keys(path) if path and path.exists() else None
     for host in (options.host, options.admin_host):
