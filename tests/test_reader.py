@@ -148,7 +148,7 @@ def test_of_several_facts_the_reader_takes_the_one_that_is_asked_for() -> None:
     for prompts in (
         FactPrompt().prompts,
         EditCoT().prompts,
-        lambda edits, queries: PromptStyle().write(edits, (), queries),
+        lambda edits, queries: PromptStyle(own_copy=False).write(edits, (), queries),
     ):
         [together], [alone] = prompts(edits, [QUERIES["paraphrase"]]), prompts(edits[1:2], [QUERIES["paraphrase"]])
         parsed = READER.read(together.text)
