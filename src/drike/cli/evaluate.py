@@ -14,6 +14,7 @@ from drike.cli.costs import CountingModel, count_own_answers, live, metered, sho
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import choose_edits, describe_model, new_run, open_model
+from drike.cli.stored import Deployment, check_stored, deployment, run_deployed
 from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -58,6 +59,8 @@ def evaluate(
     sigmas: str | None = None,
     judge: str | None = None,
     write: bool = False,
+    stored: str | None = None,
+    unrelated: Path | None = None,
     at: RunOptions,
     api: ApiOptions,
 ) -> None:
@@ -71,6 +74,7 @@ def evaluate(
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
+    check_stored(stored, unrelated)
     folder = at.resume or new_run(at.out, "evaluate")
     setup = chosen.open()
     opened = open_model(model, api, given, at=at, cache=False)
@@ -80,9 +84,10 @@ def evaluate(
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+    behind = deployment(setup, stored, unrelated) if stored else None
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
-        for editor in made:
+        for editor in [*made, *(behind.editors(made) if behind else [])]:
             for _ in outcomes_of(editor, opened.model, found.cases, judge=rule, write=write, allow_trained=True):
                 pass
         if found.asked:
@@ -93,6 +98,7 @@ def evaluate(
         **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "write": write,
         "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
+        "stored": stored, "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
         if at.resume:
@@ -100,7 +106,9 @@ def evaluate(
         else:
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
-            outcomes = run_evaluation(folder, setup, opened.model, made, judge=rule, write=write, full=True)
+            outcomes = run_evaluation(
+                folder, setup, opened.model, made, judge=rule, write=write, full=True, behind=behind
+            )
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():
@@ -130,11 +138,13 @@ def run_evaluation(
     judge: Judge | None = None,
     write: bool = False,
     full: bool = False,
+    behind: Deployment | None = None,
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
     Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas, and a
-    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway.
+    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway. behind: also
+    evaluate them with many edits in force.
     """
     judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
     cases = answered_cases(folder, model, setup.split.test, judge)
@@ -185,6 +195,8 @@ def run_evaluation(
     cached = [name for name, used in usages.items() if model.info.served and used.cached]
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
+    if behind is not None:
+        run_deployed(folder, behind, model, editors, cases, judge=judge, paper=outcomes)
     return outcomes
 
 
