@@ -12,6 +12,7 @@ from drike.cli.console import console, draw, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.options import ModelOptions, RunOptions, takes_options
 from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
+from drike.datasets import TINYFACTS
 from drike.edited import EditedModel
 from drike.editors import make
 from drike.edits import Edit, EditCase, mentions
@@ -33,6 +34,7 @@ def edit(
     subject: list[str] | None = None,
     run: Path | None = None,
     data: list[str] | None = None,
+    pool: list[str] | None = None,
     model: ModelOptions,
     editor: str | None = None,
     encoder: str | None = None,
@@ -49,7 +51,9 @@ def edit(
     given = base.run if base else DEFAULTS
     setup = open_setup(
         data or given.data, encoder=encoder or given.encoder, seed=given.seed,
-        split=base.split if base and data is None else None, train=0, test=0, target=given.zsre_target,
+        split=base.split if base and data is pool is None else None, train=0, test=0, target=given.zsre_target,
+        paraphrases=given.paraphrases, pool=pool or (given.pool if data is None else None),
+        editable=0 if data and data != [TINYFACTS] else None,  # all rows of other data may demonstrate
     )  # fmt: skip
     opened = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
     by, asked = editor.casefold() if editor else "dr-ike" if base else "ike", opened.model
