@@ -18,6 +18,7 @@ from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
 from drike.demonstrations import DemonstrationSet as DemonstrationSet
 from drike.demonstrations import Role as Role
+from drike.edited import BeforeAfter as BeforeAfter
 from drike.edited import EditedModel as EditedModel
 from drike.edited import Explanation as Explanation
 from drike.editors import Editor as Editor
