@@ -50,14 +50,18 @@ class Dataset:
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     @property
+    def is_tinyfacts(self) -> bool:
+        """Whether its rows are those of TinyFacts, and no others."""
+        return [source.sha256 for source in self.sources] == [tinyfacts.rows_sha256()]
+
+    @property
     def editable(self) -> int:
         """How many rows are editable, first by case_id: the paper's 2,000, or half of fewer than 4,000 rows.
 
         TinyFacts has its own number, since the embedded model has seen the facts of all other rows edited in prompts.
         """
-        own = [source.sha256 for source in self.sources] == [tinyfacts.rows_sha256()]
         rows = len(self.cases)
-        return tinyfacts.EDITABLE if own and rows > tinyfacts.EDITABLE else min(EDITABLE, rows // 2)
+        return tinyfacts.EDITABLE if self.is_tinyfacts and rows > tinyfacts.EDITABLE else min(EDITABLE, rows // 2)
 
     def split(
         self,

@@ -68,7 +68,7 @@ def costs(summaries: Sequence[Summary]) -> Table:
     return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
-def aspects(summaries: Sequence[Summary]) -> Table | None:
+def aspects(summaries: Sequence[Summary], *notes: str) -> Table | None:
     """The share of right answers to each aspect that S does not count; None where no probe asks one."""
     asked = [one for one in Aspect if one not in ASPECTS_OF_S and any(s.aspects[one].probes for s in summaries)]
     if not asked:
@@ -76,8 +76,8 @@ def aspects(summaries: Sequence[Summary]) -> Table | None:
     rows = tuple((one.editor, *(shown(one.aspects[aspect].estimate) for aspect in asked)) for one in summaries)
     most = {aspect: max((one.aspects[aspect] for one in summaries), key=lambda share: share.probes) for aspect in asked}
     counts = "; ".join(f"{aspect} {of.probes:,} ({of.edits:,})" for aspect, of in most.items())
-    notes = ("Share of probes answered right; S does not count them.", f"Probes (edits) of each: {counts}.", INTERVALS)
-    return Table("Aspects", ("Editor", *(aspect.value for aspect in asked)), rows, notes)
+    own = ("Share of probes answered right; S does not count them.", f"Probes (edits) of each: {counts}.", INTERVALS)
+    return Table("Aspects", ("Editor", *(aspect.value for aspect in asked)), rows, (*own, *notes))
 
 
 def work(usages: Mapping[str, Usage]) -> Table:
