@@ -291,13 +291,13 @@ class TestHalluEditBench:
     @pytest.mark.parametrize(
         ("text", "named"),
         [
-            ("subject,object,question,paraphrased_question\nAda,Oslo,q?,p?", "row 0 .*field yes_question is missing"),
-            ("subject,object,question,paraphrased_question\nAda,Oslo", "row 0 .*field question is missing"),
+            ("subject,object,question,paraphrased_question\nAda,Oslo,q?,p?", "row 2 .*field yes_question is missing"),
+            ("subject,object,question,paraphrased_question\nAda,Oslo", "row 2 .*field question is missing"),
             ("subject,object,question,subject\na,b,c,d", "column 'subject' twice"),
-            ("subject,object\na,b,c", "row 0 has more fields than the header"),
+            ("subject,object\na,b,c", "row 2 has 3 fields and the header 2; put texts with commas in quotes"),
             ('subject,object\n"a,b', "not valid CSV"),
             ("subject,object\n", "holds no rows"),
-            ("", "holds no rows"),
+            ("", "is empty"),
             ("topic\ntown", "has no known form: its first row has the fields topic"),
         ],
     )

@@ -10,7 +10,6 @@ from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
-from drike.editors.subsets import Subsets
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold, TokenLimit
@@ -27,12 +26,12 @@ EDITS = [CAPITALS[i].edit for i in (3, 20, 41)]
 QUERIES = ["Land3 has the capital", "The capital of Land50 is"]
 ALL, NONE = Mix(4, 12, 16), Mix(0, 0, 0)
 
-SHOWING: list[IKE | PerQuery | Subsets] = [
+SHOWING: list[IKE | PerQuery] = [
     IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
     IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
     PerQuery("by name", POOL, ByName(Mix(4, 12, 0), Mix(0, 0, 16))),
     PerQuery("named only", POOL, ByName(ALL, NONE)),
-    Subsets("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
+    PerQuery("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
 ]
 STATING: list[Editor] = [FactPrompt(), EditCoT(), *SHOWING]
 
@@ -76,7 +75,7 @@ def test_editcot_full_weighs_its_thoughts_against_all_facts() -> None:
 
 
 @pytest.mark.parametrize("editor", SHOWING, ids=lambda editor: editor.name)
-def test_edits_share_the_demonstrations_of_one(editor: IKE | PerQuery | Subsets) -> None:
+def test_edits_share_the_demonstrations_of_one(editor: IKE | PerQuery) -> None:
     """As many of each role as one edit shows, from each of them, and none about any of their subjects."""
     alone = [editor.prompts([edit], QUERIES) for edit in EDITS]
     pools = [{d.case_id for d in pool.demonstrations} for pool in POOL.together(EDITS)]

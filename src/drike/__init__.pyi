@@ -13,7 +13,6 @@ from drike.datasets.counts import Cut as Cut
 from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset
 from drike.datasets.dataset import Source as Source
-from drike.datasets.generated import with_all_probes as with_all_probes
 from drike.datasets.generated import with_generated as with_generated
 from drike.datasets.splits import Split as Split
 from drike.datasets.splits import SplitIds as SplitIds
@@ -29,6 +28,7 @@ from drike.editors.factprompt import FactPrompt as FactPrompt
 from drike.editors.ike import IKE as IKE
 from drike.editors.ike import Selection as Selection
 from drike.editors.per_query import PerQuery as PerQuery
+from drike.editors.per_query import QueryChoice as QueryChoice
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import Edit as Edit

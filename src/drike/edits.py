@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+Key = tuple[str, str]  # what identifies a new fact in any file: its query and its object
 
 
 class Aspect(StrEnum):
@@ -51,8 +54,8 @@ class Edit:
         return f"{self.query} {self.target_new}"
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What identifies the new fact in any file: its query and its object."""
+    def key(self) -> Key:
+        """What identifies the new fact."""
         return self.query, self.target_new
 
 
@@ -134,6 +137,20 @@ class EditCase:
     def neighborhood(self) -> tuple[Probe, ...]:
         """Probes of neighbouring facts, whose target is the object they already have."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
+
+
+@runtime_checkable
+class TrainedOnEdits(Protocol):
+    """What may have been trained on edits: a ranker, a policy, a budget or an editor."""
+
+    @property
+    def trained_on(self) -> frozenset[Key]:
+        """Keys of the edits that it, or a part of it, was trained on."""
+
+
+def trained_on(*parts: object) -> frozenset[Key]:
+    """Keys of the edits that any of the parts was trained on; those that do not say were trained on none."""
+    return frozenset().union(*(part.trained_on for part in parts if isinstance(part, TrainedOnEdits)))
 
 
 def mentions(text: str, subject: str) -> bool:

@@ -1,4 +1,4 @@
-"""Questions that the unedited model is asked first, once and recorded: what it says is right, or shows what it knows."""
+"""Questions that the unedited model is asked first, once and recorded: its answer is right, or shows what it knows."""
 
 from __future__ import annotations
 

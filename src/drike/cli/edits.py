@@ -17,7 +17,7 @@ from drike.cli.options import DATA, METHOD, OUTPUT, Command, flag, option, takes
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.serving import store as stores
-from drike.serving.importing import import_file
+from drike.serving.importing import Imported, import_edits, read_edits
 from drike.serving.opening import open_store
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
@@ -57,11 +57,12 @@ def add(
 ) -> None:
     """Add an edit."""
     edit = parse_fact(fact, ())
-    entry = Entry(
+    # Checked before the store is opened, which makes its file.
+    entry = stores.checked(Entry(
         subject, edit.query, edit.target_new, relation=relation, aliases=tuple(alias or ()),
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
-    )  # fmt: skip
+    ))  # fmt: skip
     with closing(open_store(store)) as opened:
         _tell(opened.put(entry, supersede=supersede))
 
@@ -74,9 +75,13 @@ def import_(
     supersede: Supersede = False,
     store: Store = _FILE,
 ) -> None:
-    """Add the edits of FILE: CSV or JSON lines with subject, query and target_new, or a published data set."""
-    with closing(open_store(store)) as opened:
-        done = import_file(opened, source, supersede=supersede, author=_author())
+    """Add the edits of FILE: CSV or JSON with subject, query and target_new, or a published data set."""
+    rows = read_edits(source)
+    if all(isinstance(row, str) for row in rows):  # no reason to make the store's file
+        done = Imported((), 0, tuple(map(str, rows)))
+    else:
+        with closing(open_store(store)) as opened:
+            done = import_edits(opened, rows, supersede=supersede, author=_author())
     for problem in done.refused:
         say(f"Refused: {problem}")
     counts = f"{len(done.added):,} added, {done.repeated:,} in force already, {len(done.refused):,} refused"

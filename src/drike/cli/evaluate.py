@@ -14,7 +14,7 @@ from drike.cli.costs import CountingModel, live, metered, show_bound
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import choose_edits, describe_model, new_run, open_model
-from drike.datasets.generated import GENERATED, with_all_probes
+from drike.datasets.generated import GENERATED, with_generated
 from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -76,7 +76,7 @@ def evaluate(
     folder = at.resume or new_run(at.out, "evaluate")
     setup, notes = chosen.open(), []
     if probes == "all":
-        test = with_all_probes(setup.dataset, setup.split.test, setup.pool.seed)
+        test = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
     opened = open_model(model, api, given, at=at, cache=False)
     rule = judge_for(opened.model, JUDGES.get(judge or given.judge or ""))
@@ -92,8 +92,8 @@ def evaluate(
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
-        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes, "write": write,
-        "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
+        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
+        "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
@@ -102,7 +102,9 @@ def evaluate(
         else:
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
-            outcomes = run_evaluation(folder, setup, opened.model, made, judge=rule, write=write, full=True, notes=notes)
+            outcomes = run_evaluation(
+                folder, setup, opened.model, made, judge=rule, write=write, full=True, notes=notes
+            )
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():

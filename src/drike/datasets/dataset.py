@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -35,13 +35,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Cases in order of case_id, their sources, and what reading them dropped and cleaned."""
+    """Cases in order of case_id, their sources, and what reading them dropped and cleaned.
+
+    pool: case ids of rows that are never edited; these cases stand last.
+    """
 
     name: str
     sources: tuple[Source, ...]
     cases: tuple[EditCase, ...]
     dropped: tuple[Dropped, ...]
     cleaning: Cleaning
+    pool: frozenset[str] = frozenset()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -50,18 +54,18 @@ class Dataset:
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     @property
-    def is_tinyfacts(self) -> bool:
-        """Whether its rows are those of TinyFacts, and no others."""
-        return [source.sha256 for source in self.sources] == [tinyfacts.rows_sha256()]
-
-    @property
     def editable(self) -> int:
         """How many rows are editable, first by case_id: the paper's 2,000, or half of fewer than 4,000 rows.
 
-        TinyFacts has its own number, since the embedded model has seen the facts of all other rows edited in prompts.
+        With a pool, all others are. TinyFacts has its own number, since the embedded model has seen the facts of all
+        other rows edited in prompts.
         """
-        rows = len(self.cases)
-        return tinyfacts.EDITABLE if self.is_tinyfacts and rows > tinyfacts.EDITABLE else min(EDITABLE, rows // 2)
+        first, *others = [source.sha256 for source in self.sources] or [""]
+        tiny = first == tinyfacts.rows_sha256() and (not others or bool(self.pool))
+        rows = len(self.cases) - len(self.pool)
+        if tiny and rows > tinyfacts.EDITABLE:
+            return tinyfacts.EDITABLE
+        return rows if self.pool else min(EDITABLE, rows // 2)
 
     def split(
         self,
@@ -89,14 +93,14 @@ class Dataset:
 
         Raises DataError, with the numbers to change, where there are too few rows.
         """
-        ordered = by_case_id(self.cases)
+        ordered = by_case_id(case for case in self.cases if case.case_id not in self.pool)
         count = self.editable if editable is None else editable
         if min(count, train or 0, test or 0, validation) < 0:
             raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
         if count > len(ordered):
             raise DataError(
                 f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
-                f"ask for at most {len(ordered)}, and leave some to demonstrate"
+                f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
             )
         if isinstance(subset, str) and subset not in SUBSETS:
             raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
@@ -130,7 +134,9 @@ class Dataset:
             train=tuple(drawn[test : test + train]),
             validation=tuple(drawn[len(drawn) - validation :]),
             test=tuple(drawn[:test]),
-            demonstrations=tuple(case.case_id for case in ordered[count:]),
+            demonstrations=tuple(
+                case.case_id for case in (*ordered[count:], *(case for case in self.cases if case.case_id in self.pool))
+            ),
         )
         return ids.of(self.cases)
 
@@ -151,6 +157,19 @@ def numerical(case: EditCase) -> bool:
 
 
 SUBSETS: dict[str, Subset] = {"numerical": numerical}
+
+
+def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
+    """A data set with the rows of another one, which only supply demonstrations."""
+    named = tuple(replace(case, case_id=f"pool:{case.case_id}") for case in pool.cases)
+    return Dataset(
+        dataset.name,
+        (*dataset.sources, *pool.sources),
+        (*dataset.cases, *named),
+        (*dataset.dropped, *pool.dropped),
+        Cleaning((*dataset.cleaning.cuts, *pool.cleaning.cuts)),
+        frozenset(case.case_id for case in named),
+    )
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

@@ -13,6 +13,7 @@ from drike.datasets.rows import Row
 from drike.edits import Aspect, Edit, EditCase, Probe, Unanswered, mentions, rewrite_probe
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
+Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published, or known wordings only
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from drike.datasets.dataset import Dataset
-from drike.datasets.own_facts import with_own_facts
-from drike.edits import Aspect, EditCase, Probe
+from drike.datasets.own_facts import own_facts
+from drike.edits import Aspect, EditCase, Probe, Unanswered
 
 GENERATED = (
     "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
@@ -35,13 +34,11 @@ ASIDES = (
 
 
 def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """The cases, each with probes of the aspects above that it has none of; the same for the same seed."""
+    """The cases, each with probes of the aspects above that it has none of; the same for the same seed.
+
+    Cases of TinyFacts also get those of `own_facts`.
+    """
     return tuple(_extended(case, seed) for case in cases)
-
-
-def with_all_probes(data: Dataset, cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """Cases of a data set with all probes that drike can make: `with_generated`, and for TinyFacts `with_own_facts`."""
-    return with_generated(with_own_facts(cases, seed) if data.is_tinyfacts else cases, seed)
 
 
 def yes_no(question: str, *, yes: bool) -> Probe:
@@ -55,14 +52,14 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
 
 
 def _extended(case: EditCase, seed: int) -> EditCase:
-    asked = {one.aspect for one in (*case.further, *case.unanswered)}
-    made = [
-        probe
-        for aspect, make in _MAKERS.items()
-        if aspect not in asked
-        for probe in make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{aspect}"))
-    ]
-    return replace(case, further=(*case.further, *made))
+    asked = {one.aspect.value for one in case.further} | {one.aspect.value for one in case.unanswered}
+    made: list[Probe | Unanswered] = []
+    for name, make in _MAKERS.items():
+        if name not in asked:
+            made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
+    probes = tuple(one for one in made if isinstance(one, Probe))
+    first_asked = tuple(one for one in made if isinstance(one, Unanswered))
+    return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *first_asked))
 
 
 def _yes_no(case: EditCase, rng: random.Random) -> Iterator[Probe]:
@@ -108,9 +105,10 @@ def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
         yield after(rng.choice(ASIDES).format(edit.target_new), asked)
 
 
-_MAKERS: dict[Aspect, Callable[[EditCase, random.Random], Iterator[Probe]]] = {
-    Aspect.YES_NO: _yes_no,
-    Aspect.CHOICE: _choice,
-    Aspect.PUSHBACK: _pushback,
-    Aspect.DISTRACTOR: _distractor,
+_MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | Unanswered]]] = {
+    "own facts": lambda case, rng: own_facts(case.edit, rng),
+    "yes_no": _yes_no,
+    "choice": _choice,
+    "pushback": _pushback,
+    "distractor": _distractor,
 }

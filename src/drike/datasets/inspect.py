@@ -49,7 +49,7 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
         yield f"  {aspect.value} probes: {sum(counts):,}{missing}" if any(counts) else f"  {aspect.value} probes: n/a"
     if unanswered := [one.aspect.value for case in cases for one in case.unanswered]:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
-        yield f"  questions that the unedited model is asked first: {counts_of}"
+        yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
     for name, within in SUBSETS.items():
         yield f"  subset {name}: {sum(map(within, cases)):,} cases"
     example = max(cases, key=lambda case: len({probe.aspect for probe in case.asked}))

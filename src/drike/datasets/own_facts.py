@@ -9,11 +9,10 @@ gives the answer that follows from its facts.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import cache
 
-from drike.edits import Aspect, Edit, EditCase, Probe, Unanswered
+from drike.edits import Aspect, Edit, Probe, Unanswered
 from drike.tinyfacts import TEMPLATES, facts
 
 # Relations that can be asked of the same subject: of people, places, works, products and organisations.
@@ -29,16 +28,14 @@ OTHERS = 2  # other relations asked of each subject
 CHAINS = 2  # two-hop questions through a fact about the subject
 
 
-def with_own_facts(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """Cases of TinyFacts with further questions; the same for the same seed."""
-    return tuple(_extended(case, random.Random(f"{seed}|{case.case_id}|own facts")) for case in cases)
-
-
-def _extended(case: EditCase, rng: random.Random) -> EditCase:
-    found = [*_same_subject(case.edit, rng), *_alias(case.edit), *_two_hops(case.edit, rng)]
-    known = tuple(one for one in found if isinstance(one, Probe))
-    first_asked = tuple(one for one in found if isinstance(one, Unanswered))
-    return replace(case, further=(*case.further, *known), unanswered=(*case.unanswered, *first_asked))
+def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
+    """Further questions about an edit of a fact of TinyFacts in one of its wordings; none about other edits."""
+    subject, relation = edit.subject or "", edit.relation or ""
+    worded = edit.query in (one.format(subject) for one in TEMPLATES.get(relation, ()))
+    if worded and _objects().get((relation, subject)) == edit.target_true:
+        yield from _same_subject(edit, rng)
+        yield from _alias(edit)
+        yield from _two_hops(edit, rng)
 
 
 @cache

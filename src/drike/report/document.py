@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from drike.datasets.generated import GENERATED
 from drike.judging import JUDGES
 from drike.report import figures
 from drike.report.comparison import counterparts

@@ -120,7 +120,7 @@ def train_sets(
                 z = policy.scores(pools[i], known[i])
                 noise = torch.rand(settings.draws, z.shape[1], generator=noises)
                 drawn = [[policy.draw.drawn(row, one) for one in noise] for row in z.detach()]
-                shown, before = [[policy.shown(pools[i], one) for one in row] for row in drawn], len(answers.known)
+                shown, before = [[policy.with_set(pools[i], one) for one in row] for row in drawn], len(answers.known)
                 questions = questions_about(cases[i], shown, style)
                 right = [float(is_right(verdict)) for verdict in answers.ask(questions)]
                 correct = torch.tensor(right).reshape(len(cases[i].probes), settings.draws)
