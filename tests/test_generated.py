@@ -82,7 +82,7 @@ def test_always_saying_yes_is_right_for_half_of_the_questions_and_the_first_opti
     many = with_generated(CAPITALS)
     always = [shares(ScriptedModel(lambda prompt, says=says: says), cases=many) for says in ("Yes", "No", "A", "C")]
     assert [one["yes_no"] for one in always] == [0.5, 0.5, 0, 0]
-    assert [one["choice"] for one in always] == [0, 0, pytest.approx(1 / 3, abs=0.15), pytest.approx(1 / 3, abs=0.15)]
+    assert [one["choice"] for one in always] == [0, 0, pytest.approx(1 / 3, abs=0.2), pytest.approx(1 / 3, abs=0.2)]
     for case in many:
         right, wrong = (
             next(p for p in case.further if p.aspect is Aspect.YES_NO and p.target == y) for y in ("Yes", "No")
@@ -211,7 +211,7 @@ def test_an_edit_is_asked_what_is_published_unless_all_probes_are_asked_for(tmp_
     settings = [json.loads((one / "run.json").read_text())["settings"]["probes"] for one in (plain, full)]
     tables = [(one / "table.md").read_text() for one in (plain, full)]
     assert settings == ["published", "all"]
-    assert [GENERATED in table and "pushback" in table for table in tables] == [False, True]
+    assert ["drike generates" in table and "pushback" in table for table in tables] == [False, True]
     rows = [re.search(r"\| FactPrompt \|.*", table) for table in tables]
     assert rows[0] and rows[1] and rows[0][0] == rows[1][0], "the paper's metrics are the same"
     assert run("report", str(full), "--out", str(page)) == 0

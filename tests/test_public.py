@@ -70,7 +70,9 @@ def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str
     assert "esr=Estimate" in capsys.readouterr().out
     exec(compile(own, "README.md", "exec"), names)
     assert names["edited"].ask("Which city governs Peru? It is")
-    mine = drike.EditedModel(names["mine"], drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo"))
+    mine = drike.EditedModel(
+        names["mine"], drike.FactPrompt(), drike.Edit("The capital of Peru is", "Oslo", subject="Peru")
+    )
     assert mine.ask("The capital of Peru is") == "Oslo"
 
 

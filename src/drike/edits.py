@@ -64,7 +64,7 @@ class Probe:
     """One question about a case: `query` must be completed with `target` and not with `distractor`.
 
     also: other right answers, such as aliases of the target. doubts: what the user says after each of the model's
-    answers; the last answer counts.
+    answers; the last answer counts. hops: how many facts a multi_hop probe goes through; None if that is not known.
     """
 
     aspect: Aspect
@@ -73,6 +73,7 @@ class Probe:
     distractor: str | None = None
     also: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    hops: int | None = None
 
     @property
     def asked(self) -> str:

@@ -20,7 +20,7 @@ class Resolved:
     """Cases with the questions that the model's own answers made into probes.
 
     asked: questions in the cases. unusable: left out for want of an answer that can be judged. unknown: left out
-    because the answer is none of those with which the question counts. new: left out because the answer is the edit's
+    because the answer is none of those with which the question counts. new: left out because the answer is an edit's
     new object, so that they cannot show damage.
     """
 
@@ -63,7 +63,7 @@ def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> R
                 unknown += 1
             elif one.target is not None:
                 probes.append(Probe(one.aspect, one.query, one.target, answer))
-            elif matches(answer, case.edit.target_new):
+            elif any(matches(answer, edit.target_new) for edit in case.edits):
                 new += 1
             else:
                 probes.append(Probe(one.aspect, one.query, answer, case.edit.target_new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from drike import tinyfacts
 from drike.datasets.counts import Cleaning, Dropped
 from drike.datasets.splits import Split, SplitIds
-from drike.edits import EditCase
+from drike.edits import EditCase, Key
 from drike.errors import DataError
 
 Subset = Callable[[EditCase], bool]  # chooses the rows that are edited
@@ -50,7 +50,8 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all edits in order of case_id; a split belongs to the data set with its fingerprint."""
-        lines = (f"{case.case_id}\t{case.edit.query}\t{case.edit.target_new}\n" for case in by_case_id(self.cases))
+        edits = ((case.case_id, edit) for case in by_case_id(self.cases) for edit in case.edits)
+        lines = (f"{case_id}\t{edit.query}\t{edit.target_new}\n" for case_id, edit in edits)
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     @property
@@ -80,7 +81,7 @@ class Dataset:
     ) -> Split:
         """Draw a split; a size that is given is met exactly, and the same sizes and seed always give the same split.
 
-        Of rows with the same new fact (query and object) at most one is drawn, so no test edit is a training edit.
+        Of rows with the same new facts (query and object) at most one is drawn, and no two of the parts share a fact.
 
         Args:
             seed: of the draw.
@@ -105,7 +106,7 @@ class Dataset:
         if isinstance(subset, str) and subset not in SUBSETS:
             raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
         within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)
-        edited = [case for case in ordered[:count] if within(case) and case.edit.key not in exclude]
+        edited = [case for case in ordered[:count] if within(case) and keys_of(case).isdisjoint(exclude)]
         if not edited and count and (subset is not None or exclude):
             raise DataError(
                 f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
@@ -113,16 +114,19 @@ class Dataset:
             )
         shuffled = list(edited)
         random.Random(seed).shuffle(shuffled)
-        distinct: dict[tuple[str, str], str] = {}
+        distinct: dict[frozenset[Key], EditCase] = {}
         for case in shuffled:
-            distinct.setdefault(case.edit.key, case.case_id)
+            distinct.setdefault(keys_of(case), case)
         drawn = list(distinct.values())
         test = min(TEST, len(drawn) // 4) if test is None else test
-        train = max(0, min(TRAIN, len(drawn) - test - validation)) if train is None else train
-        if train + validation + test > len(drawn):
+        tested = drawn[:test]
+        others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
+        train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
+        if train + validation > len(others) or test > len(drawn):
             raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than {len(drawn)} editable "
-                f"rows of {self.name}; ask for fewer, or make more of its {len(ordered)} rows editable"
+                f"{train} training, {validation} validation and {test} test rows are more than "
+                f"{len(tested) + len(others)} editable rows of {self.name}; ask for fewer, or make more of its "
+                f"{len(ordered)} rows editable"
             )
         ids = SplitIds(
             name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
@@ -131,9 +135,9 @@ class Dataset:
             fingerprint=self.fingerprint,
             editable=tuple(case.case_id for case in edited),
             # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
-            train=tuple(drawn[test : test + train]),
-            validation=tuple(drawn[len(drawn) - validation :]),
-            test=tuple(drawn[:test]),
+            train=tuple(case.case_id for case in others[:train]),
+            validation=tuple(case.case_id for case in others[len(others) - validation :]),
+            test=tuple(case.case_id for case in tested),
             demonstrations=tuple(
                 case.case_id for case in (*ordered[count:], *(case for case in self.cases if case.case_id in self.pool))
             ),
@@ -148,6 +152,21 @@ class Dataset:
                 "load the same files, or draw a new split"
             )
         return ids.of(self.cases)
+
+
+def keys_of(case: EditCase) -> frozenset[Key]:
+    """The new facts of all edits of a case."""
+    return frozenset(edit.key for edit in case.edits)
+
+
+def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:
+    """The cases, in order, without those that share a new fact with `known` or with an earlier one."""
+    found, seen = [], set(known)
+    for case in cases:
+        if seen.isdisjoint(keys_of(case)):
+            found.append(case)
+            seen |= keys_of(case)
+    return found
 
 
 def numerical(case: EditCase) -> bool:

@@ -122,6 +122,8 @@ def _entry(row: Row) -> Entry:
             values[field] = list(_each(given)) if field in LISTS else given[0]
     if str(values.get("priority", "")).isdecimal():
         values["priority"] = int(values["priority"])
+    if (word := str(values.get("enforce", "")).casefold()) in ("true", "false"):
+        values["enforce"] = word == "true"
     return entry_of(values)
 
 

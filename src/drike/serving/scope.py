@@ -1,7 +1,7 @@
 """The gate: which of the edits in force a query concerns, if any.
 
 A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. `Named` fires on
-subjects that a query names.
+subjects that a query names, `EveryQuery` always.
 """
 
 from __future__ import annotations
@@ -173,6 +173,25 @@ class Named:
             tuple(candidate for _, candidate in ranked),
             _reason(considered, best_first),
         )
+
+
+@dataclass(frozen=True)
+class EveryQuery:
+    """Puts every query under an edit, as the paper does: of those with a named subject, else of all, the nearest."""
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """Fire one edit; none only where the index is empty."""
+        asked = words(query)
+        named = {i: mention.name for mention in index.mentions(asked) for i in mention.edits}
+        near = _nearness(query, asked, index, named or range(len(index.edits)))
+        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
+        if not order:
+            return Decision(query, reason="no edit is in force")
+        considered = tuple(
+            Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]}) for i in order
+        )
+        best = considered[0].edit
+        return Decision(query, (best,), considered, f"every query is put under an edit: edit {best.id}")
 
 
 def _reason(considered: Mapping[int, Candidate], fired: Sequence[int]) -> str:

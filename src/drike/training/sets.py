@@ -105,10 +105,10 @@ def train_sets(
     """
     if not cases or settings.draws < 2:
         raise UsageError("training on sets needs at least one edit, and at least two draws per query to compare")
-    pools = pool.candidates([case.edit for case in cases])
+    pools = pool.beside([case.edits for case in cases])
     known = [policy.features(p, [probe.query for probe in c.probes]) for p, c in zip(pools, cases, strict=True)]
     policy.standardise(known)
-    policy.trained_on |= {case.edit.key for case in cases}
+    policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=settings.learning_rate)
     noises, orders = torch.Generator().manual_seed(settings.seed), random.Random(settings.seed)
     means = {probe.aspect: 0.5 for case in cases for probe in case.probes}  # running ones, of aspects that are probed

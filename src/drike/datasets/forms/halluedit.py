@@ -45,7 +45,7 @@ def _further(entry: Entry) -> Iterator[Probe | Unanswered]:
     yield Probe(Aspect.REVERSE, row.text("reversed_relation_question"), edit.subject or "")
     yield Unanswered(Aspect.SAME_SUBJECT, row.text("locality_question"))
     for hops in sorted({int(found[1]) for name in row.values if (found := _HOPS.fullmatch(name))}):
-        yield Probe(Aspect.MULTI_HOP, row.text(f"question_{hops}hop"), row.text(f"answer_{hops}hop"))
+        yield Probe(Aspect.MULTI_HOP, row.text(f"question_{hops}hop"), row.text(f"answer_{hops}hop"), hops=hops)
 
 
 FORM = Form(

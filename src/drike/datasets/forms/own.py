@@ -17,7 +17,9 @@ from drike.datasets.rows import Row, shown
 from drike.edits import Edit
 from drike.errors import DataError
 
-STORED = ("aliases", "negatives", "status", "valid_from", "valid_to", "priority", "source", "author", "reason")
+STORED = (
+    "aliases", "negatives", "status", "valid_from", "valid_to", "priority", "enforce", "source", "author", "reason",
+)  # fmt: skip
 NEEDED = ("prompt", "target_new")
 COLUMNS = (
     "the columns of own facts are prompt (or query) and target_new, and where known subject, target_true, relation, "
