@@ -13,6 +13,7 @@ from drike.datasets.counts import Cut as Cut
 from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset
 from drike.datasets.dataset import Source as Source
+from drike.datasets.generated import with_generated as with_generated
 from drike.datasets.splits import Split as Split
 from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
