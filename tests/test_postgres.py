@@ -357,3 +357,31 @@ def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
             one.manage("POST", f"/admin/v1/edits/{change['id']}/retire", {})
             while edited(other) or edited(one):
                 assert time.monotonic() - acknowledged < 2
+
+
+@pytest.mark.slow
+def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(postgres: Database, address: str) -> None:
+    from gateways import running, upstream
+
+    def edited(gateway: Any) -> str | None:
+        return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
+
+    with upstream() as above, running(above.url, address, PERU) as gateway:
+        postgres.stop()
+        try:
+            deadline = time.monotonic() + 5
+            while gateway.manage("GET", "/readyz")[0] == 200:
+                assert time.monotonic() < deadline
+            assert edited(gateway) == "1@1"
+            status, found = gateway.manage("POST", "/admin/v1/edits/1/retire", {})
+            assert status >= 400 and "cannot be reached" in found["error"]["message"]
+        finally:
+            postgres.start()
+        writer = open_store(address)
+        retire(writer, 1)
+        writer.close()
+        back = time.monotonic()
+        while edited(gateway):
+            assert time.monotonic() - back < 2
+        while gateway.manage("GET", "/readyz")[0] != 200:
+            assert time.monotonic() - back < 5

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +17,7 @@ EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
 _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client")
 
 keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
-StoreFile = Annotated[Path, option("FILE", "The store that the keys stand beside (default: edits.db)", DATA)]
+StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
 
 
 @takes_options
@@ -55,10 +55,15 @@ def serve(
         float, option("SEC", "Longest silence of the upstream within an answer", API, least=0.1, most=86400.0)
     ] = 600.0,
     reuse_port: Annotated[bool, flag("--reuse-port", "Let other gateways listen on the same ports", API)] = False,
+    workers: Annotated[
+        int, option("N", "Processes on the port of the API; admin ports are counted up", API, least=1, most=64)
+    ] = 1,
 ) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
     if any(find_spec(name) is None for name in _NEEDED):
         raise UsageError(EXTRA)
+    if workers > 1:
+        _serve_together(workers, store, upstream, port, admin_port)
     from drike.serving.gateway import Mode
     from drike.serving.start import Options, start
 
@@ -89,6 +94,26 @@ def serve(
         say("Stopped.")
 
 
+def _serve_together(workers: int, store: str | None, upstream: str | None, port: int, admin_port: int) -> None:
+    """Serve in several processes, and exit as the first of them that ends."""
+    if not (port and admin_port) or port in range(admin_port, admin_port + workers):
+        raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
+    if store is None and upstream is None:
+        raise UsageError("the processes of --workers share a store: give --store")
+    from drike.serving import workers as processes
+
+    own = [
+        sys.executable,
+        "-m",
+        "drike",
+        *sys.argv[1:],
+        "--workers",
+        "1",
+        "--reuse-port",
+    ]  # the last of an option counts
+    raise SystemExit(processes.run([[*own, "--admin-port", str(admin_port + i)] for i in range(workers)]))
+
+
 def _curl(url: str, question: str) -> str:
     """A command that asks one question."""
     body = json.dumps({"model": "any", "messages": [{"role": "user", "content": question}]}, ensure_ascii=False)
@@ -104,7 +129,7 @@ def add(
         str, option("NAME", "use, edit (facts, too) or admin (metrics, too)", METHOD, among=("use", "edit", "admin"))
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
-    store: StoreFile = Path("edits.db"),
+    store: StoreFile = "edits.db",
 ) -> None:
     """Make a key and print it; only its SHA-256 is kept."""
     from drike.serving.keys import Keys, Role, keys_path
@@ -114,7 +139,7 @@ def add(
 
 @keys_app.command("list", cls=Command)
 @takes_options
-def list_(*, store: StoreFile = Path("edits.db")) -> None:
+def list_(*, store: StoreFile = "edits.db") -> None:
     """List the keys."""
     from drike.serving.keys import Keys, keys_path
 
@@ -127,7 +152,7 @@ def list_(*, store: StoreFile = Path("edits.db")) -> None:
 def revoke(
     ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
     *,
-    store: StoreFile = Path("edits.db"),
+    store: StoreFile = "edits.db",
 ) -> None:
     """Revoke keys; a running gateway refuses them at once."""
     from drike.serving.keys import Keys, keys_path

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from drike.serving.keys import TENANT, store_path
-from drike.serving.store import EditStore, StoreError
-
-POSTGRES = ("postgresql://", "postgres://")
+from drike.serving.store import POSTGRES, EditStore, StoreError
 
 
 def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True) -> EditStore:

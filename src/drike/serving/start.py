@@ -21,13 +21,13 @@ from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import TENANT, Grant, Keys, keys_path
 from drike.serving.live import LiveEdits
 from drike.serving.local import LocalUpstream
-from drike.serving.opening import POSTGRES, open_store
+from drike.serving.opening import open_store
 from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
 from drike.serving.scope import Named
 from drike.serving.server import listen, server
 from drike.serving.store import Entry, StoredEdit
 from drike.serving.tenants import Tenants
-from drike.serving.upstream import HttpUpstream, Upstream
+from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -85,9 +85,11 @@ def start(options: Options) -> Started:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
+    if options.upstream:
+        checked_address(options.upstream)
     store, notes = _store(options)
-    path = None if store.startswith(POSTGRES) else keys_path(Path(store))
-    keys = Keys(path) if path and path.exists() else None
+    open_store(store).close()  # its problems come before anything slow
+    keys = Keys(path) if (path := keys_path(store)).exists() else None
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
@@ -111,11 +113,12 @@ def start(options: Options) -> Started:
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [socket.getsockname()[1] for socket in listening]
-    edits = tenants.live(TENANT).index.edits
+    live = tenants.live(TENANT)
+    edits = live.index.edits
     return Started(
         gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
         f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
-        store, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
+        live.store.name, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
     )  # fmt: skip
 
 

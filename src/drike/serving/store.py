@@ -23,6 +23,8 @@ from drike.edits import Edit, mentions
 from drike.errors import DrikeError
 from drike.records import parse, read
 
+POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
+
 _LONGEST = 10_000  # characters of a text, as in data sets
 _ALWAYS = "~"  # sorts behind every time
 
