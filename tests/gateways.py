@@ -18,12 +18,12 @@ from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle
 from drike.serving.admin import application
 from drike.serving.gateway import Gateway, Mode, Settings
-from drike.serving.keys import Keys, store_path
+from drike.serving.keys import Keys
 from drike.serving.live import LiveEdits
+from drike.serving.opening import open_store
 from drike.serving.placement import AsBlock, AsPrompt
 from drike.serving.scope import Named, Scope
 from drike.serving.server import listen, server
-from drike.serving.sqlite import SqliteStore
 from drike.serving.store import Entry
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
@@ -196,18 +196,18 @@ def ask(url: str, method: str, body: bytes = b"", **headers: str) -> tuple[int, 
 @contextmanager
 def running(
     above: Upstream | str,
-    place: Path,
+    place: Path | str,
     *entries: Entry,
     mode: Mode = Mode.ON,
     settings: Settings | None = None,
     scope: Scope | None = None,
     keys: Keys | None = None,
 ) -> Iterator[Running]:
-    """A gateway over `above`, with a store at `place` that holds the entries."""
-    path = place / "edits.db"
+    """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
+    address = place / "edits.db" if isinstance(place, Path) else place
 
     def open_live(tenant: str) -> LiveEdits:
-        store = SqliteStore(store_path(path, tenant))
+        store = open_store(address, tenant=tenant)
         for entry in entries if tenant == "default" else ():
             store.put(entry)
         return LiveEdits(store, scope or Named())

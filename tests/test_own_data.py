@@ -128,6 +128,11 @@ def test_a_wrong_field_in_json_is_named(tmp_path: Path, row: dict[str, object], 
         load(written(tmp_path, [good, good | row], "facts.json"))
 
 
+def test_a_misspelt_name_of_a_data_set_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(DataError, match=r"there is no file tinyfact: did you mean tinyfacts\?"):
+        load("tinyfact")
+
+
 def test_rows_that_cannot_be_judged_are_counted_by_reason(tmp_path: Path) -> None:
     rows = "Peru is,Oslo,Oslo,a,b\n,Oslo,,,\nCuba is,,,,\nChad is,Rome,,near,\nMali is,Rome,,,x\n"
     data = load(file(tmp_path, f"prompt,target_new,target_true,neighborhood_prompt,neighborhood_answer\n{rows}"))
@@ -186,3 +191,24 @@ def test_what_is_refused_leaves_no_store_behind(
     file(tmp_path, "subject,prompt,target_new\n,The capital of Peru is,Oslo\n")
     assert run("edits", *arguments) == 1
     assert not (tmp_path / "edits.db").exists()
+
+
+def test_ten_own_facts_are_evaluated_and_edited_with_another_files_demonstrations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = ("--data", str(file(tmp_path, HEADER + PERU + CHILE)))
+    plain = ("--model", "reader", "--encoder", "hashing")
+    chosen = ("--pool", "tinyfacts", "--test", "2", "--paraphrases", "keep", "--out", str(tmp_path / "run"))
+    assert run("data", "inspect", data[1]) == 0
+    assert run("evaluate", *data, *plain, "--editors", "ike") == 1
+    assert "cannot give 32 demonstrations: add others (--pool tinyfacts)" in " ".join(capsys.readouterr().err.split())
+    assert run("evaluate", *data, *plain, *chosen, "--editors", "ike") == 0
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert (settings["pool"], settings["paraphrases"]) == (["tinyfacts"], "keep")
+    outcomes = (tmp_path / "run" / "outcomes" / "ike.jsonl").read_text().splitlines()
+    assert {json.loads(line)["query"] for line in outcomes} >= {"The capital of Peru is", "The capital of Chile is"}
+    assert run("evaluate", "--resume", str(tmp_path / "run")) == 0
+    assert (
+        run("edit", "--fact", "Peru is governed from -> Oslo", *data, "--pool", "tinyfacts", *plain, "--explain") == 0
+    )
+    assert '"Peru is governed from" -> "Oslo", about Peru' in " ".join(capsys.readouterr().out.split())

@@ -268,6 +268,24 @@ def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener
     other.close()
 
 
+def test_a_store_can_be_closed_while_threads_use_it(opener: Opener, tmp_path: Path) -> None:
+    store, ended = opener(tmp_path / "edits.db"), []
+
+    def use(act: Callable[[], object]) -> None:
+        with pytest.raises(StoreError, match="was closed: open it again"):
+            while True:
+                act()
+        ended.append(act)
+
+    acts = (lambda: store.wait(0, 0.2), store.changes, lambda: snapshot(store))
+    threads = [threading.Thread(target=use, args=(act,)) for act in acts]
+    [thread.start() for thread in threads]
+    time.sleep(0.05)
+    store.close()
+    [thread.join() for thread in threads]
+    assert len(ended) == 3
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["put", "supersede", "retire", "rollback", "change"]), st.integers(0, 2), st.integers(0, 3)

@@ -103,4 +103,5 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         prompt_tokens=verdict.prompt_tokens,
         calls=prompt.calls + len(probe.doubts),
         seconds=seconds,
+        hops=probe.hops,
     )

@@ -69,7 +69,8 @@ def train(
     folder = at.resume or new_run(at.out, "train")
     setup = open_setup(
         sources, train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder, subset=data.subset,
-        target=target, validation=(method.calibrate_on or CALIBRATE_ON) if promise else 0,
+        target=target, paraphrases=data.paraphrases, pool=data.pool,
+        validation=(method.calibrate_on or CALIBRATE_ON) if promise else 0,
     )  # fmt: skip
     if promise:
         check_possible(promise, setup.split.validation)

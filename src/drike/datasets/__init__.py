@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,13 @@ def _local(source: str | Path) -> Path:
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
     at_address = str(source).lower().startswith(("http://", "https://"))
-    return fetch(str(source)) if at_address else Path(source).expanduser()
+    if at_address:
+        return fetch(str(source))
+    path = Path(source).expanduser()
+    near = get_close_matches(str(source).casefold(), (TINYFACTS, *PUBLISHED), n=1, cutoff=0.8)
+    if near and not path.exists():
+        raise DataError(f"there is no file {source}: did you mean {near[0]}?")
+    return path
 
 
 def _recognise(row: Row) -> Form:

@@ -157,6 +157,8 @@ def scan_rows(path: Path, given: str) -> tuple[list[Row | DataError], str]:
         raise DataError(
             f"{given} is not UTF-8 text (byte {error.start}); save it as UTF-8, or download it again"
         ) from None
+    except ValueError as error:  # a NUL character in the path
+        raise DataError(f"{shown(given)} cannot be read ({error}); check the path") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{given}, line {line} holds a NUL character; save the file as UTF-8 text")

@@ -14,7 +14,7 @@ from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
-from drike.report.overview import judges
+from drike.report.overview import generated, judges
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
 from drike.report.tables import INTERVALS, PER_PROMPT, SCORES, aspects, compared, costs, paired, summary_table, work
 from drike.report.training import epochs_table
@@ -88,7 +88,7 @@ def _summary(groups: Sequence[Group]) -> Section:
         summary_table(group.label, group.summaries.values(), columns, meanings, *judges(group), INTERVALS, PER_PROMPT)
         for group in groups
     )
-    further = ((group, aspects(list(group.summaries.values()))) for group in groups)
+    further = ((group, aspects(list(group.summaries.values()), *generated(group))) for group in groups)
     tables += tuple(_labelled(table, group.label) for group, table in further if table)
     return Section("summary", "Summary", tuple(text), tables=tables)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
 from drike.judging import JUDGES
 from drike.metrics import Estimate, Share, Summary
@@ -98,7 +99,7 @@ def overview(group: Group) -> Overview:
             Profile(one.editor, one is best, {a: one.aspects[a] for a in asked}, _lowest(one, asked))
             for one in summaries
         ),
-        _weakest(group, best, asked),
+        " ".join([_weakest(group, best, asked), *generated(group)]),
     )
 
 
@@ -106,6 +107,11 @@ def judges(group: Group) -> list[str]:
     """The rule by which its answers were judged; older runs do not say."""
     names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
     return [JUDGES[name].caption for name in names if name in JUDGES]
+
+
+def generated(group: Group) -> list[str]:
+    """A note on generated probes, if its runs asked any; older runs did not."""
+    return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
 
 
 def scores(group: Group) -> Table:

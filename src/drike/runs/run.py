@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.datasets import Dataset
-from drike.datasets.form import Target
+from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -65,6 +65,8 @@ class Settings:
     encoder: str
     seed: int
     zsre_target: Target | None = None
+    paraphrases: Paraphrases | None = None
+    pool: tuple[str, ...] | None = None
     prompt_tokens: int | None = None
     tokenizer: str | None = None
     epochs: int | None = None

@@ -20,7 +20,7 @@ from pathlib import Path
 from drike.errors import DrikeError
 from drike.files import write_text
 from drike.records import parse, read
-from drike.serving.store import stamp
+from drike.serving.store import POSTGRES, stamp
 
 TENANT = "default"
 _KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
@@ -125,9 +125,9 @@ class Keys:
         self.refresh()
 
 
-def keys_path(store: Path) -> Path:
-    """The file of keys beside a store."""
-    return store.with_suffix(".keys.json")
+def keys_path(store: str) -> Path:
+    """The file of keys beside a store; of one in a database, in the working directory."""
+    return Path("edits" if store.startswith(POSTGRES) else store).with_suffix(".keys.json")
 
 
 def store_path(store: Path, tenant: str) -> Path:

@@ -85,8 +85,7 @@ class LiveEdits:
                 self._prepare([one for one in index.edits if not self.has(one)])
             self.index, self.snapshot = index, found
             self._versions = {one.id: one.version for one in index.edits}
-            times = (time for one in found.edits.values() for time in (one.entry.valid_from, one.entry.valid_to))
-            self._until = min((time for time in times if time and time > stamp(now)), default=None)
+            self._until = found.next_change(now)
 
     def has(self, edit: StoredEdit) -> bool:
         """Whether this version of an edit is in force, or counted as one that might be."""

@@ -58,12 +58,13 @@ class AsPrompt:
 
 @dataclass(frozen=True)
 class NearestWriter:
-    """Shows all that a pool has for an edit, as IKE does; unlike `drike.editors.ike` it needs no torch."""
+    """Shows the copies and updates nearest to the edits, for queries that concern them; it needs no torch."""
 
     pool: Pool
     style: PromptStyle = PromptStyle()
+    name: str = "Copies and updates"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """Copies and updates, then retains, the nearest first."""
-        shown = shared_out([(*one.fixed, *one.retains) for one in self.pool.together(edits)])
+        """The same demonstrations for every query."""
+        shown = shared_out([one.fixed for one in self.pool.together(edits)])
         return self.style.write(edits, shown, queries)

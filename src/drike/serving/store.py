@@ -23,12 +23,18 @@ from drike.edits import Edit, mentions
 from drike.errors import DrikeError
 from drike.records import parse, read
 
+POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
+
 _LONGEST = 10_000  # characters of a text, as in data sets
 _ALWAYS = "~"  # sorts behind every time
 
 
 class StoreError(DrikeError):
     """A store of edits, or an edit in it, cannot be used."""
+
+
+class UnavailableError(StoreError):
+    """A store cannot be used at the moment; a later attempt may succeed."""
 
 
 class EntryError(StoreError):

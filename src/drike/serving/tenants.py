@@ -13,6 +13,7 @@ from drike.serving.live import LiveEdits
 from drike.serving.store import StoreError
 
 _SECONDS = 0.05  # between two looks at the file of keys
+_SECONDS_TO_END = 15.0
 _SECONDS_OF_TIME = 0.25  # between two looks at which edits hold now
 
 
@@ -29,7 +30,7 @@ class Tenants:
         self.problem: str | None = None  # with the keys
         self._open = open_live
         self._opening = threading.Lock()
-        self._followed: set[str] = set()
+        self._followers: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
         self.lives = {TENANT: open_live(TENANT)}
 
@@ -45,9 +46,10 @@ class Tenants:
         """Keep edits and keys up to date until cancelled, with a thread for each tenant."""
         try:
             while True:
-                for tenant in self.lives.keys() - self._followed:
-                    self._followed.add(tenant)
-                    threading.Thread(target=self._follow, args=(self.lives[tenant],), daemon=True).start()
+                for tenant in self.lives.keys() - self._followers.keys():
+                    thread = threading.Thread(target=self._follow, args=(self.lives[tenant],), daemon=True)
+                    self._followers[tenant] = thread
+                    thread.start()
                 try:
                     if self.keys:
                         self.keys.refresh()
@@ -73,5 +75,7 @@ class Tenants:
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
+        for thread in self._followers.values():
+            thread.join(_SECONDS_TO_END)
         for live in self.lives.values():
             live.store.close()
