@@ -80,6 +80,18 @@ def _two_hops(edit: Edit, rng: random.Random) -> Iterator[Unanswered]:
         yield _chain(_described(one.relation, one.subject), relation, old, edit.target_new, rng)
 
 
+def two_hops(wording: int = 3) -> list[tuple[str, str]]:
+    """Every question that leads from a fact to one about its object, in one wording, with its answer."""
+    found = []
+    for first in facts():
+        for then in TEMPLATES:
+            end = _objects().get((then, first.object))
+            if end is not None and first.relation in _DESCRIPTIONS and first.subject != end:
+                query = TEMPLATES[then][wording].format(_described(first.relation, first.subject))
+                found.append((query[0].upper() + query[1:], end))
+    return found
+
+
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> Unanswered:
     query = rng.choice(TEMPLATES[relation][:4]).format(first)
     return Unanswered(Aspect.MULTI_HOP, query[0].upper() + query[1:], among=(was,), target=now)
