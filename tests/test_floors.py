@@ -21,7 +21,7 @@ FLOORS = {
     "models": 5, "retrieval": 5,
     "editors": 6,
     "training": 7, "evaluation": 7, "casestudy": 7, "serving": 7,
-    "edited": 8, "deployed": 8, "runs": 8, "ceilings": 8, "report": 9,
+    "edited": 8, "deployed": 8, "runs": 8, "ceilings": 8, "report": 9, "checking": 9,
     "cli": 10,
 }  # fmt: skip
 OWN = {

@@ -13,11 +13,13 @@ from drike.datasets.counts import Cut as Cut
 from drike.datasets.counts import Dropped as Dropped
 from drike.datasets.dataset import Dataset as Dataset
 from drike.datasets.dataset import Source as Source
+from drike.datasets.generated import with_generated as with_generated
 from drike.datasets.splits import Split as Split
 from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
 from drike.demonstrations import DemonstrationSet as DemonstrationSet
 from drike.demonstrations import Role as Role
+from drike.edited import BeforeAfter as BeforeAfter
 from drike.edited import EditedModel as EditedModel
 from drike.edited import Explanation as Explanation
 from drike.editors import Editor as Editor
