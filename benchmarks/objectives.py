@@ -29,7 +29,6 @@ from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
-from drike.editors.subsets import Subsets
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
@@ -193,7 +192,7 @@ def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
     """As many demonstrations of each role as the policy shows, the nearest to the edit."""
 
     def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
-        counts = [Counter(d.role for d in shown) for shown in policy.choose(candidates, queries)]
+        counts = [Counter(d.role for d in shown) for shown in policy.shown(candidates, queries)]
         return [
             Mix(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).shown(candidates) for count in counts
         ]
@@ -208,7 +207,7 @@ def top(policy: SubsetPolicy, k: int, m: Material) -> Chosen:
         with torch.no_grad():
             z = policy.scores(candidates, policy.features(candidates, queries))[:, :-1]
         best = z.argsort(dim=1, descending=True, stable=True)[:, :k].tolist()
-        chosen = [policy.shown(candidates, tuple(row)) for row in best]
+        chosen = [policy.with_set(candidates, tuple(row)) for row in best]
         return chosen if policy.reads_query else chosen * len(queries)
 
     return Chosen("top", m.pool, choose)
@@ -235,7 +234,7 @@ def policies(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> dict[st
     """The rows of a policy over sets and of its control."""
     name = title(draw, roles, price)
     return {
-        name: lambda m: (Subsets(name, m.pool, drawn(m, draw, roles, price)), name),
+        name: lambda m: (PerQuery(name, m.pool, drawn(m, draw, roles, price)), name),
         f"{SAME}{name}": lambda m: (same_sizes(drawn(m, draw, roles, price), m), None),
     }
 
@@ -248,9 +247,9 @@ ROWS: dict[str, Row] = {
     PER_QUERY: lambda m: (PerQuery("", m.pool, mixed(m)), PER_QUERY),
     "FWE-IKE": lambda m: (fwe_ike(m), "FWE-IKE"),
     "MO-IKE, as published": lambda m: (
-        Subsets("", m.pool, mo_ike_of(m, as_released=False)), "MO-IKE, as published",
+        PerQuery("", m.pool, mo_ike_of(m, as_released=False)), "MO-IKE, as published",
     ),
-    "MO-IKE, as released": lambda m: (Subsets("", m.pool, mo_ike_of(m, as_released=True)), "MO-IKE, as released"),
+    "MO-IKE, as released": lambda m: (PerQuery("", m.pool, mo_ike_of(m, as_released=True)), "MO-IKE, as released"),
     **policies(Bernoulli(), RETAINS),
     **policies(PlackettLuce(), RETAINS),
     **policies(Bernoulli(), ROLES),

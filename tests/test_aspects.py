@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from drike.cli.costs import CountingModel, count_own_answers
 from drike.cli.evaluate import answered_cases
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, EditCase, Probe, Unanswered
+from drike.errors import RunError
 from drike.evaluation import evaluate
-from drike.judging import Question, judge
-from drike.metrics import METRICS, counted, paired_differences, summarise
+from drike.judging import Question, judge, judge_for
+from drike.metrics import METRICS, Summary, counted, paired_differences, summarise
+from drike.models.served.options import ApiOptions
 from drike.prompts import Prompt
-from drike.report.tables import aspects
-from drike.runs.folder import append, outcomes_path
+from drike.records import read
+from drike.report.tables import aspects, hops
+from drike.runs.folder import append, outcomes_path, read_outcomes
 from drike.runs.resume import recovered_outcomes
 from drike.unanswered import own_answers, with_own_answers
 from scripted import ScriptedModel
@@ -110,6 +114,41 @@ def test_the_table_of_aspects_appears_only_where_one_is_asked() -> None:
     assert "same_subject 6 (6)" in table.notes[1]
 
 
+def with_hops(case: EditCase) -> EditCase:
+    """Make a case whose questions go through 2 and 3 facts, and one of which that is not known."""
+    asked = ((2, case.edit.target_true or ""), (3, "Else"), (None, "Else"))
+    found = (Probe(Aspect.MULTI_HOP, f"{case.edit.subject} in {n} hops", right, hops=n) for n, right in asked)
+    return replace(case, further=tuple(found))
+
+
+def test_multi_hop_questions_are_counted_by_their_hops_beside_the_aspect() -> None:
+    cases = [*map(with_hops, CAPITALS[:6])]
+    outcomes = list(evaluate(FactPrompt(), ScriptedModel(old_object), cases))
+    summary = summarise(outcomes)
+    assert {n: (one.estimate.value, one.probes, one.edits) for n, one in summary.hops.items()} == {
+        "2": (1.0, 6, 6), "3": (0.0, 6, 6),
+    }  # fmt: skip
+    assert summary.aspects["multi_hop"].probes == 18
+    shown = hops([summary])
+    assert shown is not None and shown.header == ("Editor", "2", "3") and "2 6 (6); 3 6 (6)" in shown.notes[1]
+    assert hops([summarise([replace(one, hops=None) for one in outcomes])]) is None
+    newer, older = counted(outcomes), counted([replace(one, hops=None) for one in outcomes])
+    assert paired_differences(newer, older)["multi_hop"].value == 0.0, "older outcomes do not know their hops"
+
+
+def test_outcomes_and_summaries_from_before_hops_are_read(tmp_path: Path) -> None:
+    outcomes = list(evaluate(FactPrompt(), ScriptedModel(old_object), CASES))
+    lines = [asdict(one) for one in outcomes]
+    append(tmp_path / "older.jsonl", ({k: v for k, v in line.items() if k != "hops"} for line in lines))
+    assert read_outcomes(tmp_path / "older.jsonl") == outcomes
+    without = [{k: v for k, v in line.items() if k != "shots"} for line in lines]
+    append(tmp_path / "damaged.jsonl", without)
+    with pytest.raises(RunError, match="it lacks shots"):
+        read_outcomes(tmp_path / "damaged.jsonl")
+    summary = asdict(summarise(outcomes))
+    assert not read(Summary, {name: one for name, one in summary.items() if name != "hops"}).hops
+
+
 def unanswered(case: EditCase) -> EditCase:
     """Make a case that asks for the age of its subject, whose answer is published nowhere."""
     return replace(case, unanswered=(Unanswered(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),))
@@ -140,6 +179,19 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
     always = summarise(list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), found.cases)))
     assert [one.aspects["same_subject"].estimate.value for one in (never, always)] == [1.0, 0.0]
     assert not own_answers(model, CAPITALS[:4])
+
+
+@pytest.mark.parametrize("template", ["plain", "chat"])
+def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(template: str) -> None:
+    cases = [*map(unanswered, CAPITALS[:4])]
+    counting = CountingModel("vllm:m@http://127.0.0.1:9/v1", template, ApiOptions())
+    found = count_own_answers(counting, cases, judge_for(counting))
+    assert (found.asked, found.unusable, found.new, counting.calls) == (4, 0, 0, 4 if template == "chat" else 12)
+    model = ScriptedModel(ages, scores=template == "plain")
+    resolved = with_own_answers(cases, own_answers(model, cases))
+    for one, asked in ((counting, found.cases), (model, resolved.cases)):
+        list(evaluate(FactPrompt(), one, asked))
+    assert len({*model.prompts}) <= len(model.prompts) <= counting.calls
 
 
 def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used() -> None:
@@ -174,6 +226,6 @@ def test_own_answers_are_recorded_and_asked_for_once_per_run(
 ) -> None:
     model, cases = ScriptedModel(ages), [*map(unanswered, CAPITALS[:4])]
     first = answered_cases(tmp_path, model, cases)
-    assert "4 questions have no published answer" in " ".join(capsys.readouterr().out.split())
+    assert "4 questions were put to the unedited model first" in " ".join(capsys.readouterr().out.split())
     assert answered_cases(tmp_path, ScriptedModel(lambda prompt: "else"), cases) == first
     assert answered_cases(tmp_path / "other", model, CAPITALS[:4]) == CAPITALS[:4]

@@ -228,7 +228,9 @@ def test_a_learned_budget_is_recorded_displayed_and_restored(
     shots = {outcome.shots for outcome in read_outcomes(tmp_path / "e" / "outcomes" / "dr-ike.jsonl")}
     assert shots == {12} if budget == "all" else max(shots) <= 12
     capsys.readouterr()
-    assert run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--explain") == 0
+    assert (
+        run("edit", "--run", str(folder), "--fact", "The sky of Nowhere is -> green", "--every-query", "--explain") == 0
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert (", a fixed share of 100%" if budget == "all" else "kept where p > sigma = ") in shown
 
@@ -329,7 +331,7 @@ REFUSED = {
     "subject elsewhere": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "Bo"], "does not occur in", 2),
     "no test edits": (["demo", *SMALL, "--test", "0"], "--test must be at least 1", 2),
     "range": (["train", *SMALL, "--noise", "nan"], "--noise must be between 0.0 and 1.0, not nan", 2),
-    "gate": (["edit", *SMALL, "--fact", "Nowhere is -> green", "--gate"], "give every edit its subject", 2),
+    "no subject": (["edit", *SMALL, "--fact", "Nowhere is -> green"], "--every-query", 2),
     "subjects": (["edit", *SMALL, "--fact", "It is -> green", "--subject", "a", "--subject", "b"], "in order", 2),
 }
 

@@ -83,7 +83,7 @@ class TestCounterFact:
             ("neighborhood", "Ed Fox grew up in", "Rome", "Oslo"),
         ]
 
-    @given(st.text(min_size=1, max_size=12).filter(str.strip))
+    @given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12).filter(str.strip))
     def test_the_subject_is_inserted_literally(self, tmp_path_factory, subject) -> None:
         path = written(tmp_path_factory.mktemp("data"), [row(0, subject)])
         assert load(path).cases[0].edit.query == f"{subject.strip()} was raised in"
@@ -227,7 +227,8 @@ class TestFlat:
         assert not any(case.paraphrases for case in load(tmp_path / "rows.json", cleaning=False).cases)
 
     def test_a_wording_used_for_other_objects_is_not_a_paraphrase(self, tmp_path: Path) -> None:
-        speaks = flat_row(1, "Ada Bell", "Ada Bell was raised in", "{} speaks") | {"ground_truth": "Latin"}
+        speaks = flat_row(1, "Ada Bell", "Ada Bell was raised in", "{} speaks")
+        speaks |= {"ground_truth": "Latin", "locality_ground_truth": "Latin"}
         data = load(written(tmp_path, [speaks, flat_row(2, "Cy Dorn", "x")]))
         assert not data.cases[0].paraphrases
 

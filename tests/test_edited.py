@@ -1,19 +1,27 @@
 import re
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from drike.edited import EditedModel
+from drike.edited import EditedModel, edits_of
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
+from drike.prompts import Prompt
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
+from drike.serving.scope import EveryQuery
+from drike.serving.sqlite import SqliteStore
+from drike.serving.store import Entry, Status, retire
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, old_object
 
@@ -23,6 +31,21 @@ MODEL = ScriptedModel(follows_the_fact)
 ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
 
 
+def applied(edited: EditedModel, query: str) -> list[Edit]:
+    """The edits that a query is put under."""
+    return edits_of(edited.decide(query))
+
+
+def test_a_query_that_concerns_no_edit_reaches_the_model_byte_for_byte() -> None:
+    asked = ScriptedModel(lambda prompt: "unchanged")
+    edited = EditedModel(asked, EDITOR, [ONE, TWO])
+    for query in ("The capital of Land5 is", "Hello, how are you?", "  \n", "", "Land10 and Land21"):
+        assert edited.prompt(query) == Prompt(query)
+        edited.ask(query)
+        assert asked.prompts[-1] == query
+        assert edited.explain(query).edits == () and asked.prompts[-1] == query
+
+
 def test_edits_apply_only_to_queries_about_them() -> None:
     edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
     assert edited.ask("The capital of Land1 is") == "New1"
@@ -30,38 +53,83 @@ def test_edits_apply_only_to_queries_about_them() -> None:
     assert edited.ask("The capital of Land5 is") == old_object("Land5")
 
 
-def test_a_query_uses_the_edit_whose_subject_it_names_or_else_the_most_similar() -> None:
+def test_of_several_edits_of_a_subject_the_nearest_applies() -> None:
     other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
     edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO, other])
-    assert edited.edit_for("LAND2 and its people") == TWO
-    assert edited.edit_for("Which river flows in Land1?") == other
-    assert edited.edit_for("The capital of Land1 is") == ONE
-    assert edited.edit_for("Some river flows") == other
+    assert applied(edited, "LAND2 and its people") == [TWO]
+    assert applied(edited, "Which river flows in Land1?") == [other]
+    assert applied(edited, "The capital of Land1 is") == [ONE]
+    assert applied(edited, "Some river flows") == []
 
 
-def test_a_gate_passes_unrelated_queries_to_the_unedited_model() -> None:
-    edited = EditedModel(MODEL, EDITOR, ONE, gate=True)
-    assert edited.prompt("The capital of Land7 is").text == "The capital of Land7 is"
-    assert edited.explain("The capital of Land7 is").edit is None
-    with pytest.raises(ValueError, match="subject"):
-        EditedModel(MODEL, EDITOR, Edit("The sky is", "green"), gate=True)
+def test_two_edits_that_a_question_names_both_reach_the_prompt() -> None:
+    edited = EditedModel(MODEL, FactPrompt(), [ONE, TWO])
+    prompt = edited.prompt("Which cities govern Land2 and Land1?").text
+    assert ONE.fact in prompt and TWO.fact in prompt
+    by_ike = EditedModel(MODEL, EDITOR, [ONE, TWO]).explain("Which cities govern Land2 and Land1?")
+    assert f"New Fact: {ONE.fact}" in by_ike.prompt and f"New Fact: {TWO.fact}" in by_ike.prompt
+
+
+def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
+    other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO, other], scope=EveryQuery())
+    assert applied(edited, "Some river flows") == [other]
+    assert applied(edited, "The capital of Land2 is") == [TWO]
+    green = Edit("The sky is", "green")
+    unnamed = EditedModel(MODEL, EDITOR, green, scope=EveryQuery())
+    assert applied(unnamed, "Hello") == [green]
+    with pytest.raises(ValueError, match="has no subject that a query could name"):
+        EditedModel(MODEL, EDITOR, green)
 
 
 def test_a_subject_matches_whole_words_only() -> None:
-    edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"), gate=True)
-    assert edited.edit_for("The capital of Albania, Tirana, is") is None
-    assert edited.edit_for("iran's capital is") is not None
-    assert edited.edit_for("") is None
+    edited = EditedModel(MODEL, FactPrompt(), Edit("The capital of Iran is", "Oslo", subject="Iran"))
+    assert applied(edited, "The capital of Albania, Tirana, is") == []
+    assert applied(edited, "iran's capital is") != []
 
 
 def test_a_later_edit_of_the_same_query_replaces_the_earlier() -> None:
-    edited = EditedModel(MODEL, FactPrompt(), [ONE, Edit(ONE.query, "Newest", subject="Land1")])
-    assert [edit.target_new for edit in edited.edits] == ["Newest"]
+    newest = Edit(ONE.query, "Newest", subject="Land1")
+    assert applied(EditedModel(MODEL, FactPrompt(), [ONE, newest]), ONE.query) == [newest]
 
 
 def test_an_empty_list_of_edits_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one edit"):
         EditedModel(MODEL, EDITOR, [])
+
+
+def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "edits.db")
+    edited = EditedModel(MODEL, EDITOR, store)
+    assert edited.prompt(ONE.query) == Prompt(ONE.query)
+    [stored] = store.put(Entry("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Firstland",)))
+    assert edited.ask(ONE.query) == "New1"
+    assert edited.explain("The capital of Firstland is").edits == (stored,)
+    retire(store, stored.id)
+    assert edited.prompt(ONE.query) == Prompt(ONE.query)
+    with closing(store):
+        store.put(Entry("Land1", ONE.query, "New1", status=Status.SHADOW))
+        assert edited.prompt(ONE.query) == Prompt(ONE.query)
+
+
+def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(Entry("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03"))
+        edited = EditedModel(MODEL, FactPrompt(), store)
+        fires = []
+        for day in range(1, 5):
+            now = datetime(2026, 12, day, tzinfo=UTC) - timedelta(seconds=1)
+            monkeypatch.setattr("drike.edited.datetime", SimpleNamespace(now=lambda zone, now=now: now))
+            fires.append(bool(edited.decide(ONE.query).fired))
+    assert fires == [False, True, True, False]
+
+
+def test_an_explanation_names_the_reason() -> None:
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
+    fired, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
+    assert '"land1" is named: edit 1' in fired.decision.reason and fired.decision.reason in str(fired)
+    assert "No edit applies (no subject is named)" in str(left) and left.answer == "?"
+    assert "Edits considered" in str(fired) and "fires" in str(fired)
 
 
 def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:

@@ -61,7 +61,7 @@ def commands(place: Path, new: Path) -> dict[str, tuple[str, ...]]:
         "train": ("train", *small, "--edits", "2", "--epochs", "1", "--out", str(new / "train")),
         "evaluate": ("evaluate", "--run", trained, "--order", "reversed", "--sigmas", ".1", "--out", str(new / "e")),
         "dry run": ("evaluate", "--run", trained, "--dry-run"),
-        "edit": ("edit", "--run", trained, "--fact", fact, "--explain", "--show-prompt"),
+        "edit": ("edit", "--run", trained, "--fact", fact, "--every-query", "--explain", "--show-prompt"),
         "report": ("report", evaluated, "--out", str(new / "page.html"), "--case", case),
         "case": ("case", "--run", trained, "--case", case, "--show-prompt"),
         "paper": ("paper",),

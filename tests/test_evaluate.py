@@ -1,12 +1,13 @@
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
-from drike.edits import Aspect
+from drike.edits import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.evaluation import evaluate
@@ -90,3 +91,32 @@ def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None
     assert len(model.prompts) == asked, "the model must not be called"
     assert len(list(evaluate(editor, model, CASES, allow_trained=True))) == sum(len(case.probes) for case in CASES)
     assert list(evaluate(editor, model, CASES[2:]))
+
+
+@dataclass(frozen=True)
+class Own:
+    """An editor that says which edits it was trained on."""
+
+    trained_on: frozenset[tuple[str, str]]
+    name: str = "own"
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        return FactPrompt().prompts(edits, queries)
+
+
+def test_all_edits_of_a_case_are_in_force_and_checked_against_training() -> None:
+    second = CAPITALS[20].edit
+    case = replace(CASES[0], probes=(*CASES[0].probes, rewrite_probe(second)), other_edits=(second,))
+    model = ScriptedModel(lambda prompt: next((f for f in facts(prompt) if asks(prompt, f)), "?").split()[-1])
+
+    def facts(prompt: str) -> list[str]:
+        return [line.removeprefix("Imagine that ").rstrip(".") for line in prompt.splitlines()[:-1]]
+
+    def asks(prompt: str, fact: str) -> bool:
+        return fact.startswith(prompt.splitlines()[-1])
+
+    outcomes = list(evaluate(FactPrompt(), model, [case]))
+    assert [one.correct for one in outcomes if one.aspect is Aspect.REWRITE] == [True, True]
+    assert list(evaluate(Own(frozenset()), model, [case]))
+    with pytest.raises(UsageError, match="own was trained on 1 of these 2 edits"):
+        list(evaluate(Own(frozenset({second.key})), model, [CASES[1], case]))

@@ -240,7 +240,7 @@ class TestKnowEdit:
 
 class TestMultiHop:
     def test_questions_have_the_new_answer_with_its_aliases(self, tmp_path: Path) -> None:
-        data = load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), ("Oslo", "Peru"), case_id=6)]))
+        data = load(written(tmp_path, [hop_row()]))
         assert probes(data) == [
             ("rewrite", "The home town of Ada Bell is", "Oslo", "Rome"),
             ("paraphrase", "Where is Ada Bell from?", "Oslo", "Rome"),
@@ -250,13 +250,50 @@ class TestMultiHop:
             for query in ("Which river is in the home town of Ada Bell?", "What flows by her home?")
         ]
         assert data.cases[0].further[0].distractor == "Tiber"
-        assert reasons(data) == {("row", "has several edits"): 1}
+        assert not data.dropped
+
+    def test_all_edits_of_a_row_are_in_force_and_probed(self, tmp_path: Path) -> None:
+        data = load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), ("Oslo", "Peru"), case_id=6)]))
+        case = data.cases[1]
+        assert [(one.subject, one.target_new) for one in case.edits] == [("Ada", "Oslo"), ("Oslo", "Peru")]
+        assert case.edit == case.edits[0]
+        assert [(one.aspect.value, one.query, one.target) for one in case.probes] == [
+            ("rewrite", "The home town of Ada is", "Oslo"), ("rewrite", "The home town of Oslo is", "Peru"),
+            ("paraphrase", "Where is Ada from?", "Oslo"), ("paraphrase", "Where is Oslo from?", "Peru"),
+        ]  # fmt: skip
+        assert "  edits in force: 1 in 1 cases, 2 in 1 cases" in lines(data)
+        assert data.fingerprint != load(written(tmp_path, [hop_row(), hop_row(("Ada", "Oslo"), case_id=6)])).fingerprint
+
+    def test_hops_are_counted_and_unknown_where_the_row_contradicts_itself(self, tmp_path: Path) -> None:
+        two, three = [{}, {}], [{}, {}, {}]
+        hops = [
+            {"single_hops": two, "new_single_hops": two}, {"single_hops": None, "new_single_hops": three},
+            {"single_hops": three}, {}, {"single_hops": two, "new_single_hops": three},
+        ]  # fmt: skip
+        data = load(written(tmp_path, [hop_row(case_id=i, **of_row) for i, of_row in enumerate(hops)]))
+        assert [{one.hops for one in case.further} for case in data.cases] == [{2}, {3}, {3}, {None}, {None}]
+        assert reasons(data) == {("number of hops", "single_hops and new_single_hops differ in it"): 1}
+        assert "  hops: 2 in 2 multi_hop probes, 3 in 4 multi_hop probes" in lines(data)
+
+    def test_rows_whose_other_edits_cannot_be_judged_are_dropped_with_a_reason(self, tmp_path: Path) -> None:
+        rows = [
+            hop_row(("Ada", "Oslo"), ("Ada", "Peru")), hop_row(("Ada", "Oslo"), ("Bo", "Rome"), case_id=6),
+            hop_row(("Ada", "Oslo"), ("Bo", " "), case_id=7), hop_row(case_id=8, new_answer=" "),
+        ]  # fmt: skip
+        data = load(written(tmp_path, rows))
+        assert [case.case_id for case in data.cases] == ["8"]
+        assert reasons(data) == {
+            ("row", "two of its edits have the same query"): 1,
+            ("row", "new and old object are the same"): 1,
+            ("row", "an object is blank"): 1,
+            ("multi_hop probe", "has no answer"): 2,
+        }
 
     def test_old_answers_may_be_unknown_or_unchanged(self, tmp_path: Path) -> None:
         unknown = hop_row(answer=None, answer_alias=None, new_answer_alias=None)
         data = load(written(tmp_path, [unknown, hop_row(case_id=6, answer="Akers")]))
         assert (data.cases[0].further[0].distractor, data.cases[0].further[0].also) == (None, ())
-        assert reasons(data) == {("multi_hop probe", "the edit does not change its answer"): 2}
+        assert reasons(data) == {("multi_hop probe", "the edits do not change its answer"): 2}
 
 
 class TestHalluEditBench:
@@ -291,13 +328,13 @@ class TestHalluEditBench:
     @pytest.mark.parametrize(
         ("text", "named"),
         [
-            ("subject,object,question,paraphrased_question\nAda,Oslo,q?,p?", "row 0 .*field yes_question is missing"),
-            ("subject,object,question,paraphrased_question\nAda,Oslo", "row 0 .*field question is missing"),
+            ("subject,object,question,paraphrased_question\nAda,Oslo,q?,p?", "row 2 .*field yes_question is missing"),
+            ("subject,object,question,paraphrased_question\nAda,Oslo", "row 2 .*field question is missing"),
             ("subject,object,question,subject\na,b,c,d", "column 'subject' twice"),
-            ("subject,object\na,b,c", "row 0 has more fields than the header"),
+            ("subject,object\na,b,c", "row 2 has 3 fields and the header 2; put texts with commas in quotes"),
             ('subject,object\n"a,b', "not valid CSV"),
             ("subject,object\n", "holds no rows"),
-            ("", "holds no rows"),
+            ("", "is empty"),
             ("topic\ntown", "has no known form: its first row has the fields topic"),
         ],
     )
@@ -400,6 +437,8 @@ class TestComplaints:
             ([group(answer="Reds")], r"field records\[\d\].answer must be a list of objects"),
             ([hop_row(requested_rewrite=[])], "field requested_rewrite must hold an edit"),
             ([hop_row(new_answer=[["Aker"]])], "field new_answer must be a text"),
+            ([hop_row(("A", "B"), ("C", ["D"]))], r"field requested_rewrite\[1\].target_new.str must be a text"),
+            ([hop_row(single_hops=[["a"]])], "field single_hops must be a list of objects"),
             ([hop_row(questions="Which river?")], "field questions must be a list of texts"),
             ([hop_row(new_answer_alias={"a": 1})], "field new_answer_alias must be a text, a list"),
             ([asked_row(target=["Oslo"])], "field target must be a text"),
@@ -530,7 +569,7 @@ FURTHER = {
     ),
     "qaedit_1k.json": (1000, {}),
     "ripple_pop.json": (500, {"multi_hop": 499}),
-    "mquake_300.json": (95, {"multi_hop": 285}),
+    "mquake_300.json": (300, {"multi_hop": 900}),
 }  # fmt: skip
 
 

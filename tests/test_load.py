@@ -52,11 +52,14 @@ def test_a_served_model_is_cached_unless_the_cache_is_off(tmp_path: Path, monkey
         ("gemini-2.0-flash", "gemini:gemini-2.0-flash"),
         ("embeded", "embedded"),
         ("Reader", "reader"),
+        ("opnai:gpt-4o", "openai:gpt-4o"),
+        ("{folder}/modle", "{folder}/model"),
     ],
 )
-def test_a_misspelt_model_name_is_refused_with_a_suggestion(name: str, meant: str) -> None:
-    with pytest.raises(ModelError, match=rf"did you mean {meant}\?"):
-        drike.load_model(name)
+def test_a_misspelt_model_name_is_refused_with_a_suggestion(name: str, meant: str, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    with pytest.raises(ModelError, match=rf"did you mean {meant.format(folder=tmp_path)}\?"):
+        drike.load_model(name.format(folder=tmp_path))
 
 
 def test_incompatible_arguments_are_refused() -> None:

@@ -312,3 +312,76 @@ def test_acknowledged_changes_survive_a_server_that_dies_and_gateways_go_on(
     assert targets(store) == ["Oslo", "Rome"]
     retire(store, 1)
     other.close()
+
+
+def test_each_tenant_has_a_schema_of_its_own(postgres: Database) -> None:
+    postgres.run('DROP SCHEMA IF EXISTS "drike-acme-2" CASCADE')
+    with pytest.raises(StoreError, match="there is no store of edits"):
+        open_store(postgres.url(), tenant="acme-2", create=False)
+    tenant = open_store(postgres.url(), tenant="acme-2")
+    tenant.put(PERU)
+    tenant.close()
+    assert postgres.run('SELECT count(*) FROM "drike-acme-2".drike_changes') == [(1,)]
+    again = open_store(postgres.url(), tenant="acme-2", create=False)
+    assert targets(again) == ["Oslo"]
+    again.close()
+    with pytest.raises(StoreError, match="there is no store of edits"):
+        open_store(postgres.url(), create=False)
+
+
+@pytest.mark.slow
+def test_an_edit_added_at_one_gateway_is_in_force_at_the_other_within_a_second(
+    postgres: Database, address: str
+) -> None:
+    from gateways import running, upstream
+
+    def edited(gateway: Any) -> str | None:
+        return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
+
+    fields = {"subject": PERU.subject, "query": PERU.query, "target_new": PERU.target_new}
+    with upstream() as above, running(above.url, address) as one, running(above.url, address) as other:
+        for lost in (False, True):
+            assert edited(other) is None
+            if lost:
+                postgres.run(CUT)
+            status, found = one.manage("POST", "/admin/v1/edits", fields)
+            acknowledged = time.monotonic()
+            assert status == 200, found
+            [*_, change] = found["changes"]
+            expected = f"{change['id']}@{change['version']}"
+            assert edited(one) == expected, "in force where it was added, at once"
+            while edited(other) != expected:
+                assert time.monotonic() - acknowledged < 1
+                time.sleep(0.005)
+            print(f"{1e3 * (time.monotonic() - acknowledged):.0f} ms")
+            one.manage("POST", f"/admin/v1/edits/{change['id']}/retire", {})
+            while edited(other) or edited(one):
+                assert time.monotonic() - acknowledged < 2
+
+
+@pytest.mark.slow
+def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(postgres: Database, address: str) -> None:
+    from gateways import running, upstream
+
+    def edited(gateway: Any) -> str | None:
+        return gateway.chat("What is the capital of Peru?")[1].get("x-drike-edits")
+
+    with upstream() as above, running(above.url, address, PERU) as gateway:
+        postgres.stop()
+        try:
+            deadline = time.monotonic() + 5
+            while gateway.manage("GET", "/readyz")[0] == 200:
+                assert time.monotonic() < deadline
+            assert edited(gateway) == "1@1"
+            status, found = gateway.manage("POST", "/admin/v1/edits/1/retire", {})
+            assert status >= 400 and "cannot be reached" in found["error"]["message"]
+        finally:
+            postgres.start()
+        writer = open_store(address)
+        retire(writer, 1)
+        writer.close()
+        back = time.monotonic()
+        while edited(gateway):
+            assert time.monotonic() - back < 2
+        while gateway.manage("GET", "/readyz")[0] != 200:
+            assert time.monotonic() - back < 5

@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from drike.editors.editcot import reasoning_prompt
+from drike.editors.editcot import EditCoT, reasoning_prompt
+from drike.editors.factprompt import FactPrompt
+from drike.edits import Edit
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader, Observer, firmness_of
+from drike.prompts import PromptStyle
 from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts import build
 from tools.tinyfacts.documents import Kit, draw, label
@@ -138,3 +141,16 @@ def test_the_reader_agrees_with_the_label_of_every_training_document(seed: int, 
     for last, want in zip(document.last.tolist(), document.p.tolist(), strict=True):
         text = tokenizer.decode(document.ids[: last + 1].tolist())
         assert math.isclose(probability_new(tiny(), text), want, rel_tol=1e-9)
+
+
+def test_of_several_facts_the_reader_takes_the_one_that_is_asked_for() -> None:
+    edits = [Edit("Ben was born in", "Rome"), Edit("Ada was born in", "Paris"), Edit("Eve grew up speaking", "English")]
+    for prompts in (
+        FactPrompt().prompts,
+        EditCoT().prompts,
+        lambda edits, queries: PromptStyle(own_copy=False).write(edits, (), queries),
+    ):
+        [together], [alone] = prompts(edits, [QUERIES["paraphrase"]]), prompts(edits[1:2], [QUERIES["paraphrase"]])
+        parsed = READER.read(together.text)
+        assert parsed is not None and parsed.new == "Paris"
+        assert parsed == READER.read(alone.text)

@@ -10,7 +10,7 @@ import torch
 
 from drike.demonstrations import Role
 from drike.editors.ike import IKE
-from drike.editors.subsets import Subsets
+from drike.editors.per_query import PerQuery
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -123,8 +123,8 @@ def test_a_policy_that_stops_at_once_shows_only_what_it_does_not_choose_from(dra
     [candidates] = POOL.candidates([TEST[0].edit])
     for roles, left in (((Role.RETAIN,), candidates.fixed), (tuple(Role), ())):
         policy = SubsetPolicy(ENCODER, draw, roles=roles, stop=1.0)
-        assert policy.choose(candidates, ["Who?"]) == [left]
-    assert Subsets("sets", POOL, policy).prompts([TEST[0].edit], []) == []
+        assert policy.shown(candidates, ["Who?"]) == [left]
+    assert PerQuery("sets", POOL, policy).prompts([TEST[0].edit], []) == []
 
 
 def trained(draw: Draw, roles: tuple[Role, ...] = tuple(Role), price: float = 0.05) -> SubsetPolicy:
@@ -139,12 +139,13 @@ def test_training_finds_the_sets_that_each_kind_of_query_needs(draw: Draw, roles
     policy = trained(draw, roles)
     untrained = SubsetPolicy(ENCODER, draw, roles=roles)
     before, after = (
-        summarise(list(evaluate(Subsets("sets", POOL, one), MODEL, TEST))).s.value or 0.0 for one in (untrained, policy)
+        summarise(list(evaluate(PerQuery("sets", POOL, one), MODEL, TEST))).s.value or 0.0
+        for one in (untrained, policy)
     )
     assert after > 0.9 > before
     assert policy.trained_on == {case.edit.key for case in TRAIN}
     with pytest.raises(UsageError, match="was trained on"):
-        list(evaluate(Subsets("sets", POOL, policy), MODEL, TRAIN[:1]))
+        list(evaluate(PerQuery("sets", POOL, policy), MODEL, TRAIN[:1]))
 
 
 def test_a_question_is_asked_once() -> None:
@@ -177,7 +178,7 @@ def test_mo_ike_as_released_shows_all_demonstrations_and_learns_only_their_order
     *_, last = train_sets(policy, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=settings)
     assert last.shots == 32
     [candidates] = POOL.candidates([TEST[0].edit])
-    shown = policy.choose(candidates, ["Who?", TEST[0].edit.query])
+    shown = policy.shown(candidates, ["Who?", TEST[0].edit.query])
     assert shown[0] == shown[1], "one set per edit"
     assert {*shown[0]} == {*candidates.demonstrations}
     published, settings = mo_ike(ENCODER)
@@ -214,7 +215,7 @@ def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -
 def test_sets_that_do_not_fit_are_pruned_and_impossible_trainings_are_refused() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
     policy = SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)
-    [prompt] = Subsets("all", POOL, policy, limit=TokenLimit(200, count)).prompts([TEST[0].edit], ["Who?"])
+    [prompt] = PerQuery("all", POOL, policy, limit=TokenLimit(200, count)).prompts([TEST[0].edit], ["Who?"])
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == 32
     for cases, draws in (((), 4), (TRAIN, 1)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drike.demonstrations import Role
@@ -10,7 +12,6 @@ from drike.editors.editcot import EditCoT, EditCoTFull
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
-from drike.editors.subsets import Subsets
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import Fraction, Threshold, TokenLimit
@@ -18,6 +19,9 @@ from drike.retrieval.mixes import ByName, Mix
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
 from drike.retrieval.subsets import PlackettLuce, SubsetPolicy
+from drike.training.answers import answers_under
+from drike.training.reinforce import train
+from drike.training.rewards import edit_takes, every_probe
 from scripted import ScriptedModel
 from worlds import CAPITALS
 
@@ -27,12 +31,12 @@ EDITS = [CAPITALS[i].edit for i in (3, 20, 41)]
 QUERIES = ["Land3 has the capital", "The capital of Land50 is"]
 ALL, NONE = Mix(4, 12, 16), Mix(0, 0, 0)
 
-SHOWING: list[IKE | PerQuery | Subsets] = [
+SHOWING: list[IKE | PerQuery] = [
     IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
     IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
     PerQuery("by name", POOL, ByName(Mix(4, 12, 0), Mix(0, 0, 16))),
     PerQuery("named only", POOL, ByName(ALL, NONE)),
-    Subsets("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
+    PerQuery("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
 ]
 STATING: list[Editor] = [FactPrompt(), EditCoT(), *SHOWING]
 
@@ -76,7 +80,7 @@ def test_editcot_full_weighs_its_thoughts_against_all_facts() -> None:
 
 
 @pytest.mark.parametrize("editor", SHOWING, ids=lambda editor: editor.name)
-def test_edits_share_the_demonstrations_of_one(editor: IKE | PerQuery | Subsets) -> None:
+def test_edits_share_the_demonstrations_of_one(editor: IKE | PerQuery) -> None:
     """As many of each role as one edit shows, from each of them, and none about any of their subjects."""
     alone = [editor.prompts([edit], QUERIES) for edit in EDITS]
     pools = [{d.case_id for d in pool.demonstrations} for pool in POOL.together(EDITS)]
@@ -124,3 +128,26 @@ def test_records_that_state_any_of_the_edits_do_not_demonstrate() -> None:
     assert {"20", "41"} & {d.case_id for d in alone.demonstrations}, "the test needs a record that states another edit"
     assert not {"3", "20", "41"} & {d.case_id for d in beside.demonstrations}
     assert POOL.together(EDITS[:1]) == [alone]
+
+
+def both_stated(prompt: str) -> bool:
+    *_, last = prompt.split("\n\n")
+    return all(f"New Fact: {edit.fact}\n" in last for edit in EDITS[:2])
+
+
+def test_training_on_a_case_with_several_edits_states_them_all() -> None:
+    case = replace(CAPITALS[3], other_edits=(EDITS[1],))
+    assert case.edits == tuple(EDITS[:2])
+    model = ScriptedModel(lambda prompt: "New3")
+    retriever = Retriever(ENCODER)
+    editor = IKE("DR-IKE", POOL, retriever, Threshold(0.0625))
+    for reward in (edit_takes(model), every_probe(model)):
+        assert len(list(train(editor, reward, [case, CAPITALS[3]], epochs=1))) == 2
+    assert retriever.trained_on == {edit.key for edit in case.edits}
+    stated = [both_stated(prompt) for prompt in model.prompts]
+    assert any(stated) and not all(stated)
+    model.prompts.clear()
+    [answers] = answers_under([NONE, ALL], model, POOL, [case])
+    assert len(answers.correct) == len(case.probes) and all(map(both_stated, model.prompts))
+    shown = PerQuery("all", POOL, ByName(ALL, ALL)).prompts(case.edits, [case.probes[0].query])[0]
+    assert shown.text in model.prompts, "training asks what evaluation asks"

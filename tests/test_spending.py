@@ -233,7 +233,16 @@ def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_an_edit_is_estimated_beforehand(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green")
+    options = (
+        "edit",
+        "--model",
+        served.named(),
+        "--encoder",
+        "hashing",
+        "--fact",
+        "Somewhere is -> green",
+        "--every-query",
+    )
     options += ("--ask", "Somewhere is", "--ask", "Elsewhere is")
     assert run(*options, "--dry-run", "--price-in", "1") == 0
     shown = capsys.readouterr().out
@@ -278,6 +287,7 @@ def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) 
         "hashing",
         "--fact",
         "Somewhere is -> green",
+        "--every-query",
         "--no-cache",
     )
     assert run(*options) == run(*options) == 0
@@ -287,7 +297,7 @@ def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) 
 def test_the_cache_command_shows_and_clears_the_cache(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green")
+    run("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green", "--every-query")
     capsys.readouterr()
     assert run("cache", "info") == 0
     assert capsys.readouterr().out.startswith("2 answers")
@@ -301,7 +311,7 @@ def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsy
     commands = {
         "train": ("train", *SMALL),
         "evaluate": ("evaluate", "--encoder", "hashing", "--test", "2"),
-        "edit": ("edit", "--encoder", "hashing", "--fact", "Somewhere is -> green"),
+        "edit": ("edit", "--encoder", "hashing", "--fact", "Somewhere is -> green", "--every-query"),
     }
     with serve(status(401)) as server:
         for name, command in commands.items():

@@ -34,6 +34,15 @@ def draw(data: Dataset, **options: Any) -> SplitIds:
     return data.split(**options).ids
 
 
+def with_shared_facts(numbers: list[list[int]]) -> Dataset:
+    """Make a case with these facts for each list of numbers."""
+    edits = [[Edit(f"{i} is in", "Oslo", "Rome", str(i), "P1") for i in dict.fromkeys(of_case)] for of_case in numbers]
+    cases = [
+        EditCase(str(i), one[0], tuple(map(rewrite_probe, one)), (), (), tuple(one[1:])) for i, one in enumerate(edits)
+    ]
+    return Dataset("hops", (), tuple(cases), (), Cleaning())
+
+
 sizes = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 8), st.integers(0, 8))
 
 
@@ -50,6 +59,24 @@ class TestDraw:
         assert len(set().union(*found)) == train + validation + test + others
         assert set(split.train + split.validation + split.test) <= set(split.editable)
         assert not set(split.editable) & set(split.demonstrations)
+
+    @given(st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), min_size=8, max_size=30), st.integers(0, 99))
+    def test_no_fact_of_a_case_with_several_edits_is_in_two_parts(self, numbers, seed) -> None:
+        data = with_shared_facts(numbers)
+        split = data.split(editable=len(numbers), seed=seed)
+        parts = [{edit.key for case in part for edit in case.edits} for part in (split.train, split.test)]
+        assert not parts[0] & parts[1]
+        for part in (split.train, split.test):
+            assert len({frozenset(case.edits) for case in part}) == len(part)
+        most = len(split.train)
+        if most > 1:
+            held = data.split(editable=len(numbers), seed=seed, train=most - 1, validation=1, test=len(split.test))
+            assert held.test == split.test and held.train == split.train[:-1]
+            assert {edit for case in held.train for edit in case.edits}.isdisjoint(held.validation[0].edits)
+
+    def test_a_case_is_excluded_if_any_of_its_facts_is(self) -> None:
+        data = with_shared_facts([[0, 1], [2], [3]])
+        assert data.split(editable=3, exclude={data.cases[0].edits[1].key}).ids.editable == ("1", "2")
 
     @given(st.integers(2, 60), st.integers(0, 999), st.randoms(use_true_random=False))
     def test_the_split_does_not_depend_on_file_order(self, rows, seed, order) -> None:

@@ -268,6 +268,24 @@ def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener
     other.close()
 
 
+def test_a_store_can_be_closed_while_threads_use_it(opener: Opener, tmp_path: Path) -> None:
+    store, ended = opener(tmp_path / "edits.db"), []
+
+    def use(act: Callable[[], object]) -> None:
+        with pytest.raises(StoreError, match="was closed: open it again"):
+            while True:
+                act()
+        ended.append(act)
+
+    acts = (lambda: store.wait(0, 0.2), store.changes, lambda: snapshot(store))
+    threads = [threading.Thread(target=use, args=(act,)) for act in acts]
+    [thread.start() for thread in threads]
+    time.sleep(0.05)
+    store.close()
+    [thread.join() for thread in threads]
+    assert len(ended) == 3
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["put", "supersede", "retire", "rollback", "change"]), st.integers(0, 2), st.integers(0, 3)
@@ -340,7 +358,7 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         "row 4: aliases is blank: give it a text,",
         "row 5: priority: 'many' is not a whole n",
         'row 6: "The capital of Peru is" -> "Rome',
-        "row 7: it has more cells than there are ",
+        "row 7 has 8 fields and the header 6; put",
     ]
     peru, cuba = (one.entry for one in store.changes())
     assert (peru.target_new, peru.aliases, peru.priority) == ("Oslo, of all places", ("Perú", "Republic of Peru"), 3)
@@ -354,18 +372,20 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         (
             "a.csv",
             "subject,query,answer\nPeru,x,y\n",
-            r"has a column 'answer': the columns are subject, query, target_new",
+            r"row 2 has an unknown field 'answer'; the columns of own facts are prompt .or query. and target_new",
         ),
-        ("a.csv", "subject;query;target_new\n", r"has a column 'subject;query;target_new': the columns are"),
-        ("a.csv", "subject,query\nPeru,x\n", r"has no column 'target_new': the columns are subject"),
-        ("a.csv", "subject,query,query,target_new\n", r"two columns 'query'"),
-        ("a.csv", "", r"has no column 'subject'"),
+        ("a.csv", "subject;query;target_new\n", r"holds no rows"),
+        ("a.csv", "subject,query\nPeru,x\n", r"row 2 has no field 'target_new'; the columns of own facts are"),
+        ("a.csv", "prompt,target_new\nx,y\n", r"row 2 has no field 'subject'; the columns of own facts are"),
+        ("a.csv", "subject,query,query,target_new\nx,y,z,w", r"has the column 'query' twice"),
+        ("a.csv", "subject,query,prompt,target_new\nx,y,z,w", r"has query and prompt, which mean the same"),
+        ("a.csv", "", r"a.csv is empty"),
         (
             "a.csv",
             'subject,query,target_new\n"Peru,x,y\n',
-            r"cannot be read \(unexpected end of data\): save it as CSV",
+            r"row 2 is not valid CSV \(unexpected end of data\); correct its quotes",
         ),
-        ("a.jsonl", '{"edit": "x", "questions": []}\n', r"has a column 'edit': the columns are"),
+        ("a.jsonl", '{"edit": "x", "questions": []}\n', r"has an unknown field 'edit'; the columns"),
         ("a.json", "[1", r"is not valid JSON"),
     ],
 )
@@ -383,11 +403,11 @@ def test_json_lines_are_imported_and_a_broken_line_is_refused(store: EditStore, 
     added, _, refused = imported(store, tmp_path / "facts.jsonl", "\n".join(lines))
     assert added == 1
     reasons = (
-        "row 1: Expecting",
-        "row 2: it is no object",
+        "row 1 (line 2) is not valid JSON (column 2: Expecting",
+        "row 2 is a list, not an object",
         "row 3: it lacks query",
-        "row 4: a key occurs twice",
-        "row 5: ",
+        "row 4 has the key 'query' twice",
+        "row 5 (line 6) is not usable JSON",
     )
     assert len(refused) == len(reasons)
     assert all(reason in line for line, reason in zip(refused, reasons, strict=True))

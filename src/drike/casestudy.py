@@ -160,10 +160,12 @@ class CaseStudy:
 
     @property
     def title(self) -> str:
-        """The edit that it is about."""
-        edit = self.case.edit
-        was = "" if edit.target_true is None else f" (was {edit.target_true})"
-        return f"Case {self.case.case_id}: {edit.query} -> {edit.target_new}{was}"
+        """The edits that it is about."""
+        edits = (
+            f"{edit.query} -> {edit.target_new}" + ("" if edit.target_true is None else f" (was {edit.target_true})")
+            for edit in self.case.edits
+        )
+        return f"Case {self.case.case_id}: {'; '.join(edits)}"
 
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""

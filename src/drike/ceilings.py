@@ -23,7 +23,7 @@ from drike.parallel import in_order
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.mixes import Mix, MixPolicy
-from drike.retrieval.pool import Pool
+from drike.retrieval.pool import Pool, each_first
 from drike.training.answers import CaseAnswers, Chooser, answers_to
 
 Both = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
@@ -73,7 +73,7 @@ def hindsight_answers(
     change; it stops where none answers more, by the mean over aspects of the share of right answers. Only changes that
     put a wrong answer right are asked about the right ones. Raises PoolError, and the ModelErrors of the model.
     """
-    pool.candidates([case.edit for case in cases])  # all in one search
+    pool.beside([edits for case in cases for edits in each_first(case.edits)])  # all in one search
     starts = [i for i, one in enumerate(choices) if isinstance(one, Mix) and shows_all_fixed(one, pool)]
 
     def ask(case: EditCase) -> CaseAnswers:

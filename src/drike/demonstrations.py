@@ -71,12 +71,14 @@ def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe
     """The probes of `case` that can be shown in `role` beside `edits`.
 
     A probe about the subject of one of them is left out: a retain that shows it would state the very fact to be
-    replaced. A case with several edits gives copies of its first, since its other probes may be about any of them.
+    replaced. A case with several edits demonstrates its first.
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
-    probes = case.paraphrases if role is Role.UPDATE else case.neighborhood
-    return () if case.other_edits else tuple(p for p in probes if not any(_asks_about(p, edit) for edit in edits))
+    of_others = {other.target_new for other in case.other_edits}
+    updates = tuple(p for p in case.paraphrases if p.target not in of_others)
+    probes = updates if role is Role.UPDATE else case.neighborhood
+    return tuple(p for p in probes if not any(_asks_about(p, edit) for edit in edits))
 
 
 def _asks_about(probe: Probe, edit: Edit) -> bool:

@@ -1,15 +1,15 @@
 """A model with edits in force: ask it, see its prompt, and see why it got that prompt.
 
-The weights do not change; an edited model is a model, an editor and the edits to apply. With several edits, a query
-gets one whose subject it names, and among those (or all, if it names none) the one that shares most words with it.
+The weights do not change; an edited model is a model, an editor, a store of edits and a gate. A query that concerns no
+edit goes to the model as it is, exactly as if there were no drike.
 """
 
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.answers import first_line
@@ -17,26 +17,36 @@ from drike.casestudy import Retain, Side, side_of
 from drike.demonstrations import Demonstration, Role
 from drike.editors import Editor
 from drike.editors.ike import IKE
-from drike.edits import Edit, mentions
+from drike.edits import Edit
+from drike.encoders import TextEncoder
 from drike.judging import complete
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
+from drike.serving.scope import Decision, EditIndex, EveryQuery, Named, Scope
+from drike.serving.store import EditStore, Snapshot, StoredEdit, as_stored, snapshot, stamp
 from drike.table import Table
 from drike.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+_NEAREST = 5  # candidates in an explanation
+
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a query got its prompt: the edit that applies, if any, and one side of a case study."""
+    """Why a query got its prompt: the gate's decision, and one side of a case study."""
 
     query: str
-    edit: Edit | None
+    decision: Decision
     answer: str
     prompt_tokens: int | None
     side: Side
+
+    @property
+    def edits(self) -> tuple[StoredEdit, ...]:
+        """The edits in the prompt, the best first."""
+        return self.decision.fired
 
     @property
     def prompt(self) -> str:
@@ -70,80 +80,161 @@ class Explanation:
         return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
 
     def _tables(self) -> list[Table]:
-        if not self.choices:
-            return []
-        fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
-        return [Table("Always shown", ("demonstration", "role"), fixed, wide=True), self.side.table()]
+        tables = [considered(self.decision)] if self.decision.considered else []
+        if self.choices:
+            fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
+            tables.append(Table("Always shown", ("demonstration", "role"), fixed, wide=True))
+            tables.append(self.side.table())
+        return tables
 
     def _lines(self) -> list[str]:
-        if self.edit is None:
-            return [f"{self.query} -> {self.answer}", "No edit applies: the model gets the query alone."]
-        kept = sum(choice.kept for choice in self.choices)
-        tokens = "" if self.prompt_tokens is None else f", {self.prompt_tokens} tokens"
-        shown = f"{len(self.fixed)} copies and updates, {kept} of {len(self.choices)} retains{tokens}"
-        return [f"{self.query} -> {self.answer}", f"Edit: {self.edit.fact}", f"Prompt: {shown}"]
+        lines = [f"{self.query} -> {self.answer}"]
+        if not self.edits:
+            return [*lines, f"No edit applies ({self.decision.reason}): the model gets the query alone."]
+        shown = [f"{len(self.fixed)} copies and updates", f"{self.side.prompt.shots} retains"]
+        if self.choices:
+            shown[1] = f"{sum(choice.kept for choice in self.choices)} of {len(self.choices)} retains"
+        if self.prompt_tokens is not None:
+            shown.append(f"{self.prompt_tokens} tokens")
+        lines += [f"Edit: {edit.entry.edit.fact}" for edit in self.edits]
+        return [*lines, f"Why: {self.decision.reason}", f"Prompt: {', '.join(shown)}"]
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The answers to a query without and with the edits, and the gate's decision."""
+
+    decision: Decision
+    before: str
+    after: str
+
+    @property
+    def reason(self) -> str:
+        """Why the query was put under edits, or left alone."""
+        return self.decision.reason if self.decision.fired else f"left alone: {self.decision.reason}"
+
+
+def considered(decision: Decision) -> Table:
+    """The edits that a gate considered for a query, the most probable first."""
+    fired = {edit.id for edit in decision.fired}
+    rows = tuple(
+        (str(one.edit.id), one.edit.entry.edit.fact, one.name or "", f"{one.probability:.3f}",
+         "fires" if one.edit.id in fired else "")
+        for one in decision.considered[:_NEAREST]
+    )  # fmt: skip
+    more = len(decision.considered) - len(rows)
+    notes = (f"{more} less probable ones are not shown.",) if more else ()
+    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), rows, notes, wide=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _InForce:
+    """What was read of a store: its edits in force and when they next change by themselves ("" is at once)."""
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    index: EditIndex = field(default_factory=lambda: EditIndex(()))
+    until: str | None = ""
 
 
 class EditedModel:
-    """A frozen model that answers under edits.
+    """A frozen model that answers under the edits in force, and as it is where a query concerns none of them.
 
     Args:
         model: anything that completes prompts.
         editor: how edits become prompts.
-        edits: one or several; where two share a query the later one holds.
-        gate: leave queries that name no edited subject to the unedited model. Off by default: the paper puts every
-            query under the edit. Needs edits with a subject.
+        edits: a store, whose changes take effect at the next query; or one edit or several: where two share a query the
+            later one holds.
+        scope: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
+        encoder: for a scope that compares vectors.
 
-    Raises ValueError without edits, or for a gate over an edit that has no subject.
+    Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
+    an edit: queries could not name it.
     """
 
     def __init__(
-        self, model: LanguageModel, editor: Editor, edits: Edit | Sequence[Edit], *, gate: bool = False
+        self,
+        model: LanguageModel,
+        editor: Editor,
+        edits: EditStore | Edit | Sequence[Edit],
+        *,
+        scope: Scope = Named(),  # noqa: B008 - it is frozen
+        encoder: TextEncoder | None = None,
     ) -> None:
-        given = [edits] if isinstance(edits, Edit) else list(edits)
-        if not given:
-            raise ValueError("an edited model needs at least one edit")
-        if gate and any(edit.subject is None for edit in given):
-            raise ValueError("a gate works on subjects: give every edit its subject")
         self.model = model
         self.editor = editor
-        self.edits = tuple({edit.query: edit for edit in given}.values())
-        self.gate = gate
+        self.scope = scope
+        self._encoder = encoder
+        self._store: EditStore | None = None
+        self._now = _InForce(until=None)
+        if not isinstance(edits, Edit | Sequence):
+            self._store, self._now = edits, _InForce()
+            return
+        given = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
+        if not given:
+            raise ValueError("an edited model needs at least one edit")
+        without = next((edit for edit in given if not edit.subject), None)
+        if without is not None and not isinstance(scope, EveryQuery):
+            raise ValueError(
+                f"the edit {without.fact!r} has no subject that a query could name: give it one, or put every query "
+                "under the edits (scope=EveryQuery())"
+            )
+        self._now = _InForce(index=EditIndex.of(as_stored(given), encoder), until=None)
 
-    def edit_for(self, query: str) -> Edit | None:
-        """The edit a query is put under; None where the gate leaves it alone."""
-        named = [edit for edit in self.edits if edit.subject is not None and mentions(query, edit.subject)]
-        if not named and self.gate:
-            return None
-        words = _words(query)
+    @property
+    def index(self) -> EditIndex:
+        """The edits in force now. Raises StoreError if the store cannot be read."""
+        known, now = self._now, datetime.now(UTC)
+        if self._store is not None:
+            found = snapshot(self._store, known.snapshot)
+            if found is not known.snapshot or (known.until is not None and known.until <= stamp(now)):
+                index = EditIndex.of(found.in_force(now), self._encoder, known.index)
+                self._now = _InForce(found, index, found.next_change(now))
+        return self._now.index
 
-        def shared(edit: Edit) -> float:
-            return len(words & _words(edit.query)) / max(1, len(words | _words(edit.query)))
-
-        return max(named or self.edits, key=shared)
+    def decide(self, query: str) -> Decision:
+        """Which edits a query concerns."""
+        return self.scope.decide(query, self.index)
 
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
-        edit = self.edit_for(query)
-        return Prompt(query) if edit is None else self.editor.prompts([edit], [query])[0]
+        return self._prompt(self.decide(query))
+
+    def _prompt(self, decision: Decision) -> Prompt:
+        if not decision.fired:
+            return Prompt(decision.query)
+        return self.editor.prompts(edits_of(decision), [decision.query])[0]
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
         [(text, _)] = complete(self.model, [self.prompt(query)], max_tokens)
         return first_line(text)
 
+    def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
+        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once."""
+        decisions = [self.decide(query) for query in queries]
+        prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
+        asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
+        answers = {
+            prompt: first_line(text) for prompt, (text, _) in zip(asked, complete(self.model, asked), strict=True)
+        }
+        return [
+            BeforeAfter(decision, answers[before], answers[after])
+            for decision, (before, after) in zip(decisions, prompts, strict=True)
+        ]
+
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""
-        edit = self.edit_for(query)
-        if edit is not None and isinstance(self.editor, IKE):
-            selection = self.editor.fit(self.editor.select([edit]), [query])
+        decision = self.decide(query)
+        if decision.fired and isinstance(self.editor, IKE):
+            selection = self.editor.fit(self.editor.select(edits_of(decision)), [query])
             [prompt] = self.editor.show(selection, [query])
             side = side_of(self.editor, selection, prompt)
         else:
-            side = Side(self.editor.name, self.prompt(query), (), (), None, None)
+            side = Side(self.editor.name, self._prompt(decision), (), (), None, None)
         [(text, tokens)] = complete(self.model, [side.prompt])
-        return Explanation(query, edit, first_line(text), tokens, side)
+        return Explanation(query, decision, first_line(text), tokens, side)
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.casefold()))
+def edits_of(decision: Decision) -> list[Edit]:
+    """The edits that fired, as editors take them."""
+    return [one.entry.edit for one in decision.fired]

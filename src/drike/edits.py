@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+Key = tuple[str, str]  # what identifies a new fact in any file: its query and its object
 
 
 class Aspect(StrEnum):
@@ -51,8 +54,8 @@ class Edit:
         return f"{self.query} {self.target_new}"
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What identifies the new fact in any file: its query and its object."""
+    def key(self) -> Key:
+        """What identifies the new fact."""
         return self.query, self.target_new
 
 
@@ -61,7 +64,7 @@ class Probe:
     """One question about a case: `query` must be completed with `target` and not with `distractor`.
 
     also: other right answers, such as aliases of the target. doubts: what the user says after each of the model's
-    answers; the last answer counts.
+    answers; the last answer counts. hops: how many facts a multi_hop probe goes through; None if that is not known.
     """
 
     aspect: Aspect
@@ -70,6 +73,7 @@ class Probe:
     distractor: str | None = None
     also: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    hops: int | None = None
 
     @property
     def asked(self) -> str:
@@ -79,10 +83,16 @@ class Probe:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A question without a published answer: right is what the unedited model says (`own_answers`)."""
+    """A question that the unedited model is asked first (`own_answers`): what it says is right.
+
+    among: with one of these answers only is the question asked under the edit; empty: with any. target: what is right
+    under the edit instead, if the question rests on a fact that the model must know (`among`) and the edit changes.
+    """
 
     aspect: Aspect
     query: str
+    among: tuple[str, ...] = ()
+    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,20 @@ class EditCase:
     def neighborhood(self) -> tuple[Probe, ...]:
         """Probes of neighbouring facts, whose target is the object they already have."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
+
+
+@runtime_checkable
+class TrainedOnEdits(Protocol):
+    """What may have been trained on edits: a ranker, a policy, a budget or an editor."""
+
+    @property
+    def trained_on(self) -> frozenset[Key]:
+        """Keys of the edits that it, or a part of it, was trained on."""
+
+
+def trained_on(*parts: object) -> frozenset[Key]:
+    """Keys of the edits that any of the parts was trained on; those that do not say were trained on none."""
+    return frozenset().union(*(part.trained_on for part in parts if isinstance(part, TrainedOnEdits)))
 
 
 def mentions(text: str, subject: str) -> bool:

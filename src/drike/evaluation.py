@@ -12,10 +12,7 @@ from contextlib import closing
 from functools import partial
 
 from drike.editors import Editor
-from drike.editors.ike import IKE
-from drike.editors.per_query import PerQuery
-from drike.editors.subsets import Subsets
-from drike.edits import EditCase, Probe
+from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.judging import Judge, Question, Verdict, judge_for
 from drike.judging import judge as judged
@@ -44,13 +41,12 @@ def evaluate(
     takes (`info.calls_at_once`). Outcomes and their order are the same, only `seconds` differ, as a case may wait for
     others. Raises ValueError if the model does not take so many.
 
-    allow_trained: also evaluate edits that the editor's retriever was trained on; otherwise UsageError is raised before
-    the model is asked, since a test on training edits flatters the editor.
+    allow_trained: also evaluate edits that the editor was trained on, as its `trained_on` says if it has one; otherwise
+    UsageError is raised before the model is asked, since a test on training edits flatters the editor.
     """
     cases, judge = list(cases), judge_for(model, judge)
-    known = (
-        sum(case.edit.key in editor.trained_on for case in cases) if isinstance(editor, IKE | PerQuery | Subsets) else 0
-    )
+    of_training = trained_on(editor)
+    known = sum(any(edit.key in of_training for edit in case.edits) for case in cases)
     if known and not allow_trained:
         raise UsageError(
             f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
@@ -107,4 +103,5 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         prompt_tokens=verdict.prompt_tokens,
         calls=prompt.calls + len(probe.doubts),
         seconds=seconds,
+        hops=probe.hops,
     )

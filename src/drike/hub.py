@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,17 @@ def commit_of(name: str) -> str | None:
     except HFValidationError:
         return None
     return Path(config).parent.name if isinstance(config, str) else None
+
+
+def like(name: str) -> str:
+    """A hint at the most similar model in the local cache, or folder beside `name`; "" without one."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    known = [one.name.removeprefix("models--").replace("--", "/") for one in Path(HF_HUB_CACHE).glob("models--*")]
+    with suppress(OSError, ValueError):  # of names that no path can have
+        known += [str(one) for one in Path(name).parent.iterdir() if one.is_dir()]
+    near = get_close_matches(str(Path(name)), known, n=1, cutoff=0.8)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 @contextmanager

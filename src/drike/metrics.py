@@ -3,7 +3,7 @@
 ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged over probes.
 S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
 geometric mean of token probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores.
-Each further aspect has its share of right answers, which S does not count.
+Each further aspect has its share of right answers, which S does not count, and multi_hop one for each number of hops.
 Intervals are percentile bootstraps over *cases*: the probes of one case are not independent.
 """
 
@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drike.edits import ASPECTS_OF_S, Aspect
+from drike.records import ADDED
 
 RESAMPLES = 1000
 METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
 _RATE = dict(zip(ASPECTS_OF_S, METRICS[1:4], strict=True))
 _MARGIN = dict(zip(ASPECTS_OF_S[:2], METRICS[5:], strict=True))
+_HOPS = " hops"
 Floats = NDArray[np.float64]
 
 
@@ -36,7 +38,8 @@ class Outcome:
     (prefix at a word boundary; whole line). prefers: P(target) > P(distractor). prob_margin: difference of their
     geometric-mean token probabilities. logprob_margin: difference of their log-probabilities, in nats. logit_gap:
     smallest logit lead of a target token; near 0 means a near tie. shots: retains in the prompt. pruned: retains that
-    were kept but did not fit. calls: model calls. seconds: wall time, this probe's share of its case.
+    were kept but did not fit. calls: model calls. seconds: wall time, this probe's share of its case. hops: of a
+    multi_hop probe, if known.
     """
 
     editor: str
@@ -58,6 +61,7 @@ class Outcome:
     prompt_tokens: int | None
     calls: int
     seconds: float
+    hops: int | None = field(default=None, metadata=ADDED)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Summary:
 
     rr_known: RR on the neighbours the unedited model answers right; without it ignorance and damage mix.
     shots, prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only.
-    aspects: for every aspect, also those that no probe asks.
+    aspects: for every aspect, also those that no probe asks. hops: of multi_hop, by the number of hops if it is known.
     """
 
     editor: str
@@ -101,6 +105,7 @@ class Summary:
     calls: float
     seconds: float
     aspects: Mapping[str, Share] = field(default_factory=dict)
+    hops: Mapping[str, Share] = field(default_factory=dict, metadata=ADDED)
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
@@ -113,8 +118,8 @@ class Counts:
     """One editor's outcomes, counted by case, so that resampling only adds numbers.
 
     by_case: (cases, n, 2), for every one of `names` after S the sum of its values over a case's probes, and their
-    number. names: METRICS, then the further aspects that were asked. The same seed and number of cases draw the same
-    resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
+    number. names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". The same seed and
+    number of cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
     """
 
     editor: str
@@ -162,7 +167,9 @@ def counted(
         raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
     known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
     present = {outcome.aspect for outcome in outcomes}
-    names = (*METRICS, *(aspect.value for aspect in Aspect if aspect in present and aspect not in _RATE))
+    hops = sorted({outcome.hops for outcome in outcomes if outcome.hops is not None})
+    further = [aspect.value for aspect in Aspect if aspect in present and aspect not in _RATE]
+    names = (*METRICS, *further, *(f"{number}{_HOPS}" for number in hops))
     column = {name: 2 * i for i, name in enumerate(names[1:])}
     sums: dict[str, list[float]] = {}
     for one in outcomes:
@@ -175,6 +182,8 @@ def counted(
             values[_MARGIN[one.aspect]] = one.prob_margin
         if one.aspect is Aspect.NEIGHBORHOOD and (one.case_id, one.query) in known:
             values["RR known"] = one.correct
+        if one.hops is not None:
+            values[f"{one.hops}{_HOPS}"] = one.correct
         for name, value in values.items():
             row[column[name]] += value
             row[column[name] + 1] += 1
@@ -227,14 +236,17 @@ def paired_difference(
 
 def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
     """The paired difference of every metric and further aspect; see `paired_difference`."""
-    if ours.names != theirs.names:
-        raise ValueError(f"a paired comparison needs the same aspects on both sides: {ours.names}, {theirs.names}")
+    names, others = ([name for name in one.names if not name.endswith(_HOPS)] for one in (ours, theirs))
+    if names != others:
+        raise ValueError(f"a paired comparison needs the same aspects on both sides: {names}, {others}")
     if ours.cases != theirs.cases:
         if missing := len({*ours.cases} ^ {*theirs.cases}):
             raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
         at = {case: i for i, case in enumerate(theirs.cases)}
         theirs = replace(theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]])
-    return dict(zip(ours.names, estimated(ours.values - theirs.values, ours.drawn - theirs.drawn), strict=True))
+    n = len(names)
+    differences = estimated(ours.values[:n] - theirs.values[:n], ours.drawn[:, :n] - theirs.drawn[:, :n])
+    return dict(zip(names, differences, strict=True))
 
 
 def summarise(
@@ -253,5 +265,6 @@ def summary_of(counts: Counts) -> Summary:
     none = Share(Estimate(None), 0, 0)
     costs: dict[str, Any] = {**counts.costs}
     costs["aspects"] = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
+    costs["hops"] = {name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)}
     in_order = found[: len(METRICS)]  # the order of the fields
     return Summary(counts.editor, len(counts.cases), *in_order, **costs)

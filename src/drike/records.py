@@ -14,6 +14,8 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 Record = TypeVar("Record")
 Reader = Callable[[Any], Any]
 
+ADDED = {"added": True}  # metadata of a field with a default that records of earlier versions lack
+
 _MOST = {int: 2**63 - 1, float: 1e100}  # sums and squares of such numbers are finite
 
 
@@ -30,8 +32,9 @@ def parse(text: str | bytes) -> Any:
 
 
 def read(kind: type[Record], value: object) -> Record:
-    """Read parsed JSON as a dataclass with exactly its fields. Raises ValueError.
+    """Read parsed JSON as a dataclass with exactly its fields; only those that are ADDED may be missing.
 
+    Raises ValueError.
     A field may be str, bool, int (a count), float, Literal, Enum, tuple[T, ...], tuple[T, T], Mapping[str, T], another
     dataclass, one of these or None, or `object` for any JSON whose numbers are finite.
     """
@@ -116,13 +119,14 @@ def _mapping_reader(read_one: Reader) -> Reader:
 
 def _record_reader(kind: Any) -> Reader:
     hints = get_type_hints(kind)
+    required = {field.name for field in fields(kind) if not field.metadata.get("added")}
     readers = {field.name: (_as_they_are(hints[field.name]), _reader(hints[field.name])) for field in fields(kind)}
 
     def read_record(value: Any) -> Any:
         if type(value) is not dict:
             _refuse(value, "an object")
-        if value.keys() != readers.keys():
-            missing, unknown = readers.keys() - value.keys(), value.keys() - readers.keys()
+        missing, unknown = required - value.keys(), value.keys() - readers.keys()
+        if missing or unknown:
             raise ValueError(f"it lacks {min(missing)}" if missing else f"it has an unknown field {min(unknown)!r:.40}")
         return kind(**_each(value, readers))
 

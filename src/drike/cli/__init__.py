@@ -1,8 +1,8 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module per command: `train`, `evaluate`, `ceiling`, `edit`, `report` (with `case`), `data`, `edits`,
-`doctor`, `demo`, `paper` and `cache`. They share `options`, `setup` (data, models, encoders), `resume`, `costs` (of
-models behind an API) and `console` (tables and progress).
+There is a module per command: `train`, `evaluate`, `ceiling`, `edit`, `serve` (with `keys`), `report` (with `case`),
+`data`, `edits`, `doctor`, `demo`, `paper` and `cache`. They share `options`, `setup` (data, models, encoders),
+`resume`, `costs` (of models behind an API) and `console` (tables and progress).
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer import rich_utils
 
-from drike.cli import cache, data, demo, doctor, edits, paper
+from drike.cli import cache, data, demo, doctor, edits, paper, replay  # noqa: F401 - a command of `edits`
 from drike.cli import ceiling as ceilings
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
 from drike.cli import report as reporting
+from drike.cli import serve as serving
 from drike.cli import train as training
 from drike.cli.console import SafeConsole, accept_all_text, complain
 from drike.cli.options import RUN_DECIDES, VALUES_OF_DATA, VALUES_OF_MODEL, Command
@@ -73,12 +74,14 @@ for panel, command, epilog, kind in (
     (RUN, evaluating.evaluate, f"{RUN_DECIDES}\n\n{evaluating.VALUES_OF_EDITORS}\n\n{_VALUES}", Resumable),
     (RUN, ceilings.ceiling, f"{RUN_DECIDES}\n\n{_VALUES}", Resumable),
     (RUN, editing.edit, f"{RUN_DECIDES}\n\n{_VALUES}", Command),
+    (RUN, serving.serve, VALUES_OF_MODEL, Command),
     (READ, reporting.report, "", Command),
     (READ, reporting.case, "", Command),
     (READ, paper.paper, "", Command),
 ):
     app.command(cls=kind, rich_help_panel=panel, epilog=epilog)(command)
 app.add_typer(edits.app, name="edits", rich_help_panel=RUN)
+app.add_typer(serving.keys_app, name="keys", rich_help_panel=RUN)
 app.add_typer(data.app, name="data", rich_help_panel=MORE)
 app.add_typer(cache.app, name="cache", rich_help_panel=MORE)
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drike.cli.console import draw, say
-from drike.edits import Edit, Probe
+from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError
 from drike.hub import pinned
+from drike.judging import Judge
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
@@ -19,6 +20,7 @@ from drike.report import Table
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
 from drike.runs.folder import add_usage, read_usage
+from drike.unanswered import Resolved, own_answers, with_own_answers
 
 
 class CountingModel:
@@ -55,8 +57,7 @@ class CountingModel:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        filler = "Contradict " + "word " * max_tokens
-        return [Completion(filler[: CHARACTERS_PER_TOKEN * max_tokens]) for _ in prompts]
+        return [Completion(longest_answer(max_tokens)) for _ in prompts]
 
     def forget(self) -> None:
         """Do nothing: there is no cache."""
@@ -65,6 +66,20 @@ class CountingModel:
         for request in requests:
             self.add(request.prompt + request.continuation)
         return [Score((-1.0,), False, -1.0) for _ in requests]
+
+
+def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
+    """Words to the estimated length of so many tokens, which start as the answer that leads to the most calls."""
+    return ("Contradict " + "word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
+
+
+def count_own_answers(model: CountingModel, cases: Sequence[EditCase], judge: Judge) -> Resolved:
+    """Count what the unedited model is asked about the questions without a published answer.
+
+    The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
+    """
+    answers = own_answers(model, cases, judge)
+    return with_own_answers(cases, dict.fromkeys(answers, longest_answer()))
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
@@ -101,7 +116,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns
 def count_training(
     model: CountingModel,
     pool: Pool,
-    questions: Mapping[Edit, Sequence[Probe]],
+    questions: Mapping[tuple[Edit, ...], Sequence[Probe]],
     max_shots: int,
     *,
     style: PromptStyle,
@@ -109,11 +124,11 @@ def count_training(
 ) -> None:
     """Count the most calls an epoch can take: every prefix of every edit's pool, the longest retains first.
 
-    questions: the probes that the reward asks for each edit. With a limit, as many prefixes as fit with the shortest
-    retains.
+    questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
+    shortest retains.
     """
-    for one in pool.candidates(list(questions)):
-        probes = questions[one.edit]
+    for one in pool.beside(list(questions)):
+        probes = questions[one.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
         lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}

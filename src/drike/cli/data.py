@@ -35,10 +35,11 @@ def inspect(
     editable: int | None = None,
     k: Annotated[int, option("N", "Nearest records per edit", METHOD, least=1)] = 32,
     zsre_target: str = "alt",
+    paraphrases: str | None = None,
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     name = encoder or (MINILM if similarity else "none")
-    dataset = load(*sources, target=zsre_target)  # type: ignore[arg-type]
+    dataset = load(*sources, target=zsre_target, paraphrases=paraphrases)  # type: ignore[arg-type]
     near = None
     if name != "none":
         with progress("encoding") as (bar, task):

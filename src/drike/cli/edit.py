@@ -12,17 +12,18 @@ from drike.cli.console import console, draw, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.options import ModelOptions, RunOptions, takes_options
 from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
+from drike.datasets import TINYFACTS
 from drike.edited import EditedModel
 from drike.editors import make
-from drike.editors.unedited import Unedited
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
 from drike.models.served.options import ApiOptions
 from drike.report import Table
+from drike.serving.scope import EveryQuery, Named
 
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
-_NOTHING = "(nothing)"
+NOTHING = "(nothing)"
 
 
 @takes_options
@@ -33,23 +34,26 @@ def edit(
     subject: list[str] | None = None,
     run: Path | None = None,
     data: list[str] | None = None,
+    pool: list[str] | None = None,
     model: ModelOptions,
     editor: str | None = None,
     encoder: str | None = None,
-    gate: bool = False,
+    every_query: bool = False,
     explain: bool = False,
     show_prompt: bool = False,
     api: ApiOptions,
     dry_run: bool = False,
 ) -> None:
-    """Edit a model in its prompt and show its answers before and after."""
+    """Edit a model in its prompt and show its answers before and after; queries that concern no edit are left alone."""
     base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
     given = base.run if base else DEFAULTS
     setup = open_setup(
         data or given.data, encoder=encoder or given.encoder, seed=given.seed,
-        split=base.split if base and data is None else None, train=0, test=0, target=given.zsre_target,
+        split=base.split if base and data is pool is None else None, train=0, test=0, target=given.zsre_target,
+        paraphrases=given.paraphrases, pool=pool or (given.pool if data is None else None),
+        editable=0 if data and data != [TINYFACTS] else None,  # all rows of other data may demonstrate
     )  # fmt: skip
     opened = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
     by, asked = editor.casefold() if editor else "dr-ike" if base else "ike", opened.model
@@ -60,14 +64,17 @@ def edit(
     [(query, count), *_] = Counter(one.query for one in edits).most_common(1)
     if count > 1:
         raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
-    try:
-        edited = EditedModel(asked, chosen, edits, gate=gate)
-    except ValueError as problem:
-        raise UsageError(f"{problem}, with --subject") from problem
-    for one in edited.edits:
+    without = next((one.fact for one in edits if one.subject is None), None)
+    if without is not None and not every_query:
+        raise UsageError(
+            f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
+            "edits with --every-query"
+        )
+    edited = EditedModel(asked, chosen, edits, scope=EveryQuery() if every_query else Named())
+    for one in edits:
         about = f", about {one.subject}" if one.subject else ""
         say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')
-    queries = ask or [one.query for one in edited.edits]
+    queries = ask or [one.query for one in edits]
     if isinstance(asked, CountingModel):
         before_after(edited, queries)
         return show_bound(asked, opened.api)
@@ -90,10 +97,12 @@ def _about(edit: Edit, subject: str) -> Edit:
 
 
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
-    """A row a query: the answer of the model as it is, and under the edits."""
-    plain = EditedModel(edited.model, Unedited(), edited.edits)
-    rows = tuple((query, plain.ask(query) or _NOTHING, edited.ask(query) or _NOTHING) for query in queries)
-    return Table("", ("query", "before", "after"), rows, wide=True)
+    """A row a query: the answer of the model as it is and under the edits, and why."""
+    rows = tuple(
+        (one.decision.query, one.before or NOTHING, one.after or NOTHING, one.reason)
+        for one in edited.before_after(queries)
+    )
+    return Table("", ("query", "before", "after", "decision"), rows, wide=True)
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:

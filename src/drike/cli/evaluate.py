@@ -10,10 +10,12 @@ from pathlib import Path
 from statistics import fmean
 
 from drike.cli.console import draw, note, progress, say
-from drike.cli.costs import CountingModel, live, metered, show_bound
+from drike.cli.costs import CountingModel, count_own_answers, live, metered, show_bound
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import choose_edits, describe_model, new_run, open_model
+from drike.cli.stored import Deployment, check_stored, deployment, run_deployed
+from drike.datasets.generated import GENERATED, with_generated
 from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -26,7 +28,7 @@ from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, aspects, compared, costs, disagreement, paired, published, table1, work
+from drike.report import as_markdown, aspects, compared, costs, disagreement, hops, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
 from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
@@ -37,7 +39,7 @@ from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 from drike.unanswered import own_answers, with_own_answers
 
-OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions without a published answer
+OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
@@ -57,7 +59,10 @@ def evaluate(
     order: str | None = None,
     sigmas: str | None = None,
     judge: str | None = None,
+    probes: str = "published",
     write: bool = False,
+    stored: str | None = None,
+    unrelated: Path | None = None,
     at: RunOptions,
     api: ApiOptions,
 ) -> None:
@@ -71,8 +76,12 @@ def evaluate(
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
+    check_stored(stored, unrelated)
     folder = at.resume or new_run(at.out, "evaluate")
-    setup = chosen.open()
+    setup, notes = chosen.open(), []
+    if probes == "all":
+        test = with_generated(setup.split.test, setup.pool.seed)
+        setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
     opened = open_model(model, api, given, at=at, cache=False)
     rule = judge_for(opened.model, JUDGES.get(judge or given.judge or ""))
     limit, trained = opened.limit, base.trained if base else None
@@ -80,16 +89,21 @@ def evaluate(
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+    behind = deployment(setup, stored, unrelated) if stored else None
     if isinstance(opened.model, CountingModel):
-        for editor in made:
-            for _ in outcomes_of(editor, opened.model, setup.split.test, judge=rule, write=write, allow_trained=True):
+        found = count_own_answers(opened.model, setup.split.test, rule)
+        for editor in [*made, *(behind.editors(made) if behind else [])]:
+            for _ in outcomes_of(editor, opened.model, found.cases, judge=rule, write=write, allow_trained=True):
                 pass
+        if found.asked:
+            say(f"{found.asked} questions have no published answer: the unedited model is asked them first")
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
-        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "write": write,
-        "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
+        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
+        "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
+        "stored": stored, "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
         if at.resume:
@@ -97,7 +111,9 @@ def evaluate(
         else:
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
-            outcomes = run_evaluation(folder, setup, opened.model, made, judge=rule, write=write, full=True)
+            outcomes = run_evaluation(
+                folder, setup, opened.model, made, judge=rule, write=write, full=True, notes=notes, behind=behind
+            )
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
     for editor_name, of_editor in outcomes.items():
@@ -127,11 +143,14 @@ def run_evaluation(
     judge: Judge | None = None,
     write: bool = False,
     full: bool = False,
+    notes: Sequence[str] = (),
+    behind: Deployment | None = None,
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
     Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas, and a
-    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway.
+    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway. notes: on
+    the probes, below the table of aspects. behind: also evaluate them with many edits in force.
     """
     judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
     cases = answered_cases(folder, model, setup.split.test, judge)
@@ -164,9 +183,9 @@ def run_evaluation(
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    notes = [disagreement(both_ways)] if any(both_ways.values()) else []
-    first = table1(summaries, title, judge.caption, *notes)
-    tables = [one for one in (first, aspects(summaries), costs(summaries)) if one]
+    differing = [disagreement(both_ways)] if any(both_ways.values()) else []
+    first = table1(summaries, title, judge.caption, *differing)
+    tables = [one for one in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
@@ -182,6 +201,8 @@ def run_evaluation(
     cached = [name for name, used in usages.items() if model.info.served and used.cached]
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
+    if behind is not None:
+        run_deployed(folder, behind, model, editors, cases, judge=judge, paper=outcomes)
     return outcomes
 
 
@@ -197,8 +218,9 @@ def answered_cases(
         write_record(folder, OWN_ANSWERS, answers)
     found = with_own_answers(cases, answers)
     say(
-        f"{found.asked} questions have no published answer: right is what the unedited model says; left out are "
-        f"{found.unusable} without an answer that can be judged and {found.new} answered with the new object"
+        f"{found.asked} questions were put to the unedited model first, whose answer is right or shows what it knows; "
+        f"left out are {found.unusable} without an answer that can be judged, {found.unknown} whose facts it does not "
+        f"know and {found.new} answered with the new object"
     )
     return found.cases
 

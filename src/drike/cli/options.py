@@ -34,7 +34,7 @@ LARGEST_SEED = 2**63 - 1  # torch's
 
 VALUES_OF_DATA = (
     f"DATA is tinyfacts (in the package), one of {', '.join(PUBLISHED)} (downloaded), or a file or address of a data "
-    "set in its published form. Repeat --data to join several."
+    "set in its published form, or of own facts (CSV or JSON with prompt and target_new). Repeat it to join several."
 )
 VALUES_OF_MODEL = (
     "MODEL is embedded (a small model in the package), reader (an exact model of TinyFacts, for dry runs in seconds), "
@@ -79,6 +79,7 @@ OPTIONS: Mapping[str, Any] = {
     "subject": option("NAME", "Subject of each --fact, in order (default: found in the data)", DATA),
     "run": option("RUN", "Folder of a training run: use its retriever, data and model", DATA),
     "data": option("DATA", "What to edit, and what to draw demonstrations from (default: tinyfacts)", DATA),
+    "pool": option("DATA", "Rows that are never edited, only shown as demonstrations; repeatable", DATA),
     "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, least=1),
     "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, least=0),
     "seed": option("N", "Seed of the split and of all random draws (default: 0)", DATA, least=0, most=LARGEST_SEED),
@@ -86,6 +87,10 @@ OPTIONS: Mapping[str, Any] = {
     "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, among=tuple(SUBSETS)),
     "zsre_target": option(
         "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA, among=("alt", "answers")
+    ),
+    "paraphrases": option(
+        "NAME", "rephrase_prompt of EasyEdit's flat files: keep, or screen (default: of CounterFact's)", DATA,
+        among=("keep", "screen")
     ),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
@@ -97,7 +102,11 @@ OPTIONS: Mapping[str, Any] = {
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option("NAME", "Editor to use (default: dr-ike with --run, else ike)", METHOD),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
-    "gate": flag("--gate", "Leave queries unedited that mention no edited subject", METHOD),
+    "stored": option(
+        "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
+    ),
+    "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
+    "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option(
         "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
         among=("paper", "balanced")
@@ -127,6 +136,10 @@ OPTIONS: Mapping[str, Any] = {
     "judge": option(
         "NAME", f"When answers are right: {', '.join(JUDGES)} (default: greedy, or generate without scores)",
         METHOD, among=tuple(JUDGES)
+    ),
+    "probes": option(
+        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
+        METHOD, among=("published", "all")
     ),
     "max_shots": option("N", "K: most retains in a prompt", METHOD, least=1),
     "learning_rate": option("X", "Adam's step size", METHOD, least=0.0, most=1e3),
@@ -185,11 +198,13 @@ class DataOptions:
     """Options of the data; None is the run's value, or the default."""
 
     data: list[str] | None = None
+    pool: list[str] | None = None
     test: int | None = None
     seed: int | None = None
     editable: int | None = None
     subset: str | None = None
     zsre_target: str | None = None
+    paraphrases: str | None = None
 
 
 @dataclass(frozen=True)

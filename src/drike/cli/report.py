@@ -104,7 +104,10 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
     past.check_encoders()
     learned, split = checkpoint.load(trained), past.split()
-    setup = open_setup(past.data, encoder=past.encoder, seed=past.seed, split=split, target=past.zsre_target)
+    setup = open_setup(
+        past.data, encoder=past.encoder, seed=past.seed, split=split, target=past.zsre_target,
+        paraphrases=past.paraphrases, pool=past.pool,
+    )  # fmt: skip
     known = {one.case_id: one for one in setup.dataset.cases}
     for case_id in cases:
         if case_id not in split.editable:

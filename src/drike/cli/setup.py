@@ -42,6 +42,8 @@ def open_setup(
     editable: int | None = None,
     subset: str | None = None,
     target: str | None = None,
+    paraphrases: str | None = None,
+    pool: Sequence[str] | None = None,
     leave_out: Collection[tuple[str, str]] = (),
 ) -> Setup:
     """Load, split and embed the data; `seed` draws the split and assigns the roles.
@@ -49,7 +51,7 @@ def open_setup(
     Sizes that are None are the paper's, or all available. A given `split` is kept. leave_out: facts that must not be
     edited, since they were trained on. Raises DataError.
     """
-    dataset = load(*sources, target=target or "alt")  # type: ignore[arg-type]
+    dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())  # type: ignore[arg-type]
     if split is not None:
         parts = dataset.restore(split)
     else:
@@ -82,7 +84,7 @@ class ChosenEdits:
 
     def open(self) -> Setup:
         """Load and split the data, without edits to train on. Raises DataError."""
-        names = ("encoder", "seed", "test", "editable", "subset")
+        names = ("encoder", "seed", "test", "editable", "subset", "paraphrases", "pool")
         leave_out = self.base.trained.trained_on if self.base and self.split is None else ()
         return open_setup(
             self.settings["data"], **{name: self.settings[name] for name in names}, target=self.settings["zsre_target"],
@@ -98,9 +100,11 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
         run = trained_run(at.resume) or Path(run)  # folders may have moved, together
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
-        if any(option is not None for option in (data.editable, data.seed, data.subset, data.zsre_target)):
+        kept = (data.editable, data.seed, data.subset, data.zsre_target, data.paraphrases, data.pool)
+        if any(option is not None for option in kept):
             raise UsageError(
-                "--run keeps its split: give --editable, --subset, --zsre-target and --seed only with other --data"
+                "--run keeps its split: give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed "
+                "only with other --data"
             )
         split = tested(base.split, data.test)
     given = base.run if base else DEFAULTS
@@ -109,6 +113,8 @@ def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: R
         "editable": data.editable, "seed": given.seed if data.seed is None else data.seed,
         "encoder": encoder or given.encoder, "subset": data.subset,
         "zsre_target": data.zsre_target or given.zsre_target or "alt",
+        "paraphrases": data.paraphrases or given.paraphrases,
+        "pool": data.pool or (list(given.pool) if given.pool and data.data is None else None),
     }  # fmt: skip
     return ChosenEdits(base, given, split, settings)
 

@@ -69,7 +69,8 @@ def train(
     folder = at.resume or new_run(at.out, "train")
     setup = open_setup(
         sources, train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder, subset=data.subset,
-        target=target, validation=(method.calibrate_on or CALIBRATE_ON) if promise else 0,
+        target=target, paraphrases=data.paraphrases, pool=data.pool,
+        validation=(method.calibrate_on or CALIBRATE_ON) if promise else 0,
     )  # fmt: skip
     if promise:
         check_possible(promise, setup.split.validation)
@@ -77,7 +78,7 @@ def train(
     rule = judge_for(opened.model, JUDGES.get(method.judge or ""))
     method = replace(method, judge=rule.name)
     if isinstance(opened.model, CountingModel):
-        questions = {case.edit: asked_by(method, case) for case in setup.split.train}
+        questions = {case.edits: asked_by(method, case) for case in setup.split.train}
         count_training(opened.model, setup.pool, questions, method.max_shots, style=style, limit=opened.limit)
         opened.model.repeat(method.epochs)
         if method.objective == "balanced":
@@ -231,7 +232,7 @@ def run_per_query(
         kept = promised(policy, setup.split.validation, answers[len(train) :], promise, most=most, price=price)
         say(f"Promised: {kept.sentence} (measured there: {kept.measured:.3f}, offset {kept.offset:g})")
         policy = policy.leaning(kept.offset)
-        policy.trained_on |= {case.edit.key for case in setup.split.validation}
+        policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
         both = replace(both, per_query=policy, promise=kept)
         checkpoint.save(both, folder)
     return both

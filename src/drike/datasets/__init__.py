@@ -1,6 +1,6 @@
-"""Benchmarks from their published files: `load` recognises the form and counts what it kept, cut and dropped.
+"""Benchmarks and own facts from files: `load` recognises the form and counts what it kept, cut and dropped.
 
-`forms` has a module for each published form; `form` drops what cannot be judged, `paraphrases` cleans, and `counts`
+`forms` has a module for each form; `form` drops what cannot be judged, `paraphrases` cleans, and `counts`
 records both; `fetch` downloads; `splits` chooses rows; `inspect` describes a data set. Reading never changes a file.
 """
 
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from drike import tinyfacts
 from drike.datasets.counts import Cleaning, Cut, Dropped, Log
-from drike.datasets.dataset import Dataset, Source, by_case_id, order_of
+from drike.datasets.dataset import Dataset, Source, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
-from drike.datasets.form import Form, Target, read_cases
-from drike.datasets.forms import FORMS
+from drike.datasets.form import Form, Paraphrases, Target, read_cases
+from drike.datasets.forms import FORMS, flat, own
 from drike.datasets.rows import GROUP, Row, read_rows, shown
 from drike.edits import EditCase
 from drike.errors import DataError
@@ -26,7 +28,14 @@ _NAMED = 4  # of more files, only the first is named
 TINYFACTS = "tinyfacts"  # the name of the embedded benchmark
 
 
-def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, target: Target = "alt") -> Dataset:
+def load(
+    *sources: str | Path,
+    name: str | None = None,
+    cleaning: bool = True,
+    target: Target = "alt",
+    paraphrases: Paraphrases | None = None,
+    pool: Sequence[str | Path] = (),
+) -> Dataset:
     """Read one or several files as one data set, in order of case_id.
 
     Args:
@@ -36,6 +45,8 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
         name: of the data set; default the files' names.
         cleaning: cut the unrelated sentences off CounterFact's paraphrases.
         target: what zsRE's edits lead to: "alt", the made-up object, or "answers", the true one.
+        paraphrases: of EasyEdit's flat form, "keep" as published or "screen"; default: only CounterFact's are screened.
+        pool: sources whose rows are never edited and only supply demonstrations; they follow, as "pool:CASE_ID".
 
     Raises DataError, one sentence with file, row, field and remedy.
     """
@@ -43,6 +54,11 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
         raise DataError("no data file was given; give a path, an address or a public name")
     if target not in ("alt", "answers"):
         raise DataError(f"the target of zsRE's edits is alt or answers, not {target!r}")
+    if paraphrases not in (None, "keep", "screen"):
+        raise DataError(f"the paraphrases of EasyEdit's flat form are for keep or screen, not {paraphrases!r}")
+    if pool:
+        options: dict[str, Any] = {"cleaning": cleaning, "target": target, "paraphrases": paraphrases}
+        return with_pool(load(*sources, name=name, **options), load(*pool, **options))
     log = Log()
     read: list[Source] = []
     found: list[tuple[Form, Row]] = []
@@ -50,6 +66,8 @@ def load(*sources: str | Path, name: str | None = None, cleaning: bool = True, t
         path = _local(source)
         rows, sha256 = read_rows(path, str(source))
         form = _recognise(rows[0])
+        if form is flat.FORM:
+            form = flat.form_of(rows, paraphrases)
         read.append(Source(str(source), path, sha256, form.name, len(rows)))
         found += [(form, row) for row in rows]
     by_form, numbered = _identified(found, log)
@@ -72,13 +90,21 @@ def _local(source: str | Path) -> Path:
     if isinstance(source, str) and source in PUBLISHED:
         return fetch(PUBLISHED[source].address, expected=PUBLISHED[source].sha256)
     at_address = str(source).lower().startswith(("http://", "https://"))
-    return fetch(str(source)) if at_address else Path(source).expanduser()
+    if at_address:
+        return fetch(str(source))
+    path = Path(source).expanduser()
+    near = get_close_matches(str(source).casefold(), (TINYFACTS, *PUBLISHED), n=1, cutoff=0.8)
+    if near and not path.exists():
+        raise DataError(f"there is no file {source}: did you mean {near[0]}?")
+    return path
 
 
 def _recognise(row: Row) -> Form:
     for form in FORMS:
         if form.recognises(row):
             return form
+    if incomplete := own.missing(row):
+        raise incomplete
     fields = "has the fields " + ", ".join(map(shown, sorted(row.values))) if row.values else "has no fields"
     raise DataError(
         f"{row.file} has no known form: its first row {'is a list of records' if GROUP in row.values else fields}, "

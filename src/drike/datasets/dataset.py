@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from drike import tinyfacts
 from drike.datasets.counts import Cleaning, Dropped
 from drike.datasets.splits import Split, SplitIds
-from drike.edits import EditCase
+from drike.edits import EditCase, Key
 from drike.errors import DataError
 
 Subset = Callable[[EditCase], bool]  # chooses the rows that are edited
@@ -35,29 +35,38 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Cases in order of case_id, their sources, and what reading them dropped and cleaned."""
+    """Cases in order of case_id, their sources, and what reading them dropped and cleaned.
+
+    pool: case ids of rows that are never edited; these cases stand last.
+    """
 
     name: str
     sources: tuple[Source, ...]
     cases: tuple[EditCase, ...]
     dropped: tuple[Dropped, ...]
     cleaning: Cleaning
+    pool: frozenset[str] = frozenset()
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all edits in order of case_id; a split belongs to the data set with its fingerprint."""
-        lines = (f"{case.case_id}\t{case.edit.query}\t{case.edit.target_new}\n" for case in by_case_id(self.cases))
+        edits = ((case.case_id, edit) for case in by_case_id(self.cases) for edit in case.edits)
+        lines = (f"{case_id}\t{edit.query}\t{edit.target_new}\n" for case_id, edit in edits)
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     @property
     def editable(self) -> int:
         """How many rows are editable, first by case_id: the paper's 2,000, or half of fewer than 4,000 rows.
 
-        TinyFacts has its own number, since the embedded model has seen the facts of all other rows edited in prompts.
+        With a pool, all others are. TinyFacts has its own number, since the embedded model has seen the facts of all
+        other rows edited in prompts.
         """
-        own = [source.sha256 for source in self.sources] == [tinyfacts.rows_sha256()]
-        rows = len(self.cases)
-        return tinyfacts.EDITABLE if own and rows > tinyfacts.EDITABLE else min(EDITABLE, rows // 2)
+        first, *others = [source.sha256 for source in self.sources] or [""]
+        tiny = first == tinyfacts.rows_sha256() and (not others or bool(self.pool))
+        rows = len(self.cases) - len(self.pool)
+        if tiny and rows > tinyfacts.EDITABLE:
+            return tinyfacts.EDITABLE
+        return rows if self.pool else min(EDITABLE, rows // 2)
 
     def split(
         self,
@@ -72,7 +81,7 @@ class Dataset:
     ) -> Split:
         """Draw a split; a size that is given is met exactly, and the same sizes and seed always give the same split.
 
-        Of rows with the same new fact (query and object) at most one is drawn, so no test edit is a training edit.
+        Of rows with the same new facts (query and object) at most one is drawn, and no two of the parts share a fact.
 
         Args:
             seed: of the draw.
@@ -85,19 +94,19 @@ class Dataset:
 
         Raises DataError, with the numbers to change, where there are too few rows.
         """
-        ordered = by_case_id(self.cases)
+        ordered = by_case_id(case for case in self.cases if case.case_id not in self.pool)
         count = self.editable if editable is None else editable
         if min(count, train or 0, test or 0, validation) < 0:
             raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
         if count > len(ordered):
             raise DataError(
                 f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
-                f"ask for at most {len(ordered)}, and leave some to demonstrate"
+                f"ask for at most {len(ordered)}, and leave some to demonstrate, or add a pool"
             )
         if isinstance(subset, str) and subset not in SUBSETS:
             raise DataError(f"there is no subset {subset!r}; choose one of {', '.join(SUBSETS)}")
         within = SUBSETS[subset] if isinstance(subset, str) else subset or (lambda case: True)
-        edited = [case for case in ordered[:count] if within(case) and case.edit.key not in exclude]
+        edited = [case for case in ordered[:count] if within(case) and keys_of(case).isdisjoint(exclude)]
         if not edited and count and (subset is not None or exclude):
             raise DataError(
                 f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
@@ -105,16 +114,19 @@ class Dataset:
             )
         shuffled = list(edited)
         random.Random(seed).shuffle(shuffled)
-        distinct: dict[tuple[str, str], str] = {}
+        distinct: dict[frozenset[Key], EditCase] = {}
         for case in shuffled:
-            distinct.setdefault(case.edit.key, case.case_id)
+            distinct.setdefault(keys_of(case), case)
         drawn = list(distinct.values())
         test = min(TEST, len(drawn) // 4) if test is None else test
-        train = max(0, min(TRAIN, len(drawn) - test - validation)) if train is None else train
-        if train + validation + test > len(drawn):
+        tested = drawn[:test]
+        others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
+        train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
+        if train + validation > len(others) or test > len(drawn):
             raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than {len(drawn)} editable "
-                f"rows of {self.name}; ask for fewer, or make more of its {len(ordered)} rows editable"
+                f"{train} training, {validation} validation and {test} test rows are more than "
+                f"{len(tested) + len(others)} editable rows of {self.name}; ask for fewer, or make more of its "
+                f"{len(ordered)} rows editable"
             )
         ids = SplitIds(
             name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
@@ -123,10 +135,12 @@ class Dataset:
             fingerprint=self.fingerprint,
             editable=tuple(case.case_id for case in edited),
             # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
-            train=tuple(drawn[test : test + train]),
-            validation=tuple(drawn[len(drawn) - validation :]),
-            test=tuple(drawn[:test]),
-            demonstrations=tuple(case.case_id for case in ordered[count:]),
+            train=tuple(case.case_id for case in others[:train]),
+            validation=tuple(case.case_id for case in others[len(others) - validation :]),
+            test=tuple(case.case_id for case in tested),
+            demonstrations=tuple(
+                case.case_id for case in (*ordered[count:], *(case for case in self.cases if case.case_id in self.pool))
+            ),
         )
         return ids.of(self.cases)
 
@@ -140,6 +154,21 @@ class Dataset:
         return ids.of(self.cases)
 
 
+def keys_of(case: EditCase) -> frozenset[Key]:
+    """The new facts of all edits of a case."""
+    return frozenset(edit.key for edit in case.edits)
+
+
+def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:
+    """The cases, in order, without those that share a new fact with `known` or with an earlier one."""
+    found, seen = [], set(known)
+    for case in cases:
+        if seen.isdisjoint(keys_of(case)):
+            found.append(case)
+            seen |= keys_of(case)
+    return found
+
+
 def numerical(case: EditCase) -> bool:
     """Whether the edit's query or one of its objects has a digit: our reading of the paper's numerical subset."""
     edit = case.edit
@@ -147,6 +176,19 @@ def numerical(case: EditCase) -> bool:
 
 
 SUBSETS: dict[str, Subset] = {"numerical": numerical}
+
+
+def with_pool(dataset: Dataset, pool: Dataset) -> Dataset:
+    """A data set with the rows of another one, which only supply demonstrations."""
+    named = tuple(replace(case, case_id=f"pool:{case.case_id}") for case in pool.cases)
+    return Dataset(
+        dataset.name,
+        (*dataset.sources, *pool.sources),
+        (*dataset.cases, *named),
+        (*dataset.dropped, *pool.dropped),
+        Cleaning((*dataset.cleaning.cuts, *pool.cleaning.cuts)),
+        frozenset(case.case_id for case in named),
+    )
 
 
 def by_case_id(cases: Iterable[EditCase]) -> list[EditCase]:

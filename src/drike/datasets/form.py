@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from drike.answers import normalise
@@ -13,6 +13,7 @@ from drike.datasets.rows import Row
 from drike.edits import Aspect, Edit, EditCase, Probe, Unanswered, mentions, rewrite_probe
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
+Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published, or known wordings only
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Form:
         learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
         paraphrases: texts that ask for the edit's object; the known wordings are None without cleaning.
         neighbours: queries that the edit must not change, with their answers.
+        others: further edits of a row, in force at the same time as its own, each with its paraphrases.
         further: probes of the aspects that S does not count, and questions without a published answer.
-        skip: why a row is left out before it is read, or None.
     """
 
     name: str
@@ -58,36 +59,33 @@ class Form:
     learn: Callable[[Sequence[Entry]], Templates] = lambda entries: {}
     paraphrases: Callable[[Entry, Templates | None], Iterable[str]] = lambda entry, known: ()
     neighbours: Callable[[Entry], Iterable[tuple[str, str]]] = lambda entry: ()
+    others: Callable[[Row], Sequence[tuple[Edit, Sequence[str]]]] = lambda row: ()
     further: Callable[[Entry], Iterable[Probe | Unanswered]] = lambda entry: ()
-    skip: Callable[[Row], str | None] = lambda row: None
 
 
 def read_cases(
     form: Form, rows: Iterable[Row], log: Log, *, cleaning: bool, target: Target
 ) -> Iterator[tuple[Row, EditCase]]:
-    """Yield each usable row with its case: the rewrite probe first, then paraphrases, then neighbours."""
-    entries = []
-    for row in rows:
-        if reason := form.skip(row):
-            log.drop("row", reason, row)
-        else:
-            entries.append(Entry(row, form.edit(row, target), log))
+    """Yield each usable row with its case: the rewrite probe of each edit, then paraphrases, then neighbours."""
+    entries = [Entry(row, form.edit(row, target), log) for row in rows]
     known = form.learn(entries) if cleaning else None
     for entry in entries:
         row, edit = entry.row, entry.edit
-        if defect := _defect(edit, form.answers(row)):
+        others = form.others(row)
+        edits = (edit, *(other for other, _ in others))
+        if defect := _defect(edit, form.answers(row)) or _defect_beside(edits):
             entry.drop("row", defect)
             continue
-        paraphrases = _distinct(entry, "paraphrase", form.paraphrases(entry, known))
+        worded = [(edit, form.paraphrases(entry, known)), *others]
         probes = (
-            rewrite_probe(edit),
-            *(Probe(Aspect.PARAPHRASE, text, edit.target_new, edit.target_true) for text in paraphrases),
+            *map(rewrite_probe, edits),
+            *(probe for one, texts in worded for probe in _paraphrases(replace(entry, edit=one), texts)),
             *_neighbours(entry, list(form.neighbours(entry))),
         )
         further = list(_further(entry, form.further(entry)))
         answered = tuple(one for one in further if isinstance(one, Probe))
         unanswered = tuple(one for one in further if isinstance(one, Unanswered))
-        yield row, EditCase(row.case_id(), edit, probes, answered, unanswered)
+        yield row, EditCase(row.case_id(), edit, probes, answered, unanswered, edits[1:])
 
 
 def is_answer(text: str, answers: Iterable[str]) -> bool:
@@ -108,6 +106,19 @@ def _defect(edit: Edit, answers: Sequence[str]) -> str | None:
     if is_answer(edit.target_new, [edit.target_true]):
         return "new and old object are the same"
     return "new object is one of the answers already" if is_answer(edit.target_new, answers) else None
+
+
+def _defect_beside(edits: Sequence[Edit]) -> str | None:
+    """Why the other edits of a row cannot be judged beside the first, or None."""
+    if len({edit.query for edit in edits}) < len(edits):
+        return "two of its edits have the same query"
+    return next(filter(None, (_defect(edit, ()) for edit in edits[1:])), None)
+
+
+def _paraphrases(entry: Entry, texts: Iterable[str]) -> Iterator[Probe]:
+    """Paraphrase probes of the entry's edit."""
+    for text in _distinct(entry, "paraphrase", texts):
+        yield Probe(Aspect.PARAPHRASE, text, entry.edit.target_new, entry.edit.target_true)
 
 
 def _distinct(entry: Entry, what: str, texts: Iterable[str]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from drike.datasets.dataset import SUBSETS, Dataset
@@ -43,10 +44,12 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
         public = PUBLISHED.get(source.given)
         checked = "" if public is None else ", as recorded" if public.sha256 else ", none recorded"
         yield f"  from {source.given}: {source.rows:,} rows, {source.form}, sha256 {source.sha256}{checked}"
+    yield from _by_number("edits in force", "cases", [len(case.edits) for case in cases])
     for aspect in Aspect:
         counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
         yield f"  {aspect.value} probes: {sum(counts):,}{missing}" if any(counts) else f"  {aspect.value} probes: n/a"
+    yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
     if unanswered := [one.aspect.value for case in cases for one in case.unanswered]:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
         yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
@@ -82,6 +85,13 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
             f"{near.demonstrations:,} demonstration rows: {near.mean:.3f} (nearest {near.first:.3f}, farthest "
             f"{near.last:.3f}); of all other rows: {near.others:.3f} ({near.encoder})"
         )
+
+
+def _by_number(what: str, where: str, numbers: Iterable[int | None]) -> Iterator[str]:
+    """How often each number occurs, in a line; none if it is always 1 or unknown."""
+    counts = Counter(number for number in numbers if number is not None)
+    if set(counts) - {1}:
+        yield f"  {what}: " + ", ".join(f"{number} in {counts[number]:,} {where}" for number in sorted(counts))
 
 
 def nearness(

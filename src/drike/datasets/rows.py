@@ -11,8 +11,9 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,16 @@ from drike.errors import DataError
 GROUP = "records"  # the single field of a row that is published as a bare list of objects
 _LONGEST_SHOWN, _LONGEST_TEXT = 60, 10_000  # characters
 _SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character: JSON can spell it, UTF-8 cannot
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of CSV files
 
 
 @dataclass(frozen=True)
 class Row:
     """One raw row of a file, or an object inside one.
 
-    `file` is as the user named it, `index` counts from 0, `within` is the path of fields down to an inner object. Every
-    accessor raises DataError if the field is missing or holds something else.
+    `file` is as the user named it. `index` counts from 0 in JSON, and as a spreadsheet does in CSV, whose header is 1.
+    `within` is the path of fields down to an inner object. Every accessor raises DataError if the field is missing or
+    holds something else.
     """
 
     file: str
@@ -98,6 +101,8 @@ class Row:
     def _stripped(self, text: str, path: Sequence[str]) -> str:
         if _SURROGATE.search(text):
             raise self.wrong(".".join(path), "holds half a character (a lone surrogate)")
+        if "\0" in text:
+            raise self.wrong(".".join(path), "holds a NUL character")
         if len(text) > _LONGEST_TEXT:
             raise self.wrong(
                 ".".join(path), f"holds {len(text):,} characters, where at most {_LONGEST_TEXT:,} are read"
@@ -125,72 +130,133 @@ def shown(value: object) -> str:
 def read_rows(path: Path, given: str) -> tuple[list[Row], str]:
     """The rows of a JSON list, JSON lines or CSV file, and its SHA-256; `given` is the file's name in messages.
 
-    Raises DataError if the file cannot be read, is not JSON (or CSV, if its name ends so), is empty, or holds anything
-    but objects.
+    Raises DataError where `scan_rows` does, and for the first row that is unusable.
+    """
+    found, sha256 = scan_rows(path, given)
+    rows = []
+    for row in found:
+        if isinstance(row, DataError):
+            raise row
+        rows.append(row)
+    return rows, sha256
+
+
+def scan_rows(path: Path, given: str) -> tuple[list[Row | DataError], str]:
+    """The rows of a file in order, with the error in place of each unusable one, and the file's SHA-256.
+
+    The name's ending says what it is: .csv, .jsonl, or JSON. Raises DataError if the file cannot be read as that.
     """
     try:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
-        loaded, repeated = (_parse_csv(text, given), []) if _is_csv(given) else _parse(text)
     except OSError as error:
         raise DataError(
             f"{given} cannot be read ({error.strerror}); check the path, or give the file's public address"
         ) from None
     except UnicodeDecodeError as error:
-        raise DataError(f"{given} is not UTF-8 text (byte {error.start}); download it again") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        if not content.strip():
-            raise DataError(f"{given} is empty; give a JSON file with rows") from None
-        raise DataError(f"{given} is not valid JSON ({where}); give a JSON file, or download it again") from None
+        raise DataError(
+            f"{given} is not UTF-8 text (byte {error.start}); save it as UTF-8, or download it again"
+        ) from None
+    except ValueError as error:  # a NUL character in the path
+        raise DataError(f"{shown(given)} cannot be read ({error}); check the path") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(f"{given}, line {line} holds a NUL character; save the file as UTF-8 text")
+    if not text.strip():
+        raise DataError(f"{given} is empty; give a file with rows")
+    suffix = Path(given.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
+    found = {".csv": _table, ".jsonl": _lines}.get(suffix, _json)(text, given)
+    rows = list(found)
+    if not rows:
+        raise DataError(f"{given} holds no rows; give a file with at least one")
+    return rows, hashlib.sha256(content).hexdigest()
+
+
+def _table(text: str, given: str) -> Iterator[Row | DataError]:
+    """The rows of a CSV file without blank ones; the last fields of a short row are None.
+
+    Fields are separated by commas, semicolons or tabs: the header, which has none of them in its names, decides.
+    """
+    separator = max(_SEPARATORS, key=text.lstrip().partition("\n")[0].count)
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    columns: list[str] = []
+    index = 0
+    try:
+        for index, cells in enumerate(table, 1):
+            if not any(map(str.strip, cells)):
+                continue
+            if not columns:
+                columns = list(map(str.strip, cells))
+                if twice := [column for column, times in Counter(columns).items() if times > 1]:
+                    raise DataError(f"{given} has the column {shown(twice[0])!r} twice; rename one of them")
+            elif len(cells) > len(columns):
+                yield DataError(
+                    f"{given}, row {index} has {len(cells)} fields and the header {len(columns)}; "
+                    f"put texts with {_SEPARATORS[separator]} in quotes"
+                )
+            else:
+                yield Row(given, index, dict(zip_longest(columns, cells)))
     except csv.Error as error:
-        raise DataError(f"{given} is not valid CSV ({error}); download it again") from None
+        raise DataError(f"{given}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
+
+
+def _lines(text: str, given: str) -> Iterator[Row | DataError]:
+    """The rows of JSON lines. Lines end at line feeds only: strings may hold other line separators."""
+    lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    for index, (number, line) in enumerate(lines):
+        place = f"{given}, row {index} (line {number})"
+        try:
+            values, repeated = _parse(line)
+        except json.JSONDecodeError as error:
+            yield DataError(f"{place} is not valid JSON (column {error.colno}: {error.msg}); write one object a line")
+        except (RecursionError, ValueError) as error:
+            yield DataError(f"{place} is not usable JSON ({error}); correct the line or remove it")
+        else:
+            yield _row(values, given, index, repeated[0][0] if repeated else None)
+
+
+def _json(text: str, given: str) -> Iterator[Row | DataError]:
+    """The rows of a JSON list, or of JSON lines if the first line is an object by itself."""
+    try:
+        loaded, repeated = _parse(text)
+    except json.JSONDecodeError as error:
+        first = text.lstrip().partition("\n")[0]
+        if first.startswith("{") and _is_json(first):
+            return (yield from _lines(text, given))
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise DataError(f"{given} is not valid JSON ({where}); give a JSON file, or download it again") from None
     except (RecursionError, ValueError) as error:  # nested thousands deep, or a number of thousands of digits
         raise DataError(f"{given} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
         raise DataError(f"{given} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
-    if not loaded:
-        raise DataError(f"{given} holds no rows; give a file with at least one")
-    for key, within in repeated:
-        index = next(index for index, row in enumerate(loaded) if _holds(row, within))
-        raise DataError(f"{given}, row {index} has the key {shown(key)!r} twice in one object; remove one of them")
-    rows = [Row(given, index, _fields(values, given, index)) for index, values in enumerate(loaded)]
-    return rows, hashlib.sha256(content).hexdigest()
+    for index, values in enumerate(loaded):
+        yield _row(values, given, index, next((key for key, within in repeated if _holds(values, within)), None))
 
 
-def _is_csv(given: str) -> bool:
-    """Whether a path, or an address without its query, ends in .csv."""
-    return given.partition("?")[0].casefold().endswith(".csv")
-
-
-def _parse_csv(text: str, given: str) -> list[dict[str, str | None]]:
-    """The rows of a table below its header; the last fields of a short row are None. Raises DataError, csv.Error."""
-    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    columns = table.fieldnames or ()
-    if twice := [column for column, times in Counter(columns).items() if times > 1]:
-        raise DataError(f"{given} has the column {shown(twice[0])!r} twice; rename one of them")
-    rows = list(table)
-    for index, row in enumerate(rows):
-        if None in row:
-            raise DataError(f"{given}, row {index} has more fields than the header; put texts with commas in quotes")
-    return rows
-
-
-def _fields(values: object, given: str, index: int) -> dict[str, Any]:
-    """A row as an object; a list of objects (a group of records) becomes its single field."""
-    if isinstance(values, dict):
-        return values
+def _row(values: object, given: str, index: int, repeated: str | None) -> Row | DataError:
+    """A row of JSON; a list of objects (a group of records) becomes its single field. repeated: a key that is."""
+    if repeated is not None:
+        return DataError(
+            f"{given}, row {index} has the key {shown(repeated)!r} twice in one object; remove one of them"
+        )
     if isinstance(values, list) and values and all(isinstance(one, dict) for one in values):
-        return {GROUP: values}
-    kind = type(values).__name__
-    raise DataError(f"{given}, row {index} is a {kind}, not an object with fields; give a file of a known form")
+        values = {GROUP: values}
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        return DataError(f"{given}, row {index} is a {kind}, not an object with fields; give a file of a known form")
+    return Row(given, index, values)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (RecursionError, ValueError):
+        return False
+    return True
 
 
 def _parse(text: str) -> tuple[object, list[tuple[str, object]]]:
-    """Parse JSON, or JSON lines if the text holds several objects; also returns repeated keys and the object of each.
-
-    Lines end at line feeds only: strings may hold other line separators.
-    """
+    """Parse JSON; also returns repeated keys and the object of each."""
     repeated: list[tuple[str, object]] = []
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -199,14 +265,7 @@ def _parse(text: str) -> tuple[object, list[tuple[str, object]]]:
             repeated.append((Counter(key for key, _ in pairs).most_common(1)[0][0], values))
         return values
 
-    try:
-        return json.loads(text, object_pairs_hook=unique), repeated
-    except json.JSONDecodeError:
-        lines = [line for line in text.split("\n") if line.strip()]
-        if not text.lstrip().startswith("{") or len(lines) < 2:
-            raise
-        repeated.clear()
-        return [json.loads(line, object_pairs_hook=unique) for line in lines], repeated
+    return json.loads(text, object_pairs_hook=unique), repeated
 
 
 def _holds(value: object, part: object) -> bool:

@@ -33,7 +33,11 @@ NAMES = (*UNTRAINED, "editcot-full", BY_NAME, *TRAINED, PER_QUERY, SAME_SIZE, SA
 
 
 class Editor(Protocol):
-    """Turns the edits in force and queries into prompts."""
+    """Turns the edits in force and queries into prompts.
+
+    One that was trained on edits also has the property `trained_on` (`drike.edits.TrainedOnEdits`), so that evaluation
+    refuses to test it on them.
+    """
 
     @property
     def name(self) -> str:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, shared_out
-from drike.edits import Edit
+from drike.edits import Edit, Key, trained_on
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import Budget, SameCount, TokenLimit
-from drike.retrieval.ensemble import Ensemble
+from drike.retrieval.budget import Budget, TokenLimit
 from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Ranker, Ranking, Retriever
+from drike.retrieval.retriever import Ranker, Ranking
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,9 @@ class IKE:
     limit: TokenLimit | None = None
 
     @property
-    def trained_on(self) -> frozenset[tuple[str, str]]:
+    def trained_on(self) -> frozenset[Key]:
         """Keys of the edits that its ranker, or the ranker behind its budget, was trained on."""
-        rankers = (self.ranker, self.budget.ranker if isinstance(self.budget, SameCount) else self.ranker)
-        return frozenset().union(*(ranker.trained_on for ranker in rankers if isinstance(ranker, Retriever | Ensemble)))
+        return trained_on(self.ranker, self.budget)
 
     def select(self, edits: Sequence[Edit]) -> Selection:
         """Demonstrations, ranking and cut, the same for all queries. Raises ValueError for no edits."""

@@ -1,23 +1,31 @@
-"""DR-IKE-Q: in-context editing whose demonstrations are chosen for every query (docs/method.md, "Past the paper")."""
+"""In-context editing whose demonstrations are chosen for every query: DR-IKE-Q, policies over sets, and MO-IKE.
+
+docs/method.md, "Past the paper", describes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from typing import Protocol
 
-from drike.demonstrations import Demonstration, shared_out
-from drike.edits import Edit
+from drike.demonstrations import Demonstration, DemonstrationSet, shared_out
+from drike.edits import Edit, Key, trained_on
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import TokenLimit
-from drike.retrieval.mixes import Mix, MixPolicy, SameSize
 from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
+
+
+class QueryChoice(Protocol):
+    """Chooses among the demonstrations of an edit for every query."""
+
+    def shown(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
+        """What is shown to each query, in order."""
 
 
 @dataclass(frozen=True)
 class PerQuery:
-    """Shows each query as many copies, updates and retains, nearest first, as `policy` chooses.
+    """Shows each query the demonstrations that `policy` chooses for it.
 
     limit: prune demonstrations from the end until a query's prompt fits. Where several edits are in force, the policy
     chooses for each, and the prompt shows what `shared_out` takes of that.
@@ -25,20 +33,18 @@ class PerQuery:
 
     name: str
     pool: Pool
-    policy: MixPolicy
+    policy: QueryChoice
     style: PromptStyle = PromptStyle()
     limit: TokenLimit | None = None
 
     @property
-    def trained_on(self) -> frozenset[tuple[str, str]]:
+    def trained_on(self) -> frozenset[Key]:
         """Keys of the edits that its policy, or the policy behind it, was trained on."""
-        policy = self.policy.policy if isinstance(self.policy, SameSize) else self.policy
-        return policy.trained_on if isinstance(policy, QueryPolicy) else frozenset()
+        return trained_on(self.policy)
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """Choose and show for every query. Raises ValueError for no edits."""
-        pools = self.pool.together(edits)
-        chosen = [map(Mix.shown, self.policy.choose(pool.edit, queries), repeat(pool)) for pool in pools]
+        chosen = [self.policy.shown(pool, queries) for pool in self.pool.together(edits)]
         return [
             prompt_with(shared_out(shown), edits, query, self.style, self.limit)
             for query, *shown in zip(queries, *chosen, strict=True)

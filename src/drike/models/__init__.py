@@ -93,8 +93,11 @@ def _refuse_misspelled(name: str) -> None:
     if name == EMBEDDED or Path(name).exists():
         return
     if ":" in name:
+        written, _, rest = name.partition(":")
+        nearest = get_close_matches(written.casefold(), SERVICES, n=1)
         raise ModelError(
-            f"{name} is no folder: a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
+            f"{name} is no folder{f' (did you mean {nearest[0]}:{rest}?)' if nearest else ''}: "
+            "a model behind an API is SERVICE:MODEL, or SERVICE:MODEL@https://host/v1, "
             f"with SERVICE one of {', '.join(SERVICES)}"
         )
     near = get_close_matches(name.casefold(), (EMBEDDED, READER), n=1, cutoff=0.8)

@@ -5,11 +5,21 @@
 """
 
 from drike.report.paper import PAPER_TABLE1, Published
-from drike.report.tables import aspects, compared, costs, differences, disagreement, paired, published, table1, work
+from drike.report.tables import (
+    aspects,
+    compared,
+    costs,
+    differences,
+    disagreement,
+    hops,
+    paired,
+    published,
+    table1,
+    work,
+)
 from drike.table import Table, as_markdown
 
 __all__ = [
     "PAPER_TABLE1", "Published", "Table", "as_markdown", "aspects", "compared", "costs", "differences",
-    "disagreement", "paired",
-    "published", "table1", "work",
+    "disagreement", "hops", "paired", "published", "table1", "work",
 ]  # fmt: skip

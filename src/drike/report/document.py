@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from drike.datasets.generated import GENERATED
 from drike.judging import JUDGES
 from drike.report import figures
 from drike.report.comparison import counterparts
@@ -89,7 +90,7 @@ def _summary(groups: Sequence[Group]) -> Section:
         summary_table(group.label, group.summaries.values(), columns, meanings, *_rules(group), INTERVALS, PER_PROMPT)
         for group in groups
     )
-    further = ((group, aspects(list(group.summaries.values()))) for group in groups)
+    further = ((group, aspects(list(group.summaries.values()), *_generated(group))) for group in groups)
     tables += tuple(_labelled(table, group.label) for group, table in further if table)
     return Section("summary", "Summary", tuple(text), tuple(filter(None, drawn)), tables)
 
@@ -98,6 +99,11 @@ def _rules(group: Group) -> list[str]:
     """The rule by which its answers were judged; older runs do not say."""
     names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
     return [JUDGES[name].caption for name in names if name in JUDGES]
+
+
+def _generated(group: Group) -> list[str]:
+    """A note on generated probes, if its runs asked any; older runs did not."""
+    return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
 
 
 def _differences(groups: Sequence[Group]) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.metrics import Counts, Estimate, Outcome, Summary, harmonic_mean, paired_differences
+from drike.metrics import Counts, Estimate, Outcome, Share, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
 from drike.table import Table
@@ -68,16 +68,33 @@ def costs(summaries: Sequence[Summary]) -> Table:
     return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
-def aspects(summaries: Sequence[Summary]) -> Table | None:
+def aspects(summaries: Sequence[Summary], *notes: str) -> Table | None:
     """The share of right answers to each aspect that S does not count; None where no probe asks one."""
     asked = [one for one in Aspect if one not in ASPECTS_OF_S and any(s.aspects[one].probes for s in summaries)]
-    if not asked:
-        return None
-    rows = tuple((one.editor, *(shown(one.aspects[aspect].estimate) for aspect in asked)) for one in summaries)
-    most = {aspect: max((one.aspects[aspect] for one in summaries), key=lambda share: share.probes) for aspect in asked}
-    counts = "; ".join(f"{aspect} {of.probes:,} ({of.edits:,})" for aspect, of in most.items())
-    notes = ("Share of probes answered right; S does not count them.", f"Probes (edits) of each: {counts}.", INTERVALS)
-    return Table("Aspects", ("Editor", *(aspect.value for aspect in asked)), rows, notes)
+    note = "Share of probes answered right; S does not count them."
+    return _shares("Aspects", asked, {one.editor: one.aspects for one in summaries}, note, *notes) if asked else None
+
+
+def hops(summaries: Sequence[Summary]) -> Table | None:
+    """The share of right answers to multi-hop questions by their number of hops; None unless it varies."""
+    numbers = sorted({number for one in summaries for number in one.hops}, key=int)
+    note = "Share of multi_hop probes answered right, by how many facts they go through."
+    by_editor = {one.editor: one.hops for one in summaries}
+    return _shares("Multi-hop questions by hops", numbers, by_editor, note) if len(numbers) > 1 else None
+
+
+def _shares(
+    title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[str, Share]], note: str, *notes: str
+) -> Table:
+    """Named shares of each editor, and how many probes and edits each has."""
+    none = Share(Estimate(None), 0, 0)
+    rows = tuple(
+        (editor, *(shown(shares.get(name, none).estimate) for name in names)) for editor, shares in by_editor.items()
+    )
+    most = {name: max((of.get(name, none) for of in by_editor.values()), key=lambda one: one.probes) for name in names}
+    counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in most.items())
+    own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
+    return Table(title, ("Editor", *map(str, names)), rows, (*own, *notes))
 
 
 def work(usages: Mapping[str, Usage]) -> Table:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from drike.demonstrations import DemonstrationSet
+from drike.edits import Key, trained_on
 from drike.prompts import Prompt
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ class SameCount(Budget):
 
     ranker: Ranker
     budget: Budget
+
+    @property
+    def trained_on(self) -> frozenset[Key]:
+        """Keys of the edits that the ranker was trained on."""
+        return trained_on(self.ranker)
 
     def keep(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
         """The other ranking's k."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drike.demonstrations import DemonstrationSet
-from drike.retrieval.retriever import Ranker, Ranking, Retriever, ranking_of
+from drike.edits import Key, trained_on
+from drike.retrieval.retriever import Ranker, Ranking, ranking_of
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Ensemble:
             )
 
     @property
-    def trained_on(self) -> frozenset[tuple[str, str]]:
+    def trained_on(self) -> frozenset[Key]:
         """Keys of the edits that any of its rankers was trained on."""
-        return frozenset().union(*(ranker.trained_on for ranker in self.rankers if isinstance(ranker, Retriever)))
+        return trained_on(*self.rankers)
 
     def rank(self, candidates: DemonstrationSet) -> Ranking:
         """The pool by mixed scores; their softmax are the probabilities."""

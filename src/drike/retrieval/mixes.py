@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import Protocol
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
-from drike.edits import Edit, mentions
+from drike.edits import Edit, Key, mentions, trained_on
 from drike.retrieval.pool import Pool
 
 
@@ -73,14 +73,18 @@ def _sorted(mixes: Iterable[Mix]) -> tuple[Mix, ...]:
 
 
 class MixPolicy(Protocol):
-    """Chooses a mix for every query about an edit."""
+    """Chooses a mix for every query about an edit. A class that derives from it only defines `choose`."""
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
         """One mix per query, in order."""
 
+    def shown(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
+        """The demonstrations of each query's mix."""
+        return [mix.shown(candidates) for mix in self.choose(candidates.edit, queries)]
+
 
 @dataclass(frozen=True)
-class ByName:
+class ByName(MixPolicy):
     """A control that knows nothing about demonstrations: one mix where the query names the subject, else another."""
 
     named: Mix
@@ -93,11 +97,16 @@ class ByName:
 
 
 @dataclass(frozen=True)
-class SameSize:
+class SameSize(MixPolicy):
     """A control: as many demonstrations as `policy` shows a query, but the nearest ones, whatever their role."""
 
     policy: MixPolicy
     pool: Pool
+
+    @property
+    def trained_on(self) -> frozenset[Key]:
+        """Keys of the edits that the policy was trained on."""
+        return trained_on(self.policy)
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
         """The roles of the nearest demonstrations, counted. Raises PoolError."""

@@ -24,7 +24,7 @@ from drike.errors import PoolError
 from drike.prompts import facts_of, query_block
 
 Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets
-Edits = tuple[Edit, ...]  # the one that is demonstrated, then the others in force
+Edits = tuple[Edit, ...]  # in force at once; the first is demonstrated
 
 IKE_ROLES: Roles = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
 SYNTHETIC = 8  # synthetic neighbours of a record, enough that some are usable beside any other demonstrations
@@ -53,7 +53,7 @@ class Pool:
         if len(self.records) < len(self.roles):
             raise PoolError(
                 f"{len(self.records)} records cannot give {len(self.roles)} demonstrations: "
-                "make fewer rows editable, or ask for fewer demonstrations"
+                "add others (--pool tinyfacts), or make fewer rows editable"
             )
         self.fallbacks: tuple[str, ...] = ()
         if Role.UPDATE in self.roles and not any(record.paraphrases for record in self.records):
@@ -68,7 +68,7 @@ class Pool:
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit alone. Raises PoolError if too few records can demonstrate an edit."""
-        return self._found([(edit,) for edit in edits])
+        return self.beside([(edit,) for edit in edits])
 
     def together(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit where all are in force at once: none contradicts or repeats any of them.
@@ -76,16 +76,16 @@ class Pool:
         Raises ValueError for no edits, and PoolError.
         """
         facts_of(edits)
-        return self._found([(edit, *(other for other in edits if other != edit)) for edit in edits])
+        return self.beside(each_first(edits))
 
-    def _found(self, wanted: Sequence[Edits]) -> list[DemonstrationSet]:
-        """The demonstrations of the first of some edits, beside the others."""
-        new = [edits for edits in dict.fromkeys(wanted) if edits not in self._known]
+    def beside(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
+        """The demonstrations of the first edit of each group where all of the group are in force. Raises PoolError."""
+        new = [edits for edits in dict.fromkeys(groups) if edits not in self._known]
         if new:
             vectors = self.encoder.encode([query_block(edit, edit.query) for edit, *_ in new])
             # One at a time: the product of several at once rounds differently, and near ties might change.
             self._known |= {edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)}
-        return [self._known[edits] for edits in wanted]
+        return [self._known[edits] for edits in groups]
 
     def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
         """Demonstrations from a few more records than needed, or from all if these cannot fill every role."""
@@ -97,7 +97,7 @@ class Pool:
                 return candidates
         raise PoolError(
             f"no records are left to demonstrate {', '.join(missing)} for {edits[0].fact!r}: add records that have "
-            "such probes, or ask for fewer demonstrations of that role"
+            "such probes (--pool tinyfacts)"
         )
 
     def _assign(
@@ -132,6 +132,11 @@ class Pool:
         probes = probes_for(record, role, edits)
         free = [probe for probe in probes if probe.query not in rewritten]
         return demonstrate(record, rng.choice(free or probes), role)
+
+
+def each_first(edits: Sequence[Edit]) -> list[Edits]:
+    """Groups for `Pool.beside`, in which each of the edits is demonstrated beside the others."""
+    return [(edit, *(other for other in edits if other != edit)) for edit in edits]
 
 
 def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:

@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from drike.edits import Edit, mentions
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
-from drike.retrieval.mixes import Mix
+from drike.retrieval.mixes import Mix, MixPolicy
 
 _PLAIN = 4  # features before the product: three powers of the cosine, and the name
 
 
-class QueryPolicy:
+class QueryPolicy(MixPolicy):
     """The policy: a frozen encoder, the mixes to choose from, and a linear head, which starts at zero.
 
     named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the

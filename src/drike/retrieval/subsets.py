@@ -115,7 +115,7 @@ class SubsetPolicy:
         ordered = (*candidates.fixed, *candidates.retains)
         return tuple(d for d in ordered if d.role in self.roles)
 
-    def shown(self, candidates: DemonstrationSet, subset: Subset) -> tuple[Demonstration, ...]:
+    def with_set(self, candidates: DemonstrationSet, subset: Subset) -> tuple[Demonstration, ...]:
         """What a prompt shows: demonstrations that are not chosen from, then the set."""
         choices = self.choices(candidates)
         always = tuple(d for d in candidates.fixed if d.role not in self.roles)
@@ -147,13 +147,13 @@ class SubsetPolicy:
         for part, rows in zip(self.head, columns, strict=True):
             part[0].running_mean, part[0].running_var = rows.mean(dim=0), rows.var(dim=0, correction=0)  # type: ignore[index]
 
-    def choose(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
+    def shown(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
         """What is shown to each query."""
         if not queries:
             return []
         with torch.no_grad():
             z = self.scores(candidates, self.features(candidates, queries))
-        chosen = [self.shown(candidates, self.draw.best(row)) for row in z]
+        chosen = [self.with_set(candidates, self.draw.best(row)) for row in z]
         return chosen if self.reads_query else chosen * len(queries)
 
 

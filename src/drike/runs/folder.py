@@ -8,6 +8,7 @@
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     both_ways/EDITOR.jsonl  the same of a sample, judged by scores and by text
+    deployed/EDITOR.jsonl  the same with many edits in force, and gate.jsonl, a line for each decision of the gate
     table.md, summary.json  the tables of an evaluation
     table.md, ceilings.json  the table of ceilings
     usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
@@ -39,6 +40,7 @@ from drike.training.reinforce import Episode
 from drike.training.rewards import Earned, RecordedRollout
 
 ANSWERS, BOTH_WAYS = "answers.jsonl", "both_ways"
+OUTCOMES, DEPLOYED = "outcomes", "deployed"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 
@@ -85,14 +87,16 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
 
 
-def outcomes_path(folder: Path, editor: str) -> Path:
-    """Where an editor's outcomes are kept."""
-    return folder / "outcomes" / f"{slug(editor)}.jsonl"
+def outcomes_path(folder: Path, editor: str, part: str = OUTCOMES) -> Path:
+    """Where an editor's outcomes are kept, in a part of the run: OUTCOMES or DEPLOYED."""
+    return folder / part / f"{slug(editor)}.jsonl"
 
 
-def saved(folder: Path, editor: str, outcomes: Iterable[Outcome]) -> Iterator[tuple[Outcome, ...]]:
+def saved(
+    folder: Path, editor: str, outcomes: Iterable[Outcome], part: str = OUTCOMES
+) -> Iterator[tuple[Outcome, ...]]:
     """Pass outcomes on case by case, each case saved before it is passed."""
-    path = outcomes_path(folder, editor)
+    path = outcomes_path(folder, editor, part)
     for _, of_case in groupby(outcomes, key=lambda outcome: outcome.case_id):
         case = tuple(of_case)
         append(path, (asdict(outcome) for outcome in case))

@@ -23,6 +23,7 @@ from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import (
     ANSWERS,
     BOTH_WAYS,
+    OUTCOMES,
     EpisodeRecord,
     add_usage,
     append,
@@ -94,12 +95,13 @@ def recorded_evaluation(
     *,
     judge: Judge | None = None,
     write: bool = False,
+    part: str = OUTCOMES,
 ) -> Generator[tuple[Outcome, ...], None, None]:
     """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
-    with _usage_recorded(folder, editor.name, model):
+    with _usage_recorded(folder, editor.name if part == OUTCOMES else f"{editor.name}, {part}", model):
         model.forget()  # seconds are an editor's own, not what another has opened before
         with closing(evaluate(editor, model, cases, judge=judge, write=write)) as outcomes:
-            yield from saved(folder, editor.name, outcomes)
+            yield from saved(folder, editor.name, outcomes, part)
 
 
 def judged_both_ways(

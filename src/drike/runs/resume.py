@@ -13,7 +13,16 @@ from pathlib import Path
 from drike.edits import EditCase
 from drike.errors import RunError
 from drike.metrics import Outcome
-from drike.runs.folder import ANSWERS, keep_lines, outcomes_path, read_episodes, read_lines, read_outcomes, versions
+from drike.runs.folder import (
+    ANSWERS,
+    OUTCOMES,
+    keep_lines,
+    outcomes_path,
+    read_episodes,
+    read_lines,
+    read_outcomes,
+    versions,
+)
 from drike.runs.run import Run, Setup
 from drike.training.answers import CaseAnswers
 from drike.training.rewards import RecordedRollout
@@ -84,12 +93,12 @@ def recovered_answers(folder: Path, cases: Sequence[EditCase], mixes: int) -> li
     return found
 
 
-def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase]) -> list[Outcome]:
+def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
     """An editor's outcomes of the first of `cases` in a stopped evaluation; its file is cut to whole cases.
 
     Raises RunError for outcomes of other probes.
     """
-    path = outcomes_path(folder, editor)
+    path = outcomes_path(folder, editor, part)
     found, whole = read_outcomes(path), 0
     for case in cases:
         of_case = found[whole : whole + len(case.asked)]

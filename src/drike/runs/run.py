@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drike.datasets import Dataset
-from drike.datasets.form import Target
+from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -20,7 +20,7 @@ from drike.judging import JudgeName
 from drike.models.protocols import Template
 from drike.records import parse, read
 from drike.retrieval.learned_budget import Controller
-from drike.retrieval.pool import Pool
+from drike.retrieval.pool import Pool, each_first
 from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
@@ -43,7 +43,7 @@ class Setup:
         Batches are faster than pool by pool, and seconds per edit are then not the first look-up's. Returns notes on
         the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
-        candidates = self.pool.candidates([case.edit for case in cases])
+        candidates = self.pool.beside([edits for case in cases for edits in each_first(case.edits)])
         for part in parts:
             if isinstance(part, Retriever | Controller) and part.encoder is not None:
                 part.encoder.encode(sorted({text for one in candidates for text in part.texts(one)}))
@@ -65,6 +65,8 @@ class Settings:
     encoder: str
     seed: int
     zsre_target: Target | None = None
+    paraphrases: Paraphrases | None = None
+    pool: tuple[str, ...] | None = None
     prompt_tokens: int | None = None
     tokenizer: str | None = None
     epochs: int | None = None

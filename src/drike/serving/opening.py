@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drike.serving.store import EditStore, StoreError
+from drike.serving.keys import TENANT, store_path
+from drike.serving.store import POSTGRES, EditStore, StoreError
 
-POSTGRES = ("postgresql://", "postgres://")
 
-
-def open_store(address: str | Path, *, create: bool = True) -> EditStore:
+def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True) -> EditStore:
     """A store in the SQLite file at a path, or in a PostgreSQL database at postgresql://USER@HOST/DATABASE.
 
+    tenant: another one than the default has a file beside that one, or a schema drike-TENANT in the database.
     create: make the store if it is missing. Raises StoreError if it cannot be used.
     """
     if not str(address).startswith(POSTGRES):
         from drike.serving.sqlite import SqliteStore
 
-        return SqliteStore(Path(address), create=create)
+        return SqliteStore(store_path(Path(address), tenant), create=create)
     try:
         from drike.serving.postgres import PostgresStore
     except ImportError:
         raise StoreError("a PostgreSQL store needs psycopg: pip install 'drike[postgres]'") from None
-    return PostgresStore(str(address), create=create)
+    return PostgresStore(str(address), schema=None if tenant == TENANT else f"drike-{tenant}", create=create)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
@@ -44,7 +45,8 @@ _LOCK: LiteralString = """SELECT pg_advisory_xact_lock(
     (x'64726b65'::bigint << 32) + coalesce(to_regclass('drike_changes')::oid::bigint, 0))"""  # "drke" and the table
 _CONFIGURE: LiteralString = """SELECT set_config('lock_timeout', %s, false),
     set_config('idle_in_transaction_session_timeout', '60s', false),  -- a writer that hangs would block all others
-    set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false)"""
+    set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false),
+    set_config('search_path', coalesce(quote_ident(%s), current_setting('search_path')), false)"""
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
 _SETTINGS = {"application_name": "drike", "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
@@ -60,7 +62,8 @@ _REMEDIES = (  # for connections that fail: a word of the server's message, what
 class PostgresStore:
     """An `EditStore` in the database at `address`, a URL as libpq takes it.
 
-    create: make the tables if they are missing. wait: seconds for another process's changes. clock: the time of new
+    schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
+    they are missing. wait: seconds for another process's changes. clock: the time of new
     versions. Raises StoreError if the database cannot be used or holds what no store holds.
     """
 
@@ -68,6 +71,7 @@ class PostgresStore:
         self,
         address: str,
         *,
+        schema: str | None = None,
         create: bool = True,
         wait: float = 10.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -81,6 +85,7 @@ class PostgresStore:
         place = "".join(f"{before}{given[key]}" for before, key in (("", "host"), (":", "port")) if given.get(key))
         self.name = f"postgresql://{place}/{given.get('dbname', '')}"
         self._settings: dict[str, Any] = {**_SETTINGS, **given}
+        self._schema = schema
         self._wait = wait
         self._clock = clock
         self._lock, self._listening = threading.RLock(), threading.Lock()
@@ -97,9 +102,10 @@ class PostgresStore:
     def close(self) -> None:
         """Close the connections."""
         self._closed = True
-        self._connection.close()
-        if self._listener is not None:
-            self._listener.close()
+        with self._lock, self._listening:  # other threads may be using them
+            self._connection.close()
+            if self._listener is not None:
+                self._listener.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -138,7 +144,7 @@ class PostgresStore:
                 left = end - time.monotonic()
                 try:
                     with self._explained():
-                        if self._listener is None or self._listener.closed:
+                        if self._listener is None or self._listener.closed or self._closed:
                             self._listener = self._connect()
                             self._listener.execute("LISTEN drike")
                         query = "SELECT EXISTS (SELECT FROM drike_changes WHERE number > %s)"
@@ -170,7 +176,7 @@ class PostgresStore:
         hashes = _hashes(keys)
         self._run(query, [*row, row[1], hashes, hashes, row[1]])
 
-    def _run(self, query: LiteralString, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
+    def _run(self, query: LiteralString | sql.Composed, values: Sequence[object] = ()) -> psycopg.Cursor[TupleRow]:
         """Run a statement; outside a transaction, on a new connection if the old one was lost."""
         if not self._writing:
             try:
@@ -186,7 +192,7 @@ class PostgresStore:
         if self._closed:
             raise StoreError(f"{self.name} was closed: open it again")
         connection = psycopg.connect(**self._settings, autocommit=True)
-        connection.execute(_CONFIGURE, [f"{self._wait:.3f}s"])
+        connection.execute(_CONFIGURE, [f"{self._wait:.3f}s", self._schema])
         return connection
 
     @contextmanager
@@ -239,6 +245,8 @@ class PostgresStore:
                 )
             if version < len(_MIGRATIONS):
                 with self.transaction():
+                    if self._schema:
+                        self._run(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
                     for step in _MIGRATIONS[self._version() :]:  # another process may have made the tables meanwhile
                         self._connection.execute(step)
                     self._connection.execute("UPDATE drike_schema SET version = %s", [len(_MIGRATIONS)])

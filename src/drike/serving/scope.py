@@ -2,7 +2,7 @@
 
 A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. `Named` fires on
 subjects that a query names, `Nearest` on wordings that are near to it, `Calibrated` on the probability that a query
-concerns an edit. docs/scope.md has the figures of each.
+concerns an edit, `EveryQuery` always. docs/scope.md has the figures of each.
 """
 
 from __future__ import annotations
@@ -163,6 +163,25 @@ class Named:
             for i in sorted(order, key=lambda i: i not in best)
         ]
         return _decision(query, considered, [one for one in considered if one.probability])
+
+
+@dataclass(frozen=True)
+class EveryQuery:
+    """Puts every query under an edit, as the paper does: of those with a named subject, else of all, the nearest."""
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """Fire one edit; none only where the index is empty."""
+        asked = _Asked.of(query, index)
+        named = {i: mention.name for mention in asked.mentions if mention.kind is Kind.FULL for i in mention.places}
+        near = _nearness(asked, index, sorted(named) or range(len(index.edits)))
+        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
+        if not order:
+            return Decision(query, reason="no edit is in force")
+        considered = tuple(
+            Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]}) for i in order
+        )
+        best = considered[0].edit
+        return Decision(query, (best,), considered, f"every query is put under an edit: edit {best.id}")
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        with self._lock:  # SQLite crashes if another thread is using it
+            self._file.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -152,7 +153,9 @@ class SqliteStore:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file
             kind = getattr(problem, "sqlite_errorname", "")
-            if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            if isinstance(problem, sqlite3.ProgrammingError):
+                remedy = "was closed: open it again"
+            elif kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 remedy = "is in use by another process: wait for it to end, and try again"
             elif kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
                 remedy = f"cannot be written ({problem}): make room, or check the disk; what was acknowledged stays"

@@ -23,6 +23,8 @@ from drike.edits import Edit, mentions
 from drike.errors import DrikeError
 from drike.records import parse, read
 
+POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
+
 _LONGEST = 10_000  # characters of a text, as in data sets
 _ALWAYS = "~"  # sorts behind every time
 
@@ -64,13 +66,14 @@ class Entry:
 
     Attributes:
         subject, query, target_new, target_true, relation: as in `Edit`. Without a relation, it is the query around the
-            subject.
+            subject. The subject is "" only in an entry of `as_stored`; no store keeps one.
         aliases: other names of the subject.
         wordings: the query in other words.
         negatives: questions on which the edit must never fire.
         status: a retired edit is kept for its history.
         valid_from, valid_to: when the edit holds, the end excluded; ISO 8601, UTC unless they name a zone.
         priority: of several edits that concern a question, those with the highest come first.
+        enforce: a gateway that cannot decide refuses questions that name the subject, instead of answering unedited.
         source: where the fact comes from.
         author, reason: who made this change, and why.
     """
@@ -87,6 +90,7 @@ class Entry:
     valid_from: str | None = None
     valid_to: str | None = None
     priority: int = 0
+    enforce: bool = False
     source: str | None = None
     author: str | None = None
     reason: str | None = None
@@ -94,7 +98,7 @@ class Entry:
     @property
     def edit(self) -> Edit:
         """The edit as editors take it."""
-        return Edit(self.query, self.target_new, self.target_true, self.subject, self.relation)
+        return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,6 +134,12 @@ class StoredEdit:
     entry: Entry
 
 
+def as_stored(edits: Sequence[Edit]) -> tuple[StoredEdit, ...]:
+    """Edits as a store would hold them, with ids from 1, for a gate without a store."""
+    entries = (Entry(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
+    return tuple(StoredEdit(i, i, 1, "", entry) for i, entry in enumerate(entries, 1))
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The latest version of every edit by id, after `revision` changes of the store."""
@@ -142,6 +152,12 @@ class Snapshot:
         now = stamp(at)
         edits = (one for one in self.edits.values() if one.entry.status is status)
         return tuple(one for one in edits if (one.entry.valid_from or "") <= now < (one.entry.valid_to or _ALWAYS))
+
+    def next_change(self, at: datetime) -> str | None:
+        """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
+        now = stamp(at)
+        times = (time for one in self.edits.values() for time in (one.entry.valid_from, one.entry.valid_to))
+        return min((time for time in times if time and time > now), default=None)
 
 
 class EditStore(Protocol):

@@ -20,7 +20,7 @@ from drike.models.protocols import LanguageModel
 from drike.parallel import in_order
 from drike.prompts import PromptStyle
 from drike.retrieval.budget import TokenLimit
-from drike.retrieval.pool import Pool
+from drike.retrieval.pool import Pool, each_first
 from drike.training.rewards import is_right
 
 
@@ -59,7 +59,7 @@ def answers_under(
     judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
     that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
-    pool.candidates([case.edit for case in cases])  # all in one search
+    pool.beside([edits for case in cases for edits in each_first(case.edits)])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
         return answers_to(case, choices, model, pool, style=style, limit=limit, judge=judge)

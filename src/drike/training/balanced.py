@@ -84,7 +84,7 @@ def train_balanced(
     phi = torch.cat([policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases])
     mean, scale = phi.mean(dim=0), phi.std(dim=0).clamp_min(1e-6)
     phi = (phi - mean) / scale
-    policy.trained_on |= {case.edit.key for case in cases}
+    policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     head = policy.head
     adam = torch.optim.Adam(head.parameters(), lr=learning_rate)
     for number in range(1, steps + 1):

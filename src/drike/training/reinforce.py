@@ -92,14 +92,14 @@ def train(
     policy, budget = editor.ranker, editor.budget  #                  theta, sigma                                  1
     if not isinstance(policy, Retriever):
         raise TypeError(f"training needs an editor whose ranker is a Retriever, not a {type(policy).__name__}")
-    policy.trained_on |= {case.edit.key for case in cases}
+    policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=learning_rate)
-    pools = editor.pool.candidates([case.edit for case in cases])  #  the same in every epoch, as are features:
-    known = {pool.edit: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
+    pools = editor.pool.beside([case.edits for case in cases])  #     the same in every epoch, as are features:
+    known = {pool.edits: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
     numbers = count()
 
     def attempt(case: EditCase) -> Attempt:  #                        under theta and sigma as they are now
-        pool, features = known[case.edit]  #                          copies, updates; C                          4-5
+        pool, features = known[case.edits]  #                         copies, updates; C                          4-5
         log_p = policy.log_probs(features)  #                         z <- S_theta(x, C); p <- softmax(z)         6-7
         tried = choose(case, pool, log_p, budget)  #                  k <- min(K, #{p > sigma}), at least 1      8-11
         return replace(tried, number=next(numbers))

@@ -105,10 +105,10 @@ def train_sets(
     """
     if not cases or settings.draws < 2:
         raise UsageError("training on sets needs at least one edit, and at least two draws per query to compare")
-    pools = pool.candidates([case.edit for case in cases])
+    pools = pool.beside([case.edits for case in cases])
     known = [policy.features(p, [probe.query for probe in c.probes]) for p, c in zip(pools, cases, strict=True)]
     policy.standardise(known)
-    policy.trained_on |= {case.edit.key for case in cases}
+    policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=settings.learning_rate)
     noises, orders = torch.Generator().manual_seed(settings.seed), random.Random(settings.seed)
     means = {probe.aspect: 0.5 for case in cases for probe in case.probes}  # running ones, of aspects that are probed
@@ -120,7 +120,7 @@ def train_sets(
                 z = policy.scores(pools[i], known[i])
                 noise = torch.rand(settings.draws, z.shape[1], generator=noises)
                 drawn = [[policy.draw.drawn(row, one) for one in noise] for row in z.detach()]
-                shown, before = [[policy.shown(pools[i], one) for one in row] for row in drawn], len(answers.known)
+                shown, before = [[policy.with_set(pools[i], one) for one in row] for row in drawn], len(answers.known)
                 questions = questions_about(cases[i], shown, style)
                 right = [float(is_right(verdict)) for verdict in answers.ask(questions)]
                 correct = torch.tensor(right).reshape(len(cases[i].probes), settings.draws)

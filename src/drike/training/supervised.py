@@ -44,10 +44,10 @@ def utilities(
     weights: of the aspects; None: equal ones. soft: as in `every_probe`. Raises PoolError and the model's ModelErrors;
     UsageError if soft and the model gives no log-probabilities.
     """
-    pool.candidates([case.edit for case in cases])  # all in one search
+    pool.beside([case.edits for case in cases])  # all in one search
 
     def measure(case: EditCase) -> Utilities:
-        [candidates] = pool.candidates([case.edit])
+        [candidates] = pool.beside([case.edits])
         retains = candidates.retains
         shown = [retains, *(retains[:i] + retains[i + 1 :] for i in range(len(retains)))]
         queries = [probe.query for probe in case.probes]
@@ -73,11 +73,11 @@ def train_listwise(
 
     The retriever's head learns in place. Raises UsageError if the utilities are not those of the cases.
     """
-    pools = pool.candidates([case.edit for case in cases])
+    pools = pool.beside([case.edits for case in cases])
     shapes = [(case.case_id, len(one.retains)) for case, one in zip(cases, pools, strict=True)]
     if not cases or shapes != [(one.case_id, len(one.of_retains)) for one in measured]:
         raise UsageError(f"the utilities of {len(measured)} edits are not those of these {len(cases)}")
-    retriever.trained_on |= {case.edit.key for case in cases}
+    retriever.trained_on |= {edit.key for case in cases for edit in case.edits}
     wanted = [torch.softmax(torch.tensor(one.of_retains) / temperature, dim=0) for one in measured]
     features = [retriever.features(one) for one in pools]
     adam = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)

@@ -1,19 +1,26 @@
-"""CounterFact in EasyEdit's flat form: one prompt, one rephrased prompt and one neighbour a row, all plain texts.
+"""EasyEdit's flat form, CounterFact's above all: one prompt, rephrased prompt and neighbour a row, all plain texts.
 
-`rephrase_prompt` is mostly one of CounterFact's *generation* prompts, which do not ask for the object. It is kept only
-if it ends in the whole wording of some row's own prompt with the same true object; without cleaning, all are dropped.
+CounterFact's `rephrase_prompt` is mostly one of its *generation* prompts, which do not ask for the object. It is kept
+only if it ends in the whole wording of some row's own prompt with the same true object; without cleaning, all are
+dropped. That of other files is taken as published.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from drike.datasets.counts import Cut
-from drike.datasets.form import Entry, Form, Target
+from drike.datasets.form import Entry, Form, Paraphrases, Target
 from drike.datasets.paraphrases import Template, Templates, around, begins, known_end, wording
 from drike.datasets.rows import Row
 from drike.edits import Edit
+
+
+def _recognises(row: Row) -> bool:
+    asked = not row.values.keys().isdisjoint({"rephrase_prompt", "locality_prompt"})
+    return asked and row.values.keys() >= {"prompt", "subject", "target_new", "ground_truth"}
 
 
 def _edit(row: Row, target: Target) -> Edit:
@@ -41,10 +48,24 @@ def _paraphrases(entry: Entry, known: Templates | None) -> Iterator[str]:
 
 FORM = Form(
     name="EasyEdit's flat CounterFact (case_id, prompt, subject, target_new, ground_truth)",
-    recognises=lambda row: row.values.keys() >= {"case_id", "prompt", "subject", "target_new", "ground_truth"},
+    recognises=_recognises,
     edit=_edit,
-    case_id=Row.case_id,
     learn=_learn,
     paraphrases=_paraphrases,
     neighbours=lambda entry: [(entry.row.text("locality_prompt"), entry.row.text("locality_ground_truth"))],
 )
+AS_PUBLISHED = replace(
+    FORM,
+    name="EasyEdit's flat form, paraphrases as published (prompt, subject, target_new, ground_truth, rephrase_prompt)",
+    learn=lambda entries: {},
+    paraphrases=lambda entry, known: [entry.row.text("rephrase_prompt")],
+)
+
+
+def form_of(rows: Sequence[Row], paraphrases: Paraphrases | None) -> Form:
+    """The form of a file of this shape. By default only CounterFact's paraphrases are screened.
+
+    It is known by its neighbours, whose answer is the row's own old object in all of its rows.
+    """
+    shared = all(row.values.get("locality_ground_truth") == row.values.get("ground_truth") for row in rows)
+    return FORM if (paraphrases or ("screen" if shared else "keep")) == "screen" else AS_PUBLISHED

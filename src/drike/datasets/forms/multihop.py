@@ -1,27 +1,26 @@
 """The multi-hop form of MQuAKE (Zhong et al. 2023), in which RippleEdits (Cohen et al. 2024) is published as well.
 
-A row has one or several edits, and questions whose answer follows from them and from other facts. Rows with several
-edits are left out: an editor takes one edit at a time.
+A row has one or several edits, all in force at once, and questions whose answer follows from them and from other facts.
+The first edit is the case's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from drike.datasets.form import Entry, Form, Target, is_answer
+from drike.datasets.form import Entry, Form, is_answer
 from drike.datasets.rows import Row, shown
 from drike.edits import Aspect, Edit, Probe
 
 
-def _skip(row: Row) -> str | None:
-    edits = len(row.objects("requested_rewrite"))
-    if not edits:
+def _edits(row: Row) -> list[tuple[Edit, Sequence[str]]]:
+    """Every edit of a row with its paraphrases."""
+    if not (found := row.objects("requested_rewrite")):
         raise row.wrong("requested_rewrite", "must hold an edit")
-    return "has several edits" if edits > 1 else None
+    return [(_edit(one), _texts_if_any(one, "question")) for one in found]
 
 
-def _edit(row: Row, target: Target) -> Edit:
-    [one] = row.objects("requested_rewrite")
+def _edit(one: Row) -> Edit:
     prompt, subject = one.text("prompt"), one.text("subject")
     if prompt.count("{}") != 1:
         raise one.wrong("prompt", f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}")
@@ -34,34 +33,38 @@ def _edit(row: Row, target: Target) -> Edit:
     )
 
 
-def _paraphrases(entry: Entry) -> tuple[str, ...]:
-    [one] = entry.row.objects("requested_rewrite")
-    return _texts_if_any(one, "question")
-
-
 def _texts_if_any(row: Row, field: str) -> tuple[str, ...]:
     """The texts of a field that a row may lack, or leave null."""
     return () if row.values.get(field) is None else row.aliases(field)
 
 
+def _hops(entry: Entry) -> int | None:
+    """How many facts lead to the new answer: as many as `new_single_hops` lists, or `single_hops` if it has none."""
+    before, after = (len(entry.row.objects(field)) for field in ("single_hops", "new_single_hops"))
+    if before and after and before != after:
+        entry.drop("number of hops", "single_hops and new_single_hops differ in it")
+        return None
+    return after or before or None
+
+
 def _further(entry: Entry) -> Iterator[Probe]:
-    row = entry.row
+    row, hops = entry.row, _hops(entry)
     new = row.text("new_answer")
     old = next(iter(_texts_if_any(row, "answer")), None)
     also = tuple(one for one in _texts_if_any(row, "new_answer_alias") if one != new)
     for question in row.texts("questions"):
         if old and is_answer(old, (new, *also)):
-            entry.drop("multi_hop probe", "the edit does not change its answer")
+            entry.drop("multi_hop probe", "the edits do not change its answer")
         else:
-            yield Probe(Aspect.MULTI_HOP, question, new, old, also)
+            yield Probe(Aspect.MULTI_HOP, question, new, old, also, hops=hops)
 
 
 FORM = Form(
     name="the multi-hop form of MQuAKE and RippleEdits (requested_rewrite as a list, questions, new_answer)",
     recognises=lambda row: isinstance(row.values.get("requested_rewrite"), list),
-    skip=_skip,
-    edit=_edit,
+    edit=lambda row, target: _edits(row)[0][0],
+    others=lambda row: _edits(row)[1:],
     case_id=Row.case_id,
-    paraphrases=lambda entry, known: _paraphrases(entry),
+    paraphrases=lambda entry, known: _edits(entry.row)[0][1],
     further=_further,
 )

@@ -23,7 +23,7 @@ from drike.models.local.attention import Plan, Strategy, context_window, tolerat
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
 from drike.models.local.strategy import Scorer
-from drike.models.local.tokens import check_template, encode_prompts, encode_requests, text_after
+from drike.models.local.tokens import check_template, encode_prompts, encode_requests, render_chat, text_after
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage
 
 _HEAD_ROWS = 16384
@@ -165,6 +165,18 @@ class HuggingFaceModel:
             seconds=time.perf_counter() - began,
         )
         return result
+
+    @property
+    def chats(self) -> bool:
+        """Whether there is a chat template, as `reply` needs it."""
+        return bool(self._tokenizer.chat_template)
+
+    def reply(self, messages: list[dict[str, str]], max_tokens: int) -> Completion:
+        """Answer a conversation of messages with role and content, greedily. Raises ModelError."""
+        text = render_chat(self._tokenizer, messages)
+        [ids] = self._tokenizer([text], add_special_tokens=False, verbose=False)["input_ids"]
+        self._check_length(len(ids), max_tokens, "to be written")
+        return self._write([tuple(ids)], max_tokens, None)[0]
 
     def _write(self, prompts: list[tuple[int, ...]], max_tokens: int, stop: str | None) -> list[Completion]:
         padding = tolerates_padding(self._model)

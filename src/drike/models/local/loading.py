@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason
-from drike.hub import pinned, quiet
+from drike.hub import like, pinned, quiet
 
 _REACH_SECONDS = 10.0
 _MOST_LAYERS = 10_000  # more would take hours to build, before their weights are missed
@@ -67,17 +67,21 @@ def _ask_hub(name: str) -> None:
     try:
         HfApi().model_info(repository, revision=revision, timeout=_REACH_SECONDS)
     except errors.HFValidationError as error:
-        raise ModelError(f"there is no model folder {name!r}: {local}, or a hub name") from error
+        raise ModelError(f"there is no model folder {name!r}{like(name)}: {local}, or a hub name") from error
     except errors.GatedRepoError as error:
         raise ModelError(
             f"{name} can be downloaded only after accepting its licence: log in with `hf auth login`"
         ) from error
     except errors.RepositoryNotFoundError as error:
-        raise ModelError(f"{name} is neither a folder nor a model on the hub: correct the name, or {local}") from error
+        raise ModelError(
+            f"{name} is neither a folder nor a model on the hub{like(name)}: correct the name, or {local}"
+        ) from error
     except errors.RevisionNotFoundError as error:
         raise ModelError(f"{repository} has no revision {revision} on the hub: correct it, or leave it out") from error
     except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]  # of the HTTP library that the hub uses
-        raise ModelError(f"{name} is not a folder or in the cache, and the hub cannot be reached: {local}") from error
+        raise ModelError(
+            f"{name} is not a folder or in the cache{like(name)}, and the hub cannot be reached: {local}"
+        ) from error
 
 
 def refusal(name_or_path: str, error: Exception) -> ModelError:

@@ -42,10 +42,15 @@ def render(tokenizer: Tokenizer, prompt: str | Turns, template: Template) -> str
     """Apply the chat template to a prompt; a plain one stays as it is. Raises ModelError if the template fails."""
     if isinstance(prompt, str) and template == "plain":
         return prompt
+    return render_chat(tokenizer, chat_messages(prompt))
+
+
+def render_chat(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> str:
+    """Apply the chat template to messages. Raises ModelError if the template fails."""
     try:
         # Templates of reasoning models know `enable_thinking`; others ignore it.
         rendered = tokenizer.apply_chat_template(
-            chat_messages(prompt), tokenize=False, add_generation_prompt=True, enable_thinking=False
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
     except Exception as error:  # a template is a program, and may fail in any way
         raise ModelError(

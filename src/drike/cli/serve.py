@@ -1,0 +1,163 @@
+"""`drike serve`: an OpenAI-compatible endpoint with edits in force, and `drike keys`: who may use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from drike.cli.console import say
+from drike.cli.options import API, DATA, METHOD, MODEL, Command, flag, option, takes_options
+from drike.errors import UsageError
+
+EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
+_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client")
+
+keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
+StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
+
+
+@takes_options
+def serve(
+    *,
+    upstream: Annotated[
+        str | None, option("URL", "Where an OpenAI-compatible API begins, as https://host/v1", MODEL)
+    ] = None,
+    model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None,
+    device: str | None = None,
+    store: Annotated[
+        str | None, option("STORE", "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)
+    ] = None,
+    run: Annotated[
+        str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
+    ] = None,
+    mode: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "shadow: decide and count only (default with --upstream); on; off",
+            METHOD,
+            among=("shadow", "on", "off"),
+        ),
+    ] = None,
+    deadline_ms: Annotated[
+        float | None,
+        option("MS", "Time limit for deciding (default: 50; 5000 for a model here)", METHOD, least=1.0, most=6e4),
+    ] = None,
+    host: Annotated[str, option("HOST", "Where to listen; beyond this machine only with keys", API)] = "127.0.0.1",
+    port: Annotated[int, option("N", "The port of the API", API, least=0, most=65535)] = 8800,
+    admin_host: Annotated[str, option("HOST", "Where the admin port listens", API)] = "127.0.0.1",
+    admin_port: Annotated[int, option("N", "The port for admin requests", API, least=0, most=65535)] = 8801,
+    timeout: Annotated[
+        float, option("SEC", "Longest silence of the upstream within an answer", API, least=0.1, most=86400.0)
+    ] = 600.0,
+    reuse_port: Annotated[bool, flag("--reuse-port", "Let other gateways listen on the same ports", API)] = False,
+    workers: Annotated[
+        int, option("N", "Processes on the port of the API; admin ports are counted up", API, least=1, most=64)
+    ] = 1,
+) -> None:
+    """Serve a model with edits in force: applications change their base URL, nothing else."""
+    if any(find_spec(name) is None for name in _NEEDED):
+        raise UsageError(EXTRA)
+    if workers > 1:
+        _serve_together(workers, store, upstream, port, admin_port)
+    from drike.serving.gateway import Mode
+    from drike.serving.start import Options, start
+
+    started = start(
+        Options(
+            upstream, model, device, store, run, host, port, admin_host, admin_port,
+            mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
+            shared_port=reuse_port,
+        )
+    )  # fmt: skip
+    live = started.tenants.live("default")
+    lines = [
+        f"drike serves {started.gateway.upstream.name}",
+        f"  API     {started.url}",
+        f"  admin   {started.admin_url}",
+        f"  mode    {started.gateway.settings.mode}",
+        f"  edits   {len(live.index.edits):,} in force, from {started.store}",
+        f"  keys    {'needed' if started.tenants.keys else 'none: open to this machine'}",
+        *(f"  note    {note}" for note in started.notes),
+        "Try it:",
+        f"  {_curl(started.url, started.example)}",
+    ]
+    for line in lines:
+        say(line)
+    try:
+        started.run()
+    except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended
+        say("Stopped.")
+
+
+def _serve_together(workers: int, store: str | None, upstream: str | None, port: int, admin_port: int) -> None:
+    """Serve in several processes, and exit as the first of them that ends."""
+    if not (port and admin_port) or port in range(admin_port, admin_port + workers):
+        raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
+    if store is None and upstream is None:
+        raise UsageError("the processes of --workers share a store: give --store")
+    from drike.serving import workers as processes
+
+    own = [
+        sys.executable,
+        "-m",
+        "drike",
+        *sys.argv[1:],
+        "--workers",
+        "1",
+        "--reuse-port",
+    ]  # the last of an option counts
+    raise SystemExit(processes.run([[*own, "--admin-port", str(admin_port + i)] for i in range(workers)]))
+
+
+def _curl(url: str, question: str) -> str:
+    """A command that asks one question."""
+    body = json.dumps({"model": "any", "messages": [{"role": "user", "content": question}]}, ensure_ascii=False)
+    quoted = body.replace("'", "'\\''")
+    return f"curl {url}/chat/completions -H 'Content-Type: application/json' -d '{quoted}'"
+
+
+@keys_app.command("add", cls=Command)
+@takes_options
+def add(
+    *,
+    role: Annotated[
+        str, option("NAME", "use, edit (facts, too) or admin (metrics, too)", METHOD, among=("use", "edit", "admin"))
+    ] = "use",
+    tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
+    store: StoreFile = "edits.db",
+) -> None:
+    """Make a key and print it; only its SHA-256 is kept."""
+    from drike.serving.keys import Keys, Role, keys_path
+
+    say(Keys(keys_path(store)).add(tenant, Role(role)))
+
+
+@keys_app.command("list", cls=Command)
+@takes_options
+def list_(*, store: StoreFile = "edits.db") -> None:
+    """List the keys."""
+    from drike.serving.keys import Keys, keys_path
+
+    for key in Keys(keys_path(store)).keys:
+        say(f"{key.id} {key.role} {key.tenant} {key.created_at}")
+
+
+@keys_app.command("revoke", cls=Command)
+@takes_options
+def revoke(
+    ids: Annotated[list[str], typer.Argument(help="As drike keys list shows it", metavar="ID...", hidden=True)],
+    *,
+    store: StoreFile = "edits.db",
+) -> None:
+    """Revoke keys; a running gateway refuses them at once."""
+    from drike.serving.keys import Keys, keys_path
+
+    keys = Keys(keys_path(store))
+    for id in ids:
+        key = keys.revoke(id)
+        say(f"Revoked {key.id} ({key.role}, {key.tenant})")

@@ -1,0 +1,98 @@
+"""`drike evaluate --stored`: the same editors with many edits in force, behind a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from drike.cli.console import draw, progress
+from drike.cli.costs import live
+from drike.deployed import Deployed, Stores, gate_records, with_stores
+from drike.editors import Editor
+from drike.edits import EditCase
+from drike.errors import UsageError
+from drike.files import write_text
+from drike.judging import Judge
+from drike.metrics import Outcome, counted
+from drike.models.protocols import LanguageModel
+from drike.report import as_markdown
+from drike.report.deployed import deployed_table, gate_table, near_misses
+from drike.runs.folder import DEPLOYED, append
+from drike.runs.recording import recorded_evaluation
+from drike.runs.resume import recovered_outcomes
+from drike.runs.run import Setup
+from drike.serving.questions import common_questions, read_questions
+from drike.serving.scope import Named, Scope
+
+GATE = "gate.jsonl"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What --stored asks for: a gate, stores, and questions that concern no edit."""
+
+    scope: Scope
+    stores: Stores
+    questions: Sequence[str]
+
+    def editors(self, editors: Sequence[Editor]) -> list[Deployed]:
+        """The editors behind the gate."""
+        return [Deployed(editor, self.scope, self.stores) for editor in editors]
+
+
+def deployment(setup: Setup, stored: str, unrelated: Path | None) -> Deployment:
+    """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
+    editable = {*setup.split.ids.editable, *setup.split.ids.test}
+    edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
+    stores = Stores(edits, None if stored == "all" else int(stored), seed=setup.pool.seed)
+    return Deployment(Named(), stores, common_questions() if unrelated is None else read_questions(unrelated))
+
+
+def check_stored(stored: str | None, unrelated: Path | None) -> None:
+    """Refuse values of --stored that are no size. Raises UsageError."""
+    if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
+        raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
+    if unrelated and not stored:
+        raise UsageError("--unrelated is for --stored, which asks these questions with the edits in force")
+
+
+def run_deployed(
+    folder: Path,
+    asked: Deployment,
+    model: LanguageModel,
+    editors: Sequence[Editor],
+    cases: Sequence[EditCase],
+    *,
+    judge: Judge,
+    paper: Mapping[str, Sequence[Outcome]],
+) -> None:
+    """Evaluate the editors behind the gate; show and save tables, outcomes and the gate's decisions.
+
+    cases: with answers to all questions. paper: the outcomes of each editor with every query under the edit.
+    """
+    cases, counts = [with_stores(case, asked.stores) for case in cases], {}
+    for editor in asked.editors(editors):
+        found = recovered_outcomes(folder, editor.name, cases, DEPLOYED)
+        left = cases[len({one.case_id for one in found}) :]
+        with (
+            progress(f"{editor.name}, deployed", live(model)) as (bar, task),
+            closing(recorded_evaluation(folder, editor, model, left, judge=judge, part=DEPLOYED)) as outcomes,
+        ):
+            bar.update(task, total=len(cases), completed=len(cases) - len(left))
+            for case in outcomes:
+                found.extend(case)
+                bar.update(task, advance=1)
+        counts[editor.name] = counted(paper[editor.name]), counted(found)
+    records = list(gate_records(asked.scope, asked.stores, cases, asked.questions))
+    path = folder / DEPLOYED / GATE
+    path.unlink(missing_ok=True)
+    append(path, map(asdict, records))
+    name, size = type(asked.scope).__name__, asked.stores.size or len(asked.stores.whole.edits)
+    title = f"Deployed: {size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {name}"
+    tables = [deployed_table(counts, title, judge.caption), gate_table(records, name), near_misses(records)]
+    for table in tables:
+        draw(table)
+    text = (folder / "table.md").read_text("utf-8")
+    write_text(folder / "table.md", "\n".join([text, *map(as_markdown, tables)]))

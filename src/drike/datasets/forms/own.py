@@ -1,0 +1,112 @@
+"""Own facts: `prompt` and `target_new`, and where known the subject, old object, paraphrases and neighbours.
+
+The columns of `drike edits import` mean the same here, so that one file serves both: `query` is `prompt`, `wordings`
+are paraphrases. What only a store of edits uses (`STORED`) is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+
+from drike.datasets.form import Entry, Form, Target
+from drike.datasets.paraphrases import wording
+from drike.datasets.rows import Row, shown
+from drike.edits import Edit
+from drike.errors import DataError
+
+STORED = (
+    "aliases", "negatives", "status", "valid_from", "valid_to", "priority", "enforce", "source", "author", "reason",
+)  # fmt: skip
+NEEDED = ("prompt", "target_new")
+COLUMNS = (
+    "the columns of own facts are prompt (or query) and target_new, and where known subject, target_true, relation, "
+    "paraphrase (also paraphrase_2, ...), neighborhood_prompt with neighborhood_answer, and for a store "
+    + ", ".join(STORED)
+)
+SEPARATOR = "|"  # of several texts in one cell
+_SEVERAL = ("paraphrase", "neighborhood_prompt", "neighborhood_answer")  # may have several columns, with numbers
+_PATTERNS = {name: name for name in (*NEEDED, "subject", "relation", "neighborhood", "case_id", *STORED)} | {
+    "prompt": "prompt|query",
+    "target_true": "target_true|ground_truth",
+    "paraphrase": r"(?:paraphrase|wording)s?(?:_?\d+)?",
+    "neighborhood_prompt": r"neighborhood_prompt(?:_?\d+)?",
+    "neighborhood_answer": r"neighborhood_answer(?:_?\d+)?",
+}
+_ALIKE = 0.78  # from which on a name is taken for a misspelt one: "object" is none of "subject"
+
+
+def named(row: Row) -> Mapping[str, list[str]]:
+    """The row's fields by what they hold. Raises DataError for an unknown field, and for two that mean the same."""
+    found: dict[str, list[str]] = {}
+    for field in row.values:
+        name = next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
+        if name is None:
+            near = get_close_matches(field.casefold(), _PATTERNS, n=1, cutoff=_ALIKE)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise DataError(f"{row.place} has an unknown field {shown(field)!r}{meant}; {COLUMNS}")
+        found.setdefault(name, []).append(field)
+        if len(found[name]) > 1 and name not in _SEVERAL:
+            raise DataError(f"{row.place} has {' and '.join(found[name])}, which mean the same; remove one of them")
+    return found
+
+
+def missing(row: Row) -> DataError | None:
+    """Which needed field is missing or misspelt; None if all are there, or nothing like one of them."""
+    lacking = [name for name in NEEDED if not _has(row, name)]
+    meant = {name: near[0] for name in lacking if (near := get_close_matches(name, row.values, n=1, cutoff=_ALIKE))}
+    if not lacking or not (meant or len(lacking) < len(NEEDED)):
+        return None
+    name = next(iter(meant or lacking))
+    hint = f" ({shown(meant[name])}: did you mean {name}?)" if meant else ""
+    return DataError(f"{row.place} has no field {name!r}{hint}; {COLUMNS}")
+
+
+def texts(value: object) -> object:
+    """A list of texts from one text with separators; any other value as it is."""
+    if value is None:
+        return []
+    return [text.strip() for text in value.split(SEPARATOR) if text.strip()] if isinstance(value, str) else value
+
+
+def _has(row: Row, name: str) -> bool:
+    return any(re.fullmatch(_PATTERNS[name], field) for field in row.values)
+
+
+def _edit(row: Row, target: Target) -> Edit:
+    names = named(row)
+    query, new = (row.text(*names.get(name, [name])) for name in NEEDED)
+    true, subject, relation = (_if_known(row, names.get(name)) for name in ("target_true", "subject", "relation"))
+    return Edit(query, new, true, subject, relation or (wording(query, subject) if subject else None))
+
+
+def _if_known(row: Row, fields: list[str] | None) -> str | None:
+    return (row.text(*fields) or None) if fields and row.values[fields[0]] is not None else None
+
+
+def _paraphrases(entry: Entry) -> Iterator[str]:
+    row = entry.row
+    for field in named(row).get("paraphrase", ()):
+        yield from replace(row, values=row.values | {field: texts(row.values[field])}).texts(field)
+
+
+def _neighbours(entry: Entry) -> Iterator[tuple[str, str]]:
+    row = entry.row
+    for one in row.objects("neighborhood"):
+        yield one.text("prompt"), one.text("answer")
+    for field in named(row).get("neighborhood_prompt", ()):
+        pair = [field, field.replace("prompt", "answer")]
+        query, answer = ("" if row.values.get(name) is None else row.text(name) for name in pair)
+        if query or answer:
+            yield query, answer
+
+
+FORM = Form(
+    name="own facts (prompt, target_new; where known subject, target_true, paraphrase, neighborhood_prompt, ...)",
+    recognises=lambda row: all(_has(row, name) for name in NEEDED),
+    edit=_edit,
+    paraphrases=lambda entry, known: _paraphrases(entry),
+    neighbours=_neighbours,
+)

@@ -1,0 +1,279 @@
+"""An OpenAI-compatible endpoint with edits in force: an application changes its base URL, nothing else.
+
+A chat or text completion that concerns an edit is passed on with one text changed; everything else passes byte for
+byte. Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is
+enforced. Nothing of a request is written anywhere.
+
+Answers carry `x-drike-scope` (fired, abstained, degraded; off where the mode is), `x-drike-edits` (id@version, ...),
+`x-drike-mode`, `x-drike-overhead-ms` and `x-request-id`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from starlette.types import Message, Receive, Scope, Send
+
+from drike.serving import guardrail
+from drike.serving.context import Target, chat_target, completion_target, parse, replaced
+from drike.serving.keys import Grant
+from drike.serving.live import LiveEdits
+from drike.serving.metrics import Metrics
+from drike.serving.placement import Placement
+from drike.serving.relay import (
+    ClientGoneError,
+    Limits,
+    RequestError,
+    discard,
+    pass_on,
+    read_body,
+    refuse,
+    reply_json,
+    while_connected,
+)
+from drike.serving.scope import Decision
+from drike.serving.store import Status, StoredEdit
+from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
+
+_LOG = logging.getLogger(__name__)
+_PREFIX = b"/v1"
+_REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_WAITING = 256  # decisions; more than that are late anyway
+_TARGETS: Mapping[bytes, Callable[..., Target | None]] = {
+    b"/chat/completions": chat_target, b"/completions": completion_target,
+}  # fmt: skip
+
+
+class Mode(StrEnum):
+    """What a gateway does with edits."""
+
+    SHADOW = "shadow"  # decide and count, change nothing
+    ON = "on"
+    OFF = "off"  # pass everything on
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a gateway works. deadline: seconds for deciding and editing a request."""
+
+    mode: Mode = Mode.SHADOW
+    deadline: float = 0.05
+    limits: Limits = field(default_factory=Limits)
+
+
+def bearer(scope: Scope) -> str:
+    """The key in a request's headers, also where webhooks send it; empty without one."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    kind, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return key.strip() if kind.casefold() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A body to pass on, and what the gate said: fired, abstained or degraded. edits: that fired."""
+
+    body: bytes
+    scope: str
+    edits: tuple[StoredEdit, ...] = ()
+
+
+class Gateway:
+    """The ASGI application of the gateway's port.
+
+    Args:
+        upstream: answers.
+        live: the edits of a tenant, by its name.
+        chat, completion: how edits change chats, and prompts to complete.
+        settings: mode, deadline and limits.
+        access: what the holder of a key may do; None is nothing.
+        metrics: counts.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        live: Callable[[str], LiveEdits],
+        *,
+        chat: Placement,
+        completion: Placement,
+        settings: Settings = Settings(),
+        access: Callable[[str], Grant | None] = lambda key: Grant(),
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.upstream = upstream
+        self.live = live
+        self.settings = settings
+        self.access = access
+        self.metrics = metrics or Metrics()
+        self._placements = {b"/chat/completions": chat, b"/completions": completion}
+        self._deciding = ThreadPoolExecutor(1, "drike-gate")
+        self._waiting = 0
+        self._in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        began = time.perf_counter()
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        request = given if _REQUEST_ID.fullmatch(given) else b"drike-" + secrets.token_hex(12).encode()
+        more: Headers = [(b"x-request-id", request)]
+        status, decided, overhead, whole = 0, "none", None, False
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        self._in_flight += 1
+        self.metrics.in_flight.set(self._in_flight)
+        try:
+            grant = self._admit(scope)
+            path = bytes(scope["raw_path"]).removeprefix(_PREFIX)
+            body = await read_body(scope, receive, self.settings.limits)
+            whole = True
+            if scope["raw_path"] in guardrail.PATHS:
+                live = self.live(grant.tenant)
+                return await self._guardrail(body, live, request.decode(), sending, more)
+            if scope["method"] == "POST" and path in _TARGETS:
+                edited = await self._edit(path, body, self.live(grant.tenant), request.decode())
+                body, decided = edited.body, edited.scope
+                more += _headers(edited, self.settings.mode)
+            query = scope["query_string"]
+            address = (path + b"?" + query if query else path).decode("latin-1")
+            call = Call(scope["method"], address, _with_id(scope["headers"], request), body)
+            overhead = time.perf_counter() - began
+            async with while_connected(receive), self.upstream.exchange(call) as reply:
+                if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
+                    del more[0]
+                more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
+                await pass_on(reply, sending, more)
+        except (RequestError, UpstreamError) as error:
+            if error.status == 408 or (not whole and not await discard(receive)):
+                more.append((b"connection", b"close"))
+            await refuse(sending, error, more)
+        except ClientGoneError:
+            status = 499
+        except Exception as error:
+            _report(error)
+            if not status:
+                await refuse(sending, RequestError(500, "internal_error", "the gateway failed: try again"), more)
+        finally:
+            self._in_flight -= 1
+            self.metrics.in_flight.set(self._in_flight)
+            self.metrics.count(status, decided, overhead)
+
+    def edited(self, path: bytes, body: bytes, decision: Decision) -> bytes:
+        """The body of a request under a decision, whatever the mode."""
+        parsed = parse(body)
+        target = _TARGETS[path](parsed) if parsed else None
+        edits = active(decision)
+        return self._placed(path, body, parsed, target, edits) if parsed and target and edits else body
+
+    def close(self) -> None:
+        """Let go of the thread that decides."""
+        self._deciding.shutdown(wait=False, cancel_futures=True)
+
+    def _admit(self, scope: Scope) -> Grant:
+        """Check everything that can be checked without the body. Raises RequestError."""
+        limits = self.settings.limits
+        if self._in_flight > limits.at_once:
+            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
+        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
+            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
+        if scope["method"] not in _METHODS:
+            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
+        path = bytes(scope["raw_path"])
+        if not path.startswith(_PREFIX + b"/") and path not in guardrail.PATHS:
+            raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
+        if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
+            raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
+        grant = self.access(bearer(scope))
+        if grant is None:
+            raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+        return grant
+
+    async def _guardrail(self, body: bytes, live: LiveEdits, request: str, send: Send, more: Headers) -> None:
+        async def edit(chat: bytes) -> bytes:
+            return (await self._edit(b"/chat/completions", chat, live, request)).body
+
+        try:
+            await reply_json(send, 200, await guardrail.answer(body, edit), more)
+        except ValueError as problem:
+            raise RequestError(400, "bad_request", str(problem)) from None
+
+    async def _edit(self, path: bytes, body: bytes, live: LiveEdits, request: str) -> Edited:
+        """The body under the edits that its question concerns. Raises RequestError."""
+        if self.settings.mode is Mode.OFF:
+            return Edited(body, "off")
+        try:
+            parsed = parse(body)
+        except ValueError as problem:
+            raise RequestError(400, "bad_request", str(problem)) from None
+        target = _TARGETS[path](parsed) if parsed else None
+        if parsed is None or target is None:
+            return Edited(body, "abstained")
+
+        def work() -> Edited:
+            edits = active(live.decide(target.queries, request))
+            if not edits:
+                return Edited(body, "abstained")
+            if self.settings.mode is Mode.SHADOW:
+                return Edited(body, "fired", edits)
+            return Edited(self._placed(path, body, parsed, target, edits), "fired", edits)
+
+        try:
+            if self._waiting >= _WAITING:
+                raise TimeoutError
+            self._waiting += 1
+            try:
+                future = asyncio.get_running_loop().run_in_executor(self._deciding, work)
+                return await asyncio.wait_for(future, self.settings.deadline)
+            finally:
+                self._waiting -= 1
+        except Exception as error:  # whatever is wrong with the gate, requests are answered
+            _report(error)
+            if self.settings.mode is Mode.ON and live.enforced(target.queries):
+                raise RequestError(
+                    503, "edit_not_applied", "an enforced edit could not be applied in time: try again"
+                ) from None
+            return Edited(body, "degraded")
+
+    def _placed(
+        self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[StoredEdit]
+    ) -> bytes:
+        facts = [one.entry.edit for one in edits]
+        return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
+
+
+def active(decision: Decision) -> tuple[StoredEdit, ...]:
+    """The edits of a decision that change answers; others are only counted."""
+    return tuple(one for one in decision.fired if one.entry.status is Status.ACTIVE)
+
+
+def _headers(edited: Edited, mode: Mode) -> Headers:
+    listed = ",".join(f"{one.id}@{one.version}" for one in edited.edits)
+    named = [(b"x-drike-edits", listed.encode())] if listed else []
+    return [(b"x-drike-scope", edited.scope.encode()), (b"x-drike-mode", mode.encode()), *named]
+
+
+def _report(error: Exception) -> None:
+    """Log where an error arose, without its text, which might quote a request."""
+    if not isinstance(error, TimeoutError):
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames]
+        _LOG.error("%s in %s", type(error).__name__, " > ".join(places))
+
+
+def _with_id(headers: Sequence[tuple[bytes, bytes]], request: bytes) -> Headers:
+    return [*((name, value) for name, value in headers if name != b"x-request-id"), (b"x-request-id", request)]

@@ -1,0 +1,135 @@
+"""Keys of the gateway: who may use it, edit, and administer it, in a file beside the store.
+
+A key is `drike-ID-SECRET`, of which the file holds the SHA-256 only. The tenant, and so the store, follows from the key
+alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from drike.errors import DrikeError
+from drike.files import write_text
+from drike.records import parse, read
+from drike.serving.store import POSTGRES, stamp
+
+TENANT = "default"
+_KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+class KeysError(DrikeError):
+    """A file of keys, or a key in it, cannot be used."""
+
+
+class Role(StrEnum):
+    """What a key is for; each includes those before it."""
+
+    USE = "use"  # ask the model
+    EDIT = "edit"  # see and change the tenant's edits
+    ADMIN = "admin"  # see metrics, too
+
+    def includes(self, other: Role) -> bool:
+        """Whether a key with this role may do what the other is for."""
+        roles = list(Role)
+        return roles.index(self) >= roles.index(other)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a request may do: the tenant whose edits it sees, and its role."""
+
+    tenant: str = TENANT
+    role: Role = Role.ADMIN
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key as the file has it. sha256: of the whole key."""
+
+    id: str
+    tenant: str
+    role: Role
+    sha256: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class _File:
+    keys: tuple[Key, ...]
+
+
+class Keys:
+    """The keys in a file, read again whenever it has changed. Without a file there are none.
+
+    Raises KeysError for a file that cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int] | None = None
+        self.keys: tuple[Key, ...] = ()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file if it has changed."""
+        try:
+            status = self.path.stat()
+            seen = status.st_mtime_ns, status.st_ino
+            if seen != self._seen:
+                self.keys = read(_File, parse(self.path.read_bytes())).keys
+                self._seen = seen
+        except FileNotFoundError:
+            if self._seen:  # fail closed: without its file every key is unknown
+                raise KeysError(f"{self.path} is gone: restore it, or stop the gateway") from None
+        except (OSError, ValueError) as problem:
+            raise KeysError(f"{self.path} is no file of keys ({problem}): restore it from a copy") from None
+
+    def grant(self, given: str) -> Grant | None:
+        """What a key permits; None if it is none of these."""
+        found = _KEY.fullmatch(given)
+        digest = hashlib.sha256(given.encode()).hexdigest()
+        for key in self.keys:
+            if found and key.id == found[1]:
+                return Grant(key.tenant, key.role) if hmac.compare_digest(key.sha256, digest) else None
+        return None
+
+    def add(self, tenant: str, role: Role) -> str:
+        """Make a key, and return it; it is not kept. Raises KeysError for an unusable tenant."""
+        if not _NAME.fullmatch(tenant):
+            raise KeysError(f"{tenant!r} is no name of a tenant: use small letters, digits and hyphens, up to 63")
+        key = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        self._write([*self.keys, Key(key.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])
+        return key
+
+    def revoke(self, id: str) -> Key:
+        """Remove a key. Raises KeysError if there is none with this id."""
+        found = next((key for key in self.keys if key.id == id), None)
+        if found is None:
+            raise KeysError(f"there is no key {id!r}: choose one that is listed (drike keys list)")
+        self._write([key for key in self.keys if key.id != id])
+        return found
+
+    def _write(self, keys: Sequence[Key]) -> None:
+        write_text(self.path, json.dumps({"keys": [asdict(key) for key in keys]}, indent=1))
+        self.refresh()
+
+
+def keys_path(store: str) -> Path:
+    """The file of keys beside a store; of one in a database, in the working directory."""
+    return Path("edits" if store.startswith(POSTGRES) else store).with_suffix(".keys.json")
+
+
+def store_path(store: Path, tenant: str) -> Path:
+    """The store of a tenant: the given file, or one beside it."""
+    return store if tenant == TENANT else store.with_name(f"{store.stem}.{tenant}{store.suffix}")

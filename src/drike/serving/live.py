@@ -1,0 +1,114 @@
+"""The edits of a store as a gateway applies them: always the latest, with what was decided last.
+
+Changes come from admin requests and from other processes alike; `refresh` finds both. Decisions read one index, which
+is replaced as a whole, so that none sees half a change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from drike.edits import mentions
+from drike.encoders.base import TextEncoder
+from drike.serving.scope import Decision, EditIndex, Scope
+from drike.serving.store import EditStore, Snapshot, Status, StoredEdit, StoreError, snapshot, stamp
+
+_SHOWN = 200  # decisions that are kept to be looked at
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A decision on a request: when, and the request's id."""
+
+    at: str
+    request: str
+    decision: Decision
+
+
+class LiveEdits:
+    """Edits in force, and decisions about them. Threads may share it.
+
+    Args:
+        store: where they are.
+        scope: decides which edits a query concerns.
+        encoder: of the index; None where the gate needs no vectors.
+        prepare: called with edits that are new in force, before they are.
+
+    Raises StoreError if the store cannot be read.
+    """
+
+    def __init__(
+        self,
+        store: EditStore,
+        scope: Scope,
+        *,
+        encoder: TextEncoder | None = None,
+        prepare: Callable[[Sequence[StoredEdit]], None] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.store = store
+        self.scope = scope
+        self.snapshot = Snapshot()
+        self.index = EditIndex(())
+        self.fired: deque[Seen] = deque(maxlen=_SHOWN)
+        self.missed: deque[Seen] = deque(maxlen=_SHOWN)
+        self.problem: str | None = None
+        self._encoder = encoder
+        self._prepare = prepare
+        self._clock = clock
+        self._versions: dict[int, int] = {}
+        self._until: str | None = ""  # when the edits in force change next without a change of the store
+        self._refreshing = threading.Lock()
+        self.refresh()
+        if self.problem:
+            raise StoreError(self.problem)
+
+    def refresh(self) -> None:
+        """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
+        with self._refreshing:
+            try:
+                found = snapshot(self.store, self.snapshot)
+            except StoreError as problem:
+                self.problem = str(problem)
+                return
+            self.problem = None
+            now = self._clock()
+            if found is self.snapshot and (self._until is None or stamp(now) < self._until):
+                return
+            edits = (*found.in_force(now), *found.in_force(now, Status.SHADOW))
+            index = EditIndex.of(edits, self._encoder, self.index)
+            if self._prepare:
+                self._prepare([one for one in index.edits if not self.has(one)])
+            self.index, self.snapshot = index, found
+            self._versions = {one.id: one.version for one in index.edits}
+            self._until = found.next_change(now)
+
+    def has(self, edit: StoredEdit) -> bool:
+        """Whether this version of an edit is in force, or counted as one that might be."""
+        return self._versions.get(edit.id) == edit.version
+
+    def decide(self, queries: Sequence[str], request: str | None = None) -> Decision:
+        """The decision on the first query for which an edit fires, else on the first one.
+
+        request: the id of a request, to be kept in `fired` or `missed`; None keeps nothing.
+        """
+        index = self.index
+        decisions: list[Decision] = []
+        for query in queries:
+            decisions.append(self.scope.decide(query, index))
+            if decisions[-1].fired:
+                break
+        found = decisions[-1] if decisions[-1].fired else decisions[0]
+        if request is not None and found.considered:
+            seen = Seen(stamp(self._clock()), request, found)
+            (self.fired if found.fired else self.missed).append(seen)
+        return found
+
+    def enforced(self, queries: Sequence[str]) -> bool:
+        """Whether a query names the subject of an edit that must not be left out when the gate fails."""
+        active = (one.entry for one in self.index.edits if one.entry.enforce and one.entry.status is Status.ACTIVE)
+        return any(mentions(query, name) for entry in active for name in entry.names for query in queries)

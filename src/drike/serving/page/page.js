@@ -1,0 +1,328 @@
+// The admin page. Texts of edits and requests only ever become text nodes; the key stays in this function's memory.
+'use strict';
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const PAGE = 50;
+  let key = null, shown = 0, asked = 0, current = null, undo = null, vanish = 0;
+
+  function h(tag, attributes, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
+      else made.setAttribute(name, value);
+    }
+    made.append(...children.filter((child) => child !== null && child !== undefined && child !== ''));
+    return made;
+  }
+
+  const fill = (place, ...children) => { place.replaceChildren(...children); };
+  const button = (label, act) => h('button', {type: 'button', class: 'plain', onclick: act}, label);
+  const when = (stamp) => h('time', {datetime: stamp, title: stamp}, new Date(stamp).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'}));
+  const fact = (edit) => h('div', {class: 'fact'}, edit.query, h('i', {}, '\u2192'), h('b', {}, edit.target_new));
+  const percent = (share) => `${+(100 * share).toFixed(share > 0.99 || share < 0.01 ? 1 : 0)}\u202f%`;
+
+  async function api(path, body) {
+    const headers = {};
+    if (key) headers.Authorization = `Bearer ${key}`;
+    if (body) headers['Content-Type'] = 'application/json';
+    let reply;
+    try {
+      reply = await fetch(`admin/v1/${path}`, {
+        method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body), credentials: 'omit', cache: 'no-store',
+      });
+    } catch {
+      throw new Error('The gateway does not answer: check that it is running.');
+    }
+    const found = await reply.json().catch(() => ({}));
+    if (reply.status === 401 || reply.status === 403) askForKey(found.error?.message);
+    if (!reply.ok) {
+      throw Object.assign(new Error(found.error?.message || `The gateway answered with status ${reply.status}.`), {status: reply.status, found});
+    }
+    return found;
+  }
+
+  function say(text, back) {
+    $('said').textContent = text;
+    undo = back || null;
+    $('undo').hidden = !back;
+    $('toast').hidden = false;
+    clearTimeout(vanish);
+    vanish = setTimeout(() => { $('toast').hidden = true; }, back ? 10000 : 5000);
+  }
+
+  // Show what goes wrong in an action that a person started.
+  const tried = (act) => async (...given) => {
+    try {
+      await act(...given);
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+
+  function askForKey(why) {
+    $('why-key').textContent = key ? why || '' : '';
+    key = null;
+    if (!$('key').open) $('key').showModal();
+  }
+
+  // Edits
+
+  function stateOf(edit) {
+    const waiting = edit.status === 'active' && edit.in_force === false;
+    return h('span', {class: edit.status === 'active' && !waiting ? 'pill good' : 'pill'}, waiting ? 'not valid now' : edit.status === 'active' ? 'in force' : edit.status);
+  }
+
+  function rowOf(edit) {
+    const names = [edit.subject, ...edit.aliases].join(', ');
+    return h('li', {'data-id': edit.id},
+      h('div', {class: 'body'}, fact(edit),
+        h('div', {class: 'small'}, stateOf(edit), ` ${names} \u00b7 ${edit.id}@${edit.version} \u00b7 `, when(edit.created_at), edit.author ? ` \u00b7 ${edit.author}` : '')),
+      h('div', {class: 'does'},
+        button('Details', tried(() => openDetails(edit.id))),
+        edit.status === 'retired' ? null : button('Retire\u2026', () => openRetire(edit))));
+  }
+
+  async function showEdits(append) {
+    const turn = ++asked, after = append ? shown : 0;
+    const query = new URLSearchParams({q: $('q').value, after, limit: PAGE});
+    if ($('status').value) query.set('status', $('status').value);
+    const found = await api(`edits?${query}`);
+    if (turn !== asked) return;  // an answer to an earlier search
+    const rows = found.edits.map(rowOf);
+    if (append) $('edits').append(...rows); else fill($('edits'), ...rows);
+    shown = after + rows.length;
+    $('count').textContent = found.total ? `${found.total.toLocaleString()} ${found.total === 1 ? 'edit' : 'edits'}` : $('q').value ? 'No edit has these words.' : 'No edits yet.';
+    $('more').hidden = shown >= found.total;
+  }
+
+  function openRetire(edit) {
+    current = edit;
+    fill($('what'), fact(edit));
+    $('reason').value = '';
+    $('retire').showModal();
+  }
+
+  async function change(id, how, body, done) {
+    await api(`edits/${id}/${how}`, body);
+    say(done, how === 'rollback' ? null : tried(() => change(id, 'rollback', {reason: 'undone on the page'}, `Edit ${id} is as before.`)));
+    await refresh();
+  }
+
+  const never = (edit, text) => button('Never fire on this', tried(() => change(edit.id, 'negatives', {text, reason: 'reported on the page'}, `Edit ${edit.id} no longer fires on this.`)));
+  const should = (edit, text) => button('Should have fired', tried(() => change(edit.id, 'wordings', {text, reason: 'reported on the page'}, `Added to edit ${edit.id} as a wording.`)));
+
+  async function openDetails(id) {
+    const {versions} = await api(`edits/${id}`);
+    const last = versions[versions.length - 1];
+    current = last;
+    $('h-details').textContent = `Edit ${id}`;
+    const names = {query: 'Query', target_new: 'New answer', target_true: 'Old answer', subject: 'Subject', aliases: 'Other names', relation: 'Relation', wordings: 'Wordings', negatives: 'Never fires on', status: 'Status', valid_from: 'Holds from', valid_to: 'Until', priority: 'Priority', source: 'Source'};
+    const list = h('dl');
+    for (const [name, label] of Object.entries(names)) {
+      const value = Array.isArray(last[name]) ? last[name].join('\n') : last[name];
+      if (value) list.append(h('dt', {}, label), h('dd', {}, String(value)));
+    }
+    fill($('fields'), list);
+    $('teach').reset();
+    $('teach').hidden = last.status === 'retired';
+    fill($('versions'), ...versions.slice().reverse().map((one) => h('li', {},
+      h('div', {class: 'body'}, fact(one), h('div', {class: 'small'}, `${one.id}@${one.version} ${one.status} \u00b7 `, when(one.created_at), one.author ? ` \u00b7 ${one.author}` : '', one.reason ? ` \u00b7 ${one.reason}` : '')),
+      one === last ? h('span', {class: 'small'}, 'latest') : button('Go back to this', tried(async () => {
+        await change(id, 'rollback', {version: one.version}, `Edit ${id} is back at version ${one.version}.`);
+        await openDetails(id);
+      })))));
+    if (!$('details').open) $('details').showModal();
+    $('h-details').focus();
+  }
+
+  async function add(supersede) {
+    const form = $('entry');
+    const body = {supersede};
+    for (const field of form.elements) {
+      const text = field.name && field.value.trim();
+      if (!text) continue;
+      body[field.name] = ['aliases', 'wordings', 'negatives'].includes(field.name) ? text.split('\n').map((line) => line.trim()).filter(Boolean) : text;
+    }
+    const missing = ['subject', 'query', 'target_new'].find((name) => !body[name]);
+    $('supersede').hidden = true;
+    fill($('why-add'));
+    if (missing) {
+      fill($('why-add'), 'Subject, query and new answer are needed.');
+      form.elements[missing].focus();
+      return;
+    }
+    try {
+      const {changes} = await api('edits', body);
+      $('add').close();
+      form.reset();
+      say(`Edit ${changes[changes.length - 1].id} is stored.`);
+      await refresh();
+    } catch (problem) {
+      const rivals = problem.found?.rivals || [];
+      fill($('why-add'), h('p', {}, problem.message), ...rivals.map((one) => h('div', {}, `${one.id}@${one.version} `, fact(one))));
+      $('supersede').hidden = !rivals.length;
+    }
+  }
+
+  // Decisions
+
+  function showDecision(decision) {
+    const fired = new Set(decision.fired.map((one) => one.id)), text = decision.query;
+    fill($('decision'),
+      h('h2', {}, fired.size ? `${fired.size === 1 ? 'One edit fires' : `${fired.size} edits fire`}` : 'No edit fires'),
+      h('p', {class: 'muted'}, decision.reason),
+      h('ul', {class: 'list'}, ...decision.considered.map((one) => h('li', {},
+        h('div', {class: 'body'}, fact(one.edit), h('div', {class: 'small'},
+          h('span', {class: fired.has(one.edit.id) ? 'pill good' : 'pill'}, !fired.has(one.edit.id) ? 'does not fire' : one.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
+          h('meter', {min: 0, max: 1, value: one.probability, 'aria-label': 'probability'}), ` ${percent(one.probability)}`,
+          one.name ? ` \u00b7 names \u201c${one.name}\u201d` : ' \u00b7 no name',
+          ...Object.entries(one.features || {}).map(([name, value]) => ` \u00b7 ${name} ${Number(value).toFixed(2)}`))),
+        h('div', {class: 'does'}, fired.has(one.edit.id) ? never(one.edit, text) : should(one.edit, text))))));
+  }
+
+  async function ask(both) {
+    const query = $('question').value.trim();
+    if (!query) return $('question').focus();
+    const buttons = $('ask').querySelectorAll('button');
+    buttons.forEach((one) => { one.disabled = true; });
+    try {
+      $('answers').hidden = true;
+      showDecision(await api(`decide?${new URLSearchParams({q: query})}`));
+      if (!both) return;
+      const model = $('model').value.trim();
+      const found = await api('try', {query, ...(model ? {model} : {})});
+      showDecision(found.decision);
+      $('before').textContent = found.before;
+      $('after').textContent = found.after;
+      $('answers').hidden = false;
+    } finally {
+      buttons.forEach((one) => { one.disabled = false; });
+    }
+  }
+
+  function seenOf(one, act) {
+    const {decision} = one;
+    const edits = act === never ? decision.fired : decision.considered.slice(0, 2).map((candidate) => candidate.edit);
+    const chance = new Map(decision.considered.map((candidate) => [candidate.edit.id, candidate.probability]));
+    return h('li', {},
+      h('div', {class: 'body'}, h('div', {}, decision.query), h('div', {class: 'small'}, when(one.at), ` \u00b7 ${decision.reason}`),
+        ...edits.map((edit) => h('div', {class: 'small'}, fact(edit), chance.has(edit.id) ? `edit ${edit.id}, ${percent(chance.get(edit.id))} ` : `edit ${edit.id} `, act(edit, decision.query)))));
+  }
+
+  async function showActivity() {
+    const found = await api('fired?limit=50');
+    for (const [name, act] of [['fired', never], ['missed', should]]) {
+      const rows = found[name].map((one) => seenOf(one, act));
+      fill($(name), ...(rows.length ? rows : [h('li', {class: 'none'}, 'Nothing yet.')]));
+    }
+  }
+
+  // The gate's calibration
+
+  function svg(tag, attributes, ...children) {
+    const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  }
+
+  function showCurve(bins) {
+    const left = 44, top = 10, size = 300, x = (p) => left + p * size, y = (p) => top + (1 - p) * size;
+    const ticks = [0, 0.25, 0.5, 0.75, 1];
+    const line = (from, to, name) => svg('line', {x1: x(from[0]), y1: y(from[1]), x2: x(to[0]), y2: y(to[1]), class: name});
+    const text = (p, q, anchor, words) => svg('text', {x: p, y: q, 'text-anchor': anchor}, words);
+    const points = bins.map((one) => [x(one.probability), y(one.share)]);
+    const most = Math.max(...bins.map((one) => one.count));
+    fill($('curve'),
+      svg('svg', {viewBox: `0 0 ${size + left + 20} ${size + top + 50}`, role: 'img', 'aria-label': 'Calibration curve; the table below has its numbers'},
+        ...ticks.flatMap((p) => [line([p, 0], [p, 1], 'axis'), line([0, p], [1, p], 'axis'), text(x(p), top + size + 18, 'middle', percent(p)), text(left - 6, y(p) + 4, 'end', percent(p))]),
+        line([0, 0], [1, 1], 'ideal'),
+        svg('polyline', {points: points.map((one) => one.join(',')).join(' '), class: 'line'}),
+        ...points.map(([cx, cy], i) => svg('circle', {cx, cy, r: 3 + 5 * Math.sqrt(bins[i].count / most), class: 'dot'})),
+        text(left + size / 2, top + size + 40, 'middle', 'Probability that the gate gave')),
+      h('table', {}, h('thead', {}, h('tr', {}, ...['Probability', 'Concerned', 'Questions'].map((name) => h('th', {scope: 'col'}, name)))),
+        h('tbody', {}, ...bins.map((one) => h('tr', {}, h('td', {}, percent(one.probability)), h('td', {}, percent(one.share)), h('td', {}, one.count.toLocaleString()))))));
+  }
+
+  async function showGate() {
+    const {bins} = await api('calibration');
+    if (bins.length) showCurve(bins);
+    else fill($('curve'), h('p', {}, 'Nothing to measure yet: add wordings to edits, and questions on which they must never fire.'));
+  }
+
+  // Sections
+
+  async function showStatus() {
+    const found = await api('status');
+    $('mode').textContent = {on: 'edits on', off: 'edits off', shadow: 'shadow: answers stay as they are'}[found.mode] || found.mode;
+    $('mode').className = found.mode === 'on' ? 'pill good' : 'pill';
+    $('mode').hidden = false;
+    $('upstream').textContent = [found.upstream, found.tenant === 'default' ? '' : found.tenant].filter(Boolean).join(' \u00b7 ');
+    $('problems').hidden = !found.problems.length;
+    fill($('problems'), ...found.problems.map((one) => h('div', {}, one)));
+  }
+
+  const VIEWS = {edits: () => showEdits(false), try: async () => {}, activity: showActivity, gate: showGate};
+  const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
+
+  async function refresh() {
+    await showStatus();
+    await VIEWS[view()]();
+  }
+
+  function goTo() {
+    for (const name of Object.keys(VIEWS)) $(`v-${name}`).hidden = name !== view();
+    for (const link of document.querySelectorAll('nav a')) {
+      if (link.hash === `#${view()}`) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');
+    }
+    tried(refresh)();
+  }
+
+  function on(id, event, act) {
+    $(id).addEventListener(event, (happened) => {
+      if (event === 'submit') happened.preventDefault();
+      tried(act)(happened);
+    });
+  }
+
+  let typing = 0;
+  on('q', 'input', () => { clearTimeout(typing); typing = setTimeout(tried(() => showEdits(false)), 150); });
+  on('search', 'submit', () => showEdits(false));
+  on('status', 'change', () => showEdits(false));
+  on('more', 'click', () => showEdits(true));
+  on('new', 'click', () => { fill($('why-add')); $('supersede').hidden = true; $('add').showModal(); });
+  on('entry', 'submit', () => add(false));
+  on('supersede', 'click', () => add(true));
+  on('retiring', 'submit', async () => {
+    $('retire').close();
+    await change(current.id, 'retire', {reason: $('reason').value.trim() || null}, `Edit ${current.id} is retired.`);
+  });
+  on('teach', 'submit', async (event) => {
+    await change(current.id, event.submitter.value, {text: $('text').value}, `Edit ${current.id} is changed.`);
+    await openDetails(current.id);
+  });
+  on('ask', 'submit', () => ask(true));
+  on('decide', 'click', () => ask(false));
+  on('refresh', 'click', showActivity);
+  on('undo', 'click', () => { $('toast').hidden = true; return undo && undo(); });
+  on('enter', 'submit', async () => {
+    key = $('secret').value.trim();
+    $('secret').value = '';
+    $('key').close();
+    await refresh();
+  });
+  $('key').addEventListener('cancel', (event) => event.preventDefault());  // nothing works without a key
+  for (const one of document.querySelectorAll('[data-close]')) one.addEventListener('click', () => one.closest('dialog').close());
+  $('question').addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); $('ask').requestSubmit(); }
+  });
+  document.addEventListener('keydown', (event) => {
+    if (event.target.matches('input, textarea, select') || document.querySelector('dialog[open]') || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === '/' && view() === 'edits') { event.preventDefault(); $('q').focus(); }
+    if (event.key === 'n' && view() === 'edits') { event.preventDefault(); $('new').click(); }
+  });
+  document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); });
+  window.addEventListener('hashchange', goTo);
+  setInterval(() => { if (!document.hidden && !$('key').open && view() === 'activity' && !$('v-activity').contains(document.activeElement)) tried(showActivity)(); }, 5000);
+  goTo();
+})();

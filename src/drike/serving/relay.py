@@ -1,0 +1,157 @@
+"""Requests and answers between a client and the upstream: reading with limits, and passing on as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.types import Receive, Scope, Send
+
+from drike.serving.upstream import Headers, Reply, UpstreamError
+
+UPSTREAM_CODE = "upstream_error"
+_DISCARDED, _DISCARDED_SECONDS = 32 << 20, 2.0
+_WAIT_FOR_READER = 60.0  # seconds that a client may take to read what was sent
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may ask for. body, headers: bytes. seconds: to send a body. at_once: requests in flight."""
+
+    body: int = 10 << 20
+    headers: int = 16 << 10
+    seconds: float = 30.0
+    at_once: int = 1_000
+
+
+class RequestError(Exception):
+    """A request that is refused. `code`: for programs."""
+
+    def __init__(self, status: int, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.code = status, code
+
+
+class ClientGoneError(Exception):
+    """The client hung up."""
+
+
+async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+    """The body of a request. Raises RequestError for one that is too large or too slow, ClientGoneError."""
+    too_large = RequestError(413, "body_too_large", f"the body has more than {limits.body >> 20} MB: send less at once")
+    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    if declared.isdigit() and int(declared) > limits.body:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(limits.seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > limits.body:
+                    raise too_large
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise RequestError(408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again") from None
+
+
+async def discard(receive: Receive) -> bool:
+    """Read the rest of a body that is refused, as a client may listen only when it has sent all; whether it ended."""
+    size = 0
+    try:
+        async with asyncio.timeout(_DISCARDED_SECONDS):
+            while size < _DISCARDED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return bool(message["type"] == "http.request")
+    except TimeoutError:
+        pass
+    return False
+
+
+@asynccontextmanager
+async def while_connected(receive: Receive) -> AsyncIterator[None]:
+    """Cancel the block when the client hangs up, and raise ClientGoneError; its body must have been read."""
+    task, gone = asyncio.current_task(), False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        if task:
+            task.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not gone or not task or task.uncancel():
+            raise
+        raise ClientGoneError from None
+    finally:
+        watching.cancel()
+
+
+async def pass_on(reply: Reply, send: Send, more: Headers) -> None:
+    """Send an answer as it comes.
+
+    If it breaks off, a stream of events ends with one that holds the error, and without `[DONE]`; other answers are
+    left incomplete, so that the connection is closed. Raises UpstreamError only if nothing has been sent yet.
+    """
+    kind = next((value for name, value in reply.headers if name == b"content-type"), b"")
+    events, ended = kind.startswith(b"text/event-stream"), True
+    chunks = aiter(reply.chunks)
+    first = b"" if events else await anext(chunks, b"")
+    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers + more})
+    try:
+        if first:
+            await _patiently(send, first)
+        async for chunk in chunks:
+            await _patiently(send, chunk)
+            ended = chunk.endswith((b"\n\n", b"\r\n\r\n"))
+    except UpstreamError as error:
+        if not events:
+            return
+        lines = b"" if ended else b"\n\n"
+        await _patiently(send, lines + b"data: " + error_body(str(error), UPSTREAM_CODE) + b"\n\n")
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def refuse(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
+    """Answer with an error in OpenAI's form."""
+    code = error.code if isinstance(error, RequestError) else UPSTREAM_CODE
+    later = [(b"retry-after", b"1")] if error.status == 429 else []
+    await _reply(send, error.status, error_body(str(error), code), [*more, *later])
+
+
+async def reply_json(send: Send, status: int, value: object, more: Headers) -> None:
+    """Answer with JSON."""
+    await _reply(send, status, json.dumps(value).encode(), more)
+
+
+async def _reply(send: Send, status: int, body: bytes, more: Headers) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def error_body(sentence: str, code: str) -> bytes:
+    """An error as OpenAI's API writes it."""
+    return json.dumps({"error": {"message": sentence, "type": "drike_error", "param": None, "code": code}}).encode()
+
+
+async def _patiently(send: Send, chunk: bytes) -> None:
+    try:
+        async with asyncio.timeout(_WAIT_FOR_READER):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except TimeoutError:
+        raise ClientGoneError from None

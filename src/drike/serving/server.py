@@ -1,0 +1,114 @@
+"""Runs the gateway and its admin application on sockets of their own, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from drike.errors import UsageError
+
+_SECONDS_FOR_HEADERS = 10.0
+_BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
+_SECONDS_TO_END = 10
+
+
+class GuardedProtocol(asyncio.Protocol):
+    """uvicorn's HTTP, for clients that send the head of a request in time and with an end.
+
+    A connection that sends nothing, or part of a head, is closed after some seconds; so is one with an endless head.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        self._http = HttpToolsProtocol(**given)
+        self._transport: asyncio.BaseTransport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._head = 0  # bytes of a request that has not begun yet
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a request."""
+        self._transport = transport
+        self._http.connection_made(transport)  # type: ignore[arg-type]
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._begun()
+        self._http.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass data on, and see whether a request has begun."""
+        before = self._http.cycle
+        self._http.data_received(data)
+        now = self._http.cycle
+        if now is not before or (now is not None and not now.response_complete):
+            self._begun()
+            return
+        self._head += len(data)
+        if self._timer is None:
+            self._wait()
+        if self._head > _BYTES_OF_HEADERS and self._transport:
+            self._transport.abort()  # type: ignore[attr-defined]
+
+    def eof_received(self) -> None:
+        """Close the connection, as uvicorn does."""
+        self._http.eof_received()
+
+    def pause_writing(self) -> None:
+        """Let uvicorn wait."""
+        self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let uvicorn continue."""
+        self._http.resume_writing()
+
+    def _wait(self) -> None:
+        if self._transport:
+            self._timer = asyncio.get_running_loop().call_later(_SECONDS_FOR_HEADERS, self._transport.close)
+
+    def _begun(self) -> None:
+        self._head = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(2048)
+    except OSError as problem:
+        opened.close()
+        raise UsageError(
+            f"cannot listen on {host} port {port} ({problem.strerror or problem}): choose another port or host"
+        ) from problem
+    return opened
+
+
+def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
+    """A server of both applications, told apart by the port; the lifespan is that of `admin`.
+
+    `run(sockets=[...])` serves until SIGINT or SIGTERM, or until `should_exit` is set.
+    """
+
+    async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
+        to_admin = scope["type"] != "http" or scope["server"][1] == admin_port
+        await (admin if to_admin else gateway)(scope, receive, send)
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            by_port, http=GuardedProtocol, ws="none", lifespan="on", proxy_headers=False, server_header=False,
+            date_header=False, access_log=False, log_config=None, log_level="critical",
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+        )
+    )  # fmt: skip

@@ -1,0 +1,195 @@
+"""Put a gateway together from its options: upstream, edits, demonstrations, keys, sockets."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from drike.datasets import TINYFACTS, load
+from drike.encoders import load_encoder
+from drike.errors import UsageError
+from drike.models.served.address import KEY, SERVICES, is_loopback
+from drike.retrieval.pool import Pool
+from drike.serving.admin import application
+from drike.serving.gateway import Gateway, Mode, Settings
+from drike.serving.keys import TENANT, Grant, Keys, keys_path
+from drike.serving.live import LiveEdits
+from drike.serving.local import LocalUpstream
+from drike.serving.opening import open_store
+from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
+from drike.serving.scope import Named
+from drike.serving.server import listen, server
+from drike.serving.store import Entry, StoredEdit
+from drike.serving.tenants import Tenants
+from drike.serving.upstream import HttpUpstream, Upstream, checked_address
+
+STORE = "edits.db"
+EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
+_PREPARED = 200  # edits whose demonstrations are looked up before they are in force
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `drike serve` is asked for; None is the default.
+
+    upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
+    mode: "on" over a local model, else "shadow". deadline: seconds; 0.05, or 5 over a local model.
+    """
+
+    upstream: str | None = None
+    model: str | None = None
+    device: str | None = None
+    store: str | None = None
+    run: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8800
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8801
+    mode: Mode | None = None
+    deadline: float | None = None
+    timeout: float = 600.0
+    shared_port: bool = False
+
+
+@dataclass(frozen=True)
+class Started:
+    """A gateway whose sockets listen. example: a question for it to answer. notes: sentences for its operator."""
+
+    gateway: Gateway
+    tenants: Tenants
+    server: uvicorn.Server
+    url: str
+    admin_url: str
+    store: str
+    example: str
+    notes: tuple[str, ...]
+    sockets: tuple[object, object]
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM."""
+        try:
+            self.server.run(sockets=list(self.sockets))  # type: ignore[arg-type]
+        finally:
+            self.tenants.close()
+
+
+def start(options: Options) -> Started:
+    """Open everything and listen. Raises DrikeError, each with the remedy."""
+    if options.upstream and options.model:
+        raise UsageError("--upstream and --model are two models: give one of them")
+    if options.port == options.admin_port and options.port:
+        raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
+    if options.upstream:
+        checked_address(options.upstream)
+    store, notes = _store(options)
+    open_store(store).close()  # its problems come before anything slow
+    keys = Keys(path) if (path := keys_path(store)).exists() else None
+    for host in (options.host, options.admin_host):
+        if keys is None and not is_loopback(host):
+            raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
+    listening = (
+        listen(options.host, options.port, shared=options.shared_port),
+        listen(options.admin_host, options.admin_port, shared=options.shared_port),
+    )
+    try:
+        writer = _writer(options.run)
+        upstream, chat, told = _upstream(options, writer, keys is None)
+        tenants = _tenants(store, keys, writer)
+    except BaseException:
+        for socket in listening:
+            socket.close()
+        raise
+    local = isinstance(upstream, LocalUpstream)
+    mode = options.mode or (Mode.ON if local else Mode.SHADOW)
+    deadline = options.deadline or (5.0 if local else 0.05)
+    gateway = Gateway(
+        upstream, tenants.live, chat=chat, completion=AsPrompt(writer), settings=Settings(mode, deadline),
+        access=keys.grant if keys else lambda key: Grant(),
+    )  # fmt: skip
+    ports = [socket.getsockname()[1] for socket in listening]
+    live = tenants.live(TENANT)
+    edits = live.index.edits
+    return Started(
+        gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
+        f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
+        live.store.name, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
+    )  # fmt: skip
+
+
+def _store(options: Options) -> tuple[str, list[str]]:
+    """The address of the store; where there is none yet and the embedded model answers, one with an example."""
+    if options.store is None and not options.upstream and not Path(STORE).exists():
+        place = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
+        store = open_store(place)
+        store.put(EXAMPLE)
+        store.close()
+        return str(place), [f"There is no {STORE} here: this one holds an example, and will not be found again"]
+    return options.store or STORE, []
+
+
+def _writer(run: str | None) -> Writer:
+    """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
+    if run is None:
+        dataset = load(TINYFACTS)
+        rows = dataset.split(seed=0, train=0, test=0).demonstrations
+        return NearestWriter(Pool(rows, load_encoder("hashing")))
+    from drike.editors import PER_QUERY, make
+    from drike.runs.run import TrainedRun
+
+    base = TrainedRun.open(Path(run))
+    dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
+    pool = Pool(dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder), seed=base.run.seed)
+    return make(PER_QUERY if base.trained.per_query else "dr-ike", pool=pool, trained=base.trained)
+
+
+def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
+    """What answers, how edits change its chats, and notes about both."""
+    if options.upstream:
+        variable = _key_variable(options.upstream)
+        key = os.environ.get(variable)
+        made = HttpUpstream(options.upstream, key, keep_credentials=keyless, timeout=options.timeout)
+        note = (
+            f"${variable} is sent to the upstream"
+            if key
+            else f"${variable} is not set: "
+            + ("the clients' keys are passed on" if keyless else "no key is sent to the upstream")
+        )
+        return made, AsBlock(writer), [note]
+    from drike.models import EMBEDDED
+    from drike.models import load as load_model
+
+    name = options.model or EMBEDDED
+    model = load_model(name, template="plain", device=options.device)
+    if getattr(model, "chats", False):
+        return LocalUpstream(model, model.reply), AsBlock(writer), []  # type: ignore[attr-defined]
+    return LocalUpstream(model), AsPrompt(writer), [f"{name} only completes: it continues the last message of a chat"]
+
+
+def _tenants(store: str, keys: Keys | None, writer: Writer) -> Tenants:
+    def prepare(edits: Sequence[StoredEdit]) -> None:
+        for one in edits[-_PREPARED:]:
+            writer.prompts([one.entry.edit], [one.entry.query])
+
+    def open_live(tenant: str) -> LiveEdits:
+        return LiveEdits(open_store(store, tenant=tenant), Named(), prepare=prepare)
+
+    return Tenants(open_live, keys)
+
+
+def _key_variable(upstream: str) -> str:
+    """The variable with the key: a service's own for its own address, else drike's, so that no other server gets it."""
+    try:
+        origin = urlsplit(upstream)[:2]
+    except ValueError:  # `HttpUpstream` says so
+        return KEY
+    return next((own for home, own in SERVICES.values() if own and urlsplit(home)[:2] == origin), KEY)
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

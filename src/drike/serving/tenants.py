@@ -1,0 +1,81 @@
+"""The edits of every tenant, each in a store of its own, kept up to date while a gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+from drike.errors import DrikeError
+from drike.serving.keys import TENANT, Keys
+from drike.serving.live import LiveEdits
+from drike.serving.store import StoreError
+
+_SECONDS = 0.05  # between two looks at the file of keys
+_SECONDS_TO_END = 15.0
+_SECONDS_OF_TIME = 0.25  # between two looks at which edits hold now
+
+
+class Tenants:
+    """Tenants by name; a store is opened when its tenant first asks.
+
+    Args:
+        open_live: opens the edits of a tenant; raises StoreError.
+        keys: that are read again when their file changes; None where everyone is the default tenant.
+    """
+
+    def __init__(self, open_live: Callable[[str], LiveEdits], keys: Keys | None = None) -> None:
+        self.keys = keys
+        self.problem: str | None = None  # with the keys
+        self._open = open_live
+        self._opening = threading.Lock()
+        self._followers: dict[str, threading.Thread] = {}
+        self._stopped = threading.Event()
+        self.lives = {TENANT: open_live(TENANT)}
+
+    def live(self, tenant: str) -> LiveEdits:
+        """The edits of a tenant. Raises StoreError."""
+        if tenant not in self.lives:
+            with self._opening:
+                if tenant not in self.lives:
+                    self.lives[tenant] = self._open(tenant)
+        return self.lives[tenant]
+
+    async def follow(self) -> None:
+        """Keep edits and keys up to date until cancelled, with a thread for each tenant."""
+        try:
+            while True:
+                for tenant in self.lives.keys() - self._followers.keys():
+                    thread = threading.Thread(target=self._follow, args=(self.lives[tenant],), daemon=True)
+                    self._followers[tenant] = thread
+                    thread.start()
+                try:
+                    if self.keys:
+                        self.keys.refresh()
+                    self.problem = None
+                except DrikeError as problem:  # the keys stay as they were
+                    self.problem = str(problem)
+                await asyncio.sleep(_SECONDS)
+        finally:
+            self._stopped.set()
+
+    def _follow(self, live: LiveEdits) -> None:
+        while not self._stopped.is_set():
+            try:
+                live.store.wait(live.snapshot.revision, _SECONDS_OF_TIME)
+            except StoreError:  # `refresh` says so
+                time.sleep(_SECONDS_OF_TIME)
+            live.refresh()
+
+    def problems(self) -> list[str]:
+        """What is wrong with stores and keys now."""
+        return [one for one in (*(live.problem for live in self.lives.values()), self.problem) if one]
+
+    def close(self) -> None:
+        """Let go of the stores."""
+        self._stopped.set()
+        for thread in self._followers.values():
+            thread.join(_SECONDS_TO_END)
+        for live in self.lives.values():
+            live.store.close()
