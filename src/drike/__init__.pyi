@@ -19,6 +19,7 @@ from drike.datasets.splits import SplitIds as SplitIds
 from drike.demonstrations import Demonstration as Demonstration
 from drike.demonstrations import DemonstrationSet as DemonstrationSet
 from drike.demonstrations import Role as Role
+from drike.edited import BeforeAfter as BeforeAfter
 from drike.edited import EditedModel as EditedModel
 from drike.edited import Explanation as Explanation
 from drike.editors import Editor as Editor
@@ -80,12 +81,14 @@ from drike.retrieval.retriever import Retriever as Retriever
 from drike.retrieval.retriever import Similarity as Similarity
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
+from drike.serving.names import Mention as Mention
+from drike.serving.scope import Calibrated as Calibrated
 from drike.serving.scope import Candidate as Candidate
 from drike.serving.scope import Decision as Decision
 from drike.serving.scope import EditIndex as EditIndex
 from drike.serving.scope import EveryQuery as EveryQuery
-from drike.serving.scope import Mention as Mention
 from drike.serving.scope import Named as Named
+from drike.serving.scope import Nearest as Nearest
 from drike.serving.scope import Scope as Scope
 from drike.serving.sqlite import SqliteStore as SqliteStore
 from drike.serving.store import EditStore as EditStore
