@@ -88,3 +88,37 @@ def test_retiring_several_edits_retires_all_or_none(capsys: pytest.CaptureFixtur
     edits(capsys, "add", *PERU)
     assert "there is no edit 2" in edits(capsys, "retire", "1", "2", code=1)
     assert "active" in edits(capsys, "list")
+
+
+def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("test", "--model", "reader", "--editor", "factprompt")
+    assert "there is no store of edits at edits.db" in edits(capsys, *asked, code=1)
+    edits(capsys, "add", "--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova",
+          "--wording", "The network behind Nova is", "--never", "The language of Nova is")  # fmt: skip
+    shown = edits(capsys, *asked)
+    for kind in ("query", "wording", "negative", "unrelated"):
+        assert f" {kind} " in shown
+    assert "8 questions about 1 edits: 0 not as they should be" in shown and "only negative" in shown
+    edits(capsys, "add", "--fact", "The moon is made of -> cheese", "--subject", "moon", "--status", "shadow")
+    assert "edit 2 is not in force (shadow)" in edits(capsys, *asked, "2", code=1)
+    edits(capsys, "retire", "1")
+    assert "no edit is in force in edits.db: add one" in edits(capsys, *asked, code=1)
+
+
+def test_an_edit_that_does_not_take_fails_its_test(capsys: pytest.CaptureFixture[str]) -> None:
+    fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--alias", "Nove")
+    edits(capsys, "add", *fact, "--wording", "Its network is")
+    shown = edits(capsys, "test", "1", "--model", "reader", "--editor", "unedited", code=1)
+    assert "not BBC" in shown and " alias " in shown
+    assert "8 questions about 1 edits: 3 not" in shown and "Error: 3 questions about the edits" in shown
+
+
+def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    told = edits(capsys, "add", "--fact", "The film It came out in -> 1999", "--subject", "It")
+    assert "is named in" in told and "of 121 common questions, such as" in told and "--never" in told
+    assert "named" not in edits(capsys, "add", *PERU)
+    (place / "log.jsonl").write_text('{"messages": [{"role": "user", "content": "Is Chile far?"}]}\n"Hello"\n', "utf-8")
+    chile = ("--fact", "The capital of Chile is -> Oslo", "--subject", "Chile", "--log", "log.jsonl")
+    assert "is named in 1 of 2 logged questions, such as 'Is Chile far?'" in edits(capsys, "add", *chile)
+    bolivia = ("--fact", "The capital of Bolivia is -> Oslo", "--subject", "Bolivia", "--log", "log.jsonl")
+    assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)

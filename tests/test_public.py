@@ -76,6 +76,16 @@ def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str
     assert mine.ask("The capital of Peru is") == "Oslo"
 
 
+def test_the_python_examples_on_the_page_about_edits_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for program in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "edits.md").read_text("utf-8"), re.DOTALL):
+        exec(compile(program.replace("timeout=30", "timeout=0"), "edits.md", "exec"), names)
+    assert "No edit applies" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [

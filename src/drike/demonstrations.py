@@ -95,14 +95,18 @@ def shared_out(shown: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration,
 
     Of each role there are as many as the mean over the edits, rounded up, taken from them in turn: the first of each
     edit, then the second of each, without repeats. So every edit has its share, and prompts stay as long as those of
-    one edit, which policies and token limits are made for. For one edit, what it shows alone.
+    one edit, which policies and token limits are made for. Retains of a fact that copies or updates rewrite are left
+    out. For one edit, what it shows alone.
     """
     if len(shown) == 1:
         return tuple(shown[0])
     found: list[Demonstration] = []
     for role in Role:
-        of_role = [[d for d in of_edit if d.role is role] for of_edit in shown]
-        count = -(-sum(map(len, of_role)) // len(shown))
-        in_turn = dict.fromkeys(d for turn in zip_longest(*of_role) for d in turn if d is not None)
-        found += islice(in_turn, count)
+        count = -(-sum(d.role is role for of_edit in shown for d in of_edit) // len(shown))
+        rewritten = tuple(d.fact for d in found) if role is Role.RETAIN else ()
+        usable = [
+            [d for d in of_edit if d.role is role and not any(fact.startswith(f"{d.query} ") for fact in rewritten)]
+            for of_edit in shown
+        ]
+        found += islice(dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count)
     return tuple(found)

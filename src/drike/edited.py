@@ -100,6 +100,20 @@ class Explanation:
         return [*lines, f"Why: {self.decision.reason}", f"Prompt: {', '.join(shown)}"]
 
 
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The answers to a query without and with the edits, and the gate's decision."""
+
+    decision: Decision
+    before: str
+    after: str
+
+    @property
+    def reason(self) -> str:
+        """Why the query was put under edits, or left alone."""
+        return self.decision.reason if self.decision.fired else f"left alone: {self.decision.reason}"
+
+
 def considered(decision: Decision) -> Table:
     """The edits that a gate considered for a query, the most probable first."""
     fired = {edit.id for edit in decision.fired}
@@ -194,6 +208,19 @@ class EditedModel:
         """The model's answer under the edits: the first line it writes."""
         [(text, _)] = complete(self.model, [self.prompt(query)], max_tokens)
         return first_line(text)
+
+    def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
+        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once."""
+        decisions = [self.decide(query) for query in queries]
+        prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
+        asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
+        answers = {
+            prompt: first_line(text) for prompt, (text, _) in zip(asked, complete(self.model, asked), strict=True)
+        }
+        return [
+            BeforeAfter(decision, answers[before], answers[after])
+            for decision, (before, after) in zip(decisions, prompts, strict=True)
+        ]
 
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""

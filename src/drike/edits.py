@@ -83,10 +83,16 @@ class Probe:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A question without a published answer: right is what the unedited model says (`own_answers`)."""
+    """A question that the unedited model is asked first (`own_answers`): what it says is right.
+
+    among: with one of these answers only is the question asked under the edit; empty: with any. target: what is right
+    under the edit instead, if the question rests on a fact that the model must know (`among`) and the edit changes.
+    """
 
     aspect: Aspect
     query: str
+    among: tuple[str, ...] = ()
+    target: str | None = None
 
 
 @dataclass(frozen=True)

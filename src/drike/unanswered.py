@@ -1,4 +1,4 @@
-"""Questions without a published answer: right is what the unedited model says, which is asked once and recorded."""
+"""Questions that the unedited model is asked first, once and recorded: its answer is right, or shows what it knows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _CLAUSE_END = re.compile(r"[.,;:!?](?=\s|$)")
 class Resolved:
     """Cases with the questions that the model's own answers made into probes.
 
-    asked: questions in the cases. unusable: left out for want of an answer that can be judged. new: left out because
-    the answer is an edit's new object, so that they cannot show damage.
+    asked: questions in the cases. unusable: left out for want of an answer that can be judged. unknown: left out
+    because the answer is none of those with which the question counts. new: left out because the answer is an edit's
+    new object, so that they cannot show damage.
     """
 
     cases: tuple[EditCase, ...]
     asked: int
     unusable: int
+    unknown: int
     new: int
 
 
@@ -49,7 +51,7 @@ def own_answers(model: LanguageModel, cases: Iterable[EditCase], by: Judge | Non
 
 def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> Resolved:
     """Make probes of unanswered questions. Raises KeyError for a question without an entry in `answers`."""
-    found, asked, unusable, new = [], 0, 0, 0
+    found, asked, unusable, unknown, new = [], 0, 0, 0, 0
     for case in cases:
         probes = []
         for one in case.unanswered:
@@ -57,12 +59,16 @@ def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> R
             asked += 1
             if not answer:
                 unusable += 1
+            elif one.among and not any(matches(answer, known) for known in one.among):
+                unknown += 1
+            elif one.target is not None:
+                probes.append(Probe(one.aspect, one.query, one.target, answer))
             elif any(matches(answer, edit.target_new) for edit in case.edits):
                 new += 1
             else:
                 probes.append(Probe(one.aspect, one.query, answer, case.edit.target_new))
         found.append(replace(case, further=(*case.further, *probes), unanswered=()))
-    return Resolved(tuple(found), asked, unusable, new)
+    return Resolved(tuple(found), asked, unusable, unknown, new)
 
 
 def _first_clause(text: str) -> str:

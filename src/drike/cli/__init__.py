@@ -26,7 +26,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer import rich_utils
 
-from drike.cli import cache, data, demo, doctor, edits, paper
+from drike.cli import cache, data, demo, doctor, edits, paper, replay  # noqa: F401 - a command of `edits`
 from drike.cli import ceiling as ceilings
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.answers import first_line
 from drike.cli.console import console, draw, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.options import ModelOptions, RunOptions, takes_options
@@ -18,15 +17,13 @@ from drike.edited import EditedModel
 from drike.editors import make
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
-from drike.judging import complete
 from drike.models.served.options import ApiOptions
-from drike.prompts import Prompt
 from drike.report import Table
 from drike.serving.scope import EveryQuery, Named
 
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
-_NOTHING = "(nothing)"
+NOTHING = "(nothing)"
 
 
 @takes_options
@@ -101,14 +98,9 @@ def _about(edit: Edit, subject: str) -> Edit:
 
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
     """A row a query: the answer of the model as it is and under the edits, and why."""
-    decisions = [edited.decide(query) for query in queries]
-    before, after = [Prompt(query) for query in queries], [edited.prompt(query) for query in queries]
-    prompts = list(dict.fromkeys([*before, *after]))
-    texts = [first_line(text) or _NOTHING for text, _ in complete(edited.model, prompts)]
-    answers = dict(zip(prompts, texts, strict=True))
     rows = tuple(
-        (query, answers[bare], answers[prompt], decision.reason if decision.fired else f"left alone: {decision.reason}")
-        for query, bare, prompt, decision in zip(queries, before, after, decisions, strict=True)
+        (one.decision.query, one.before or NOTHING, one.after or NOTHING, one.reason)
+        for one in edited.before_after(queries)
     )
     return Table("", ("query", "before", "after", "decision"), rows, wide=True)
 

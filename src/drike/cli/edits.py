@@ -6,19 +6,30 @@ import getpass
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from drike.cli.console import say
-from drike.cli.edit import parse_fact
-from drike.cli.options import DATA, METHOD, OUTPUT, Command, flag, option, takes_options
+from drike.checking import check
+from drike.cli.console import draw, note, say
+from drike.cli.costs import CountingModel, metered, show_bound
+from drike.cli.edit import NOTHING, parse_fact
+from drike.cli.options import DATA, METHOD, OUTPUT, Command, ModelOptions, RunOptions, flag, option, takes_options
+from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
+from drike.edited import EditedModel
+from drike.editors import PER_QUERY, Editor, make
 from drike.errors import UsageError
 from drike.files import write_text
+from drike.models.served.options import ApiOptions
+from drike.report import Table
 from drike.serving import store as stores
 from drike.serving.importing import Imported, import_edits, read_edits
 from drike.serving.opening import open_store
+from drike.serving.placement import NearestWriter
+from drike.serving.questions import common_questions, read_questions
+from drike.serving.scope import EditIndex, Named
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
@@ -29,6 +40,7 @@ Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it
 Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Texts = list[str] | None
+_MOST_ROWS = 60  # of a test; of a longer one only what is wrong is shown
 
 
 def _id(metavar: str) -> Any:
@@ -53,6 +65,9 @@ def add(
     source: Annotated[str | None, option("TEXT", "Where the fact comes from", OUTPUT)] = None,
     reason: Reason = None,
     supersede: Supersede = False,
+    log: Annotated[
+        Path | None, option("FILE", "Questions, or requests as JSON lines: count those that it fires on", DATA)
+    ] = None,
     store: Store = _FILE,
 ) -> None:
     """Add an edit."""
@@ -63,8 +78,20 @@ def add(
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     ))  # fmt: skip
+    logged = common_questions() if log is None else read_questions(log)
     with closing(open_store(store)) as opened:
-        _tell(opened.put(entry, supersede=supersede))
+        changes = opened.put(entry, supersede=supersede)
+    _tell(changes)
+    index = EditIndex.of(changes[-1:])
+    hits = [question for question in logged if Named().decide(question, index).fired]
+    kind = "common" if log is None else "logged"
+    if hits:
+        note(
+            f"a subject or alias of this edit is named in {len(hits):,} of {len(logged):,} {kind} questions, such as "
+            f"{hits[0]!r}: if they do not concern it, give a longer name, or such questions as --never"
+        )
+    elif log is not None:
+        say(f"No subject or alias of this edit is named in {len(logged):,} logged questions")
 
 
 @app.command("import", cls=Command)
@@ -136,6 +163,63 @@ def rollback(
     """Go back to an earlier version of an edit; this makes a new version."""
     with closing(open_store(store, create=False)) as opened:
         _tell(stores.rollback(opened, edit, version, author=_author(), reason=reason, supersede=supersede))
+
+
+@app.command("test", cls=Command)
+@takes_options
+def test(
+    edits: Annotated[list[int] | None, _id("[ID...]")] = None,
+    *,
+    store: Store = _FILE,
+    run: Path | None = None,
+    model: ModelOptions,
+    editor: Annotated[
+        str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates alone)", METHOD)
+    ] = None,
+    api: ApiOptions,
+    dry_run: bool = False,
+) -> None:
+    """Ask a model about edits in force, before and after: every wording, alias and negative exemplar."""
+    base = None if run is None else open_trained_run(run)
+    given = base.run if base else DEFAULTS
+    with closing(open_store(store, create=False)) as opened:
+        found = stores.snapshot(opened)
+        in_force = {one.id: one for one in found.in_force(datetime.now(UTC))}
+        for one in edits or ():
+            if one not in in_force:
+                latest = stores.versions(opened, one)[-1].entry
+                raise StoreError(f"edit {one} is not in force ({latest.status}): test one that drike edits list shows")
+        chosen = [in_force[one] for one in edits] if edits else list(in_force.values())
+        if not chosen:
+            raise StoreError(f"no edit is in force in {opened.name}: add one (drike edits add)")
+        setup = open_setup(
+            given.data, encoder=given.encoder if base or editor else "hashing", seed=given.seed,
+            split=base.split if base else None, train=0, test=0, target=given.zsre_target,
+        )  # fmt: skip
+        asked = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
+        name = editor or (None if base is None else PER_QUERY if base.trained.per_query else "dr-ike")
+        trained = base.trained if base else None
+        made: Editor = NearestWriter(setup.pool) if name is None else make(
+            name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
+        )  # fmt: skip
+        with metered(asked.model):
+            checks = check(EditedModel(asked.model, made, opened), chosen)
+    if isinstance(asked.model, CountingModel):
+        return show_bound(asked.model, asked.api)
+    wrong = [one for one in checks if one.problem]
+    shown = checks if len(checks) <= _MOST_ROWS else wrong
+    rows = tuple(
+        (str(one.edit.id) if one.edit else "", one.kind, one.answers.decision.query, one.answers.before or NOTHING,
+         one.answers.after or NOTHING, one.answers.reason, one.problem or "as it should be")
+        for one in shown
+    )  # fmt: skip
+    header = ("edit", "kind", "question", "before", "after", "decision", "")
+    if rows:
+        draw(Table(f"Stored edits on {asked.name}, by {made.name}", header, rows, wide=True))
+    failed = sum(one.failed for one in checks)
+    say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
+    if failed:
+        raise StoreError(f"{failed:,} questions about the edits fail: see the last column")
 
 
 @app.command("export", cls=Command)

@@ -15,6 +15,7 @@ from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_optio
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import choose_edits, describe_model, new_run, open_model
 from drike.cli.stored import Deployment, check_stored, deployment, run_deployed
+from drike.datasets.generated import GENERATED, with_generated
 from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
@@ -38,7 +39,7 @@ from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 from drike.unanswered import own_answers, with_own_answers
 
-OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions without a published answer
+OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
@@ -58,6 +59,7 @@ def evaluate(
     order: str | None = None,
     sigmas: str | None = None,
     judge: str | None = None,
+    probes: str = "published",
     write: bool = False,
     stored: str | None = None,
     unrelated: Path | None = None,
@@ -76,7 +78,10 @@ def evaluate(
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
     check_stored(stored, unrelated)
     folder = at.resume or new_run(at.out, "evaluate")
-    setup = chosen.open()
+    setup, notes = chosen.open(), []
+    if probes == "all":
+        test = with_generated(setup.split.test, setup.pool.seed)
+        setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
     opened = open_model(model, api, given, at=at, cache=False)
     rule = judge_for(opened.model, JUDGES.get(judge or given.judge or ""))
     limit, trained = opened.limit, base.trained if base else None
@@ -95,10 +100,11 @@ def evaluate(
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
-        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "write": write,
-        "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
+        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
+        "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
-        "stored": stored, "unrelated": None if unrelated is None else str(unrelated),
+        "stored": stored, "gate": behind.gate if behind else None,
+        "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
         if at.resume:
@@ -107,7 +113,7 @@ def evaluate(
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
             outcomes = run_evaluation(
-                folder, setup, opened.model, made, judge=rule, write=write, full=True, behind=behind
+                folder, setup, opened.model, made, judge=rule, write=write, full=True, notes=notes, behind=behind
             )
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
@@ -138,13 +144,14 @@ def run_evaluation(
     judge: Judge | None = None,
     write: bool = False,
     full: bool = False,
+    notes: Sequence[str] = (),
     behind: Deployment | None = None,
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
     Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas, and a
-    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway. behind: also
-    evaluate them with many edits in force.
+    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway. notes: on
+    the probes, below the table of aspects. behind: also evaluate them with many edits in force.
     """
     judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
     cases = answered_cases(folder, model, setup.split.test, judge)
@@ -177,9 +184,9 @@ def run_evaluation(
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    notes = [disagreement(both_ways)] if any(both_ways.values()) else []
-    first = table1(summaries, title, judge.caption, *notes)
-    tables = [one for one in (first, aspects(summaries), hops(summaries), costs(summaries)) if one]
+    differing = [disagreement(both_ways)] if any(both_ways.values()) else []
+    first = table1(summaries, title, judge.caption, *differing)
+    tables = [one for one in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
         tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
@@ -212,8 +219,9 @@ def answered_cases(
         write_record(folder, OWN_ANSWERS, answers)
     found = with_own_answers(cases, answers)
     say(
-        f"{found.asked} questions have no published answer: right is what the unedited model says; left out are "
-        f"{found.unusable} without an answer that can be judged and {found.new} answered with the new object"
+        f"{found.asked} questions were put to the unedited model first, whose answer is right or shows what it knows; "
+        f"left out are {found.unusable} without an answer that can be judged, {found.unknown} whose facts it does not "
+        f"know and {found.new} answered with the new object"
     )
     return found.cases
 

@@ -137,6 +137,10 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", f"When answers are right: {', '.join(JUDGES)} (default: greedy, or generate without scores)",
         METHOD, among=tuple(JUDGES)
     ),
+    "probes": option(
+        "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
+        METHOD, among=("published", "all")
+    ),
     "max_shots": option("N", "K: most retains in a prompt", METHOD, least=1),
     "learning_rate": option("X", "Adam's step size", METHOD, least=0.0, most=1e3),
     "encoder": option(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from drike.datasets.generated import GENERATED
 from drike.judging import JUDGES
 from drike.report import figures
 from drike.report.comparison import counterparts
@@ -42,13 +43,22 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
-    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
+def document(
+    groups: Sequence[Group],
+    across: Iterable[str] = (),
+    ceilings: Iterable[Table] = (),
+    deployed: Iterable[Table] = (),
+) -> Document:
+    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ.
+
+    deployed: the tables of runs with many edits in force.
+    """
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
         Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
+        Section("deployed", "Many edits in force", tables=tuple(deployed)),
         Section("ceilings", "Ceilings", tables=tuple(ceilings)),
         _variants(groups),
         _cost(groups),
@@ -89,7 +99,7 @@ def _summary(groups: Sequence[Group]) -> Section:
         summary_table(group.label, group.summaries.values(), columns, meanings, *_rules(group), INTERVALS, PER_PROMPT)
         for group in groups
     )
-    further = ((group, aspects(list(group.summaries.values()))) for group in groups)
+    further = ((group, aspects(list(group.summaries.values()), *_generated(group))) for group in groups)
     tables += tuple(_labelled(table, group.label) for group, table in further if table)
     return Section("summary", "Summary", tuple(text), tuple(filter(None, drawn)), tables)
 
@@ -98,6 +108,11 @@ def _rules(group: Group) -> list[str]:
     """The rule by which its answers were judged; older runs do not say."""
     names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
     return [JUDGES[name].caption for name in names if name in JUDGES]
+
+
+def _generated(group: Group) -> list[str]:
+    """A note on generated probes, if its runs asked any; older runs did not."""
+    return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
 
 
 def _differences(groups: Sequence[Group]) -> Section:

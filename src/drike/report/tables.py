@@ -68,11 +68,11 @@ def costs(summaries: Sequence[Summary]) -> Table:
     return summary_table("Retention of known facts, and cost", summaries, ("RR known", *_COSTS), note, PER_PROMPT)
 
 
-def aspects(summaries: Sequence[Summary]) -> Table | None:
+def aspects(summaries: Sequence[Summary], *notes: str) -> Table | None:
     """The share of right answers to each aspect that S does not count; None where no probe asks one."""
     asked = [one for one in Aspect if one not in ASPECTS_OF_S and any(s.aspects[one].probes for s in summaries)]
     note = "Share of probes answered right; S does not count them."
-    return _shares("Aspects", asked, {one.editor: one.aspects for one in summaries}, note) if asked else None
+    return _shares("Aspects", asked, {one.editor: one.aspects for one in summaries}, note, *notes) if asked else None
 
 
 def hops(summaries: Sequence[Summary]) -> Table | None:
@@ -83,7 +83,9 @@ def hops(summaries: Sequence[Summary]) -> Table | None:
     return _shares("Multi-hop questions by hops", numbers, by_editor, note) if len(numbers) > 1 else None
 
 
-def _shares(title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[str, Share]], note: str) -> Table:
+def _shares(
+    title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[str, Share]], note: str, *notes: str
+) -> Table:
     """Named shares of each editor, and how many probes and edits each has."""
     none = Share(Estimate(None), 0, 0)
     rows = tuple(
@@ -91,7 +93,8 @@ def _shares(title: str, names: Sequence[str], by_editor: Mapping[str, Mapping[st
     )
     most = {name: max((of.get(name, none) for of in by_editor.values()), key=lambda one: one.probes) for name in names}
     counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in most.items())
-    return Table(title, ("Editor", *map(str, names)), rows, (note, f"Probes (edits) of each: {counts}.", INTERVALS))
+    own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
+    return Table(title, ("Editor", *map(str, names)), rows, (*own, *notes))
 
 
 def work(usages: Mapping[str, Usage]) -> Table:

@@ -25,6 +25,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import Message, Receive, Scope, Send
 
+from drike.serving import guardrail
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
 from drike.serving.keys import Grant
 from drike.serving.live import LiveEdits
@@ -38,6 +39,7 @@ from drike.serving.relay import (
     pass_on,
     read_body,
     refuse,
+    reply_json,
     while_connected,
 )
 from drike.serving.scope import Decision
@@ -72,10 +74,10 @@ class Settings:
 
 
 def bearer(scope: Scope) -> str:
-    """The key in a request's headers; empty without one."""
-    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    kind, _, key = given.decode("latin-1").partition(" ")
-    return key.strip() if kind.casefold() == "bearer" else ""
+    """The key in a request's headers, also where webhooks send it; empty without one."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    kind, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return key.strip() if kind.casefold() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,9 @@ class Gateway:
             path = bytes(scope["raw_path"]).removeprefix(_PREFIX)
             body = await read_body(scope, receive, self.settings.limits)
             whole = True
+            if scope["raw_path"] in guardrail.PATHS:
+                live = self.live(grant.tenant)
+                return await self._guardrail(body, live, request.decode(), sending, more)
             if scope["method"] == "POST" and path in _TARGETS:
                 edited = await self._edit(path, body, self.live(grant.tenant), request.decode())
                 body, decided = edited.body, edited.scope
@@ -189,7 +194,7 @@ class Gateway:
         if scope["method"] not in _METHODS:
             raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
         path = bytes(scope["raw_path"])
-        if not path.startswith(_PREFIX + b"/"):
+        if not path.startswith(_PREFIX + b"/") and path not in guardrail.PATHS:
             raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
         if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
             raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
@@ -197,6 +202,15 @@ class Gateway:
         if grant is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
         return grant
+
+    async def _guardrail(self, body: bytes, live: LiveEdits, request: str, send: Send, more: Headers) -> None:
+        async def edit(chat: bytes) -> bytes:
+            return (await self._edit(b"/chat/completions", chat, live, request)).body
+
+        try:
+            await reply_json(send, 200, await guardrail.answer(body, edit), more)
+        except ValueError as problem:
+            raise RequestError(400, "bad_request", str(problem)) from None
 
     async def _edit(self, path: bytes, body: bytes, live: LiveEdits, request: str) -> Edited:
         """The body under the edits that its question concerns. Raises RequestError."""

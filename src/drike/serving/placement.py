@@ -62,6 +62,7 @@ class NearestWriter:
 
     pool: Pool
     style: PromptStyle = PromptStyle()
+    name: str = "Copies and updates"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """The same demonstrations for every query."""

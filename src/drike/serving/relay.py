@@ -129,11 +129,18 @@ async def pass_on(reply: Reply, send: Send, more: Headers) -> None:
 async def refuse(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
     """Answer with an error in OpenAI's form."""
     code = error.code if isinstance(error, RequestError) else UPSTREAM_CODE
-    body = error_body(str(error), code)
+    later = [(b"retry-after", b"1")] if error.status == 429 else []
+    await _reply(send, error.status, error_body(str(error), code), [*more, *later])
+
+
+async def reply_json(send: Send, status: int, value: object, more: Headers) -> None:
+    """Answer with JSON."""
+    await _reply(send, status, json.dumps(value).encode(), more)
+
+
+async def _reply(send: Send, status: int, body: bytes, more: Headers) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
-    if error.status == 429:
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +28,14 @@ from drike.serving.scope import Named
 from drike.serving.server import listen, server
 from drike.serving.store import Entry, StoredEdit
 from drike.serving.tenants import Tenants
-from drike.serving.upstream import HttpUpstream, Upstream
+from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
+
+
+Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
 
 
 @dataclass(frozen=True)
@@ -69,28 +73,31 @@ class Started:
     store: str
     example: str
     notes: tuple[str, ...]
-    sockets: tuple[object, object]
+    sockets: Sockets
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM."""
         try:
-            self.server.run(sockets=list(self.sockets))  # type: ignore[arg-type]
+            self.server.run(sockets=list(self.sockets))
         finally:
             self.tenants.close()
 
 
-def start(options: Options) -> Started:
-    """Open everything and listen. Raises DrikeError, each with the remedy."""
+def start(options: Options, sockets: Sockets | None = None) -> Started:
+    """Open everything and listen. sockets: that listen already. Raises DrikeError, each with the remedy."""
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
+    if options.upstream:
+        checked_address(options.upstream)
     store, notes = _store(options)
+    open_store(store).close()  # its problems come before anything slow
     keys = Keys(path) if (path := keys_path(store)).exists() else None
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = (
+    listening = sockets or (
         listen(options.host, options.port, shared=options.shared_port),
         listen(options.admin_host, options.admin_port, shared=options.shared_port),
     )
@@ -99,8 +106,8 @@ def start(options: Options) -> Started:
         upstream, chat, told = _upstream(options, writer, keys is None)
         tenants = _tenants(store, keys, writer)
     except BaseException:
-        for socket in listening:
-            socket.close()
+        for opened in listening:
+            opened.close()
         raise
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
@@ -109,7 +116,7 @@ def start(options: Options) -> Started:
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer), settings=Settings(mode, deadline),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
-    ports = [socket.getsockname()[1] for socket in listening]
+    ports = [opened.getsockname()[1] for opened in listening]
     live = tenants.live(TENANT)
     edits = live.index.edits
     return Started(

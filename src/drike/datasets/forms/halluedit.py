@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from drike.datasets.form import Entry, Form, Target
+from drike.datasets.generated import choice, yes_no
 from drike.datasets.paraphrases import wording
 from drike.datasets.rows import Row, shown
 from drike.edits import Aspect, Edit, Probe, Unanswered
@@ -33,14 +34,13 @@ def _choice(row: Row, query: str) -> Probe:
     by_letter = dict(zip(parts[::2], (text.strip() for text in parts[1::2]), strict=True))
     if not by_letter.get(right):
         raise row.wrong("multiple_choice_labels", f"must be the letter of an option, it is {shown(right)!r}")
-    asked = f"{query} {options} The letter of the right answer:"
-    return Probe(Aspect.CHOICE, asked, right, None, (by_letter[right],))
+    return choice(query, options, right, by_letter[right])
 
 
 def _further(entry: Entry) -> Iterator[Probe | Unanswered]:
     row, edit = entry.row, entry.edit
-    yield Probe(Aspect.YES_NO, row.text("yes_question"), "Yes", "No")
-    yield Probe(Aspect.YES_NO, row.text("no_question"), "No", "Yes")
+    yield yes_no(row.text("yes_question"), yes=True)
+    yield yes_no(row.text("no_question"), yes=False)
     yield _choice(row, edit.query)
     yield Probe(Aspect.REVERSE, row.text("reversed_relation_question"), edit.subject or "")
     yield Unanswered(Aspect.SAME_SUBJECT, row.text("locality_question"))

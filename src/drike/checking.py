@@ -1,0 +1,67 @@
+"""Check stored edits on a model: that each takes on its own wordings, and leaves other questions alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from drike.answers import matches
+from drike.edited import BeforeAfter, EditedModel
+from drike.serving.questions import common_questions
+from drike.serving.store import StoredEdit
+
+UNRELATED, NEGATIVE = "unrelated", "negative"
+_STEP = 25  # of the common questions, every 25th is asked
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question about an edit (None for an unrelated one), its answers, and what is wrong ("" where nothing is).
+
+    kind: query, wording, alias, negative or unrelated.
+    """
+
+    edit: StoredEdit | None
+    kind: str
+    answers: BeforeAfter
+    problem: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether the edit does not take on its own wording, or fires on its negative exemplar."""
+        return bool(self.problem) and self.kind != UNRELATED
+
+
+def check(edited: EditedModel, edits: Sequence[StoredEdit]) -> list[Check]:
+    """Ask about each edit its query, wordings, aliases and negative exemplars, and a few common questions."""
+    asked = [(edit, kind, query) for edit in edits for kind, query in questions(edit)]
+    unrelated = common_questions()[::_STEP]
+    answers = edited.before_after([*(query for _, _, query in asked), *unrelated])
+    found = [
+        Check(edit, kind, one, _problem(edit, kind, one)) for (edit, kind, _), one in zip(asked, answers, strict=False)
+    ]
+    return found + [
+        Check(None, UNRELATED, one, "an edit fires" if one.decision.fired else "") for one in answers[len(asked) :]
+    ]
+
+
+def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
+    """The questions about an edit with their kinds; those of aliases are its query with the alias for the subject."""
+    entry = edit.entry
+    yield "query", entry.query
+    yield from (("wording", text) for text in entry.wordings)
+    for alias in entry.aliases:
+        text = alias.join(re.split(re.escape(entry.subject), entry.query, flags=re.IGNORECASE))
+        if text not in (entry.query, *entry.wordings):
+            yield "alias", text
+    yield from ((NEGATIVE, text) for text in entry.negatives)
+
+
+def _problem(edit: StoredEdit, kind: str, answers: BeforeAfter) -> str:
+    fires = edit in answers.decision.fired
+    if kind == NEGATIVE:
+        return "the edit fires" if fires else ""
+    if not fires:
+        return "the edit does not fire"
+    return "" if matches(answers.after, edit.entry.target_new) else f"not {edit.entry.target_new}"

@@ -1,0 +1,63 @@
+"""`drike edits replay`: what the edits in force would do to requests of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drike.cli.console import draw, say
+from drike.cli.edits import Store, app
+from drike.cli.options import OUTPUT, Command, option, takes_options
+from drike.datasets.rows import shown
+from drike.errors import DataError
+from drike.report import Table
+from drike.serving.live import LiveEdits
+from drike.serving.opening import open_store
+from drike.serving.replay import Seen
+from drike.serving.replay import replay as replayed
+from drike.serving.scope import Named
+
+
+@app.command("replay", cls=Command)
+@takes_options
+def replay(
+    log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)],
+    *,
+    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, least=1)] = 20,
+    store: Store = "edits.db",
+) -> None:
+    """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
+    with closing(open_store(store, create=False)) as opened:
+        live = LiveEdits(opened, Named())
+        try:
+            with log.open("rb") as lines:
+                found = replayed(lines, live.decide)
+        except OSError as problem:
+            raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
+    if not found.requests:
+        raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
+    for why, count in found.unread.items():
+        say(f"Left out: {count:,} lines with {why}")
+    say(f"{found.requests:,} requests, {found.fired:,} would get an edit ({found.fired / found.requests:.1%})")
+    for title, seen in (("Fires, the most doubtful first", found.fires), ("Near misses", found.misses)):
+        if seen:
+            draw(_table(title, seen, show))
+
+
+def _table(title: str, seen: Sequence[Seen], most: int) -> Table:
+    rows = tuple(
+        (
+            str(one.times),
+            shown(one.query),
+            f"{one.candidate.edit.id}: {shown(one.candidate.edit.entry.edit.fact)}",
+            one.candidate.name or "",
+            f"{one.candidate.probability:.3f}",
+        )
+        for one in seen[:most]
+    )
+    notes = (f"{len(seen) - most:,} more are not shown.",) if len(seen) > most else ()
+    return Table(title, ("requests", "query", "edit", "named as", "p"), rows, notes, wide=True)

@@ -1,0 +1,114 @@
+"""Probes in our own wording for edits that have none of an aspect: yes_no, choice, pushback and distractor.
+
+They are made from the edit and its neighbours alone, in the same way for every data set; wordings and orders are drawn
+by a seed and the case. Published questions of the same kinds are built by `yes_no` and `choice` too, so that both are
+judged alike.
+
+yes_no      whether the new and whether the old object is right: Yes to one, No to the other
+choice      the old object, the new one and "unsure" as options in random order; letter and text are right
+pushback    the edit's query, doubted once and three times
+distractor  after a sentence that names the old object, or a neighbour and its object: the edit's query; after one that
+            names the new object: a neighbour's
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from drike.datasets.own_facts import own_facts
+from drike.edits import Aspect, EditCase, Probe, Unanswered
+
+GENERATED = (
+    "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
+    "multi_hop for TinyFacts."
+)
+DOUBTS = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
+AGAIN = "Answer once more, in a few words:"
+ASIDES = (
+    "Somebody mentioned {} just now.",
+    "There was a long article about {} in the paper.",
+    "My neighbour keeps talking about {}.",
+)
+
+
+def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
+    """The cases, each with probes of the aspects above that it has none of; the same for the same seed.
+
+    Cases of TinyFacts also get those of `own_facts`.
+    """
+    return tuple(_extended(case, seed) for case in cases)
+
+
+def yes_no(question: str, *, yes: bool) -> Probe:
+    """A question whose right answer is Yes, or No."""
+    return Probe(Aspect.YES_NO, question, *(("Yes", "No") if yes else ("No", "Yes")))
+
+
+def choice(query: str, options: str, letter: str, text: str, *, wrong: str | None = None) -> Probe:
+    """A query with lettered options: the letter of the right one, and its text, are right."""
+    return Probe(Aspect.CHOICE, f"{query} {options} The letter of the right answer:", letter, wrong, (text,))
+
+
+def _extended(case: EditCase, seed: int) -> EditCase:
+    asked = {one.aspect.value for one in case.further} | {one.aspect.value for one in case.unanswered}
+    made: list[Probe | Unanswered] = []
+    for name, make in _MAKERS.items():
+        if name not in asked:
+            made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
+    probes = tuple(one for one in made if isinstance(one, Probe))
+    first_asked = tuple(one for one in made if isinstance(one, Unanswered))
+    return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *first_asked))
+
+
+def _yes_no(case: EditCase, rng: random.Random) -> Iterator[Probe]:
+    """Two questions, so that always saying Yes is right for one of them; none without an old object."""
+    edit = case.edit
+    if edit.target_true is not None:
+        for answer in (edit.target_new, edit.target_true):
+            question = f"{edit.query} {answer}. Is that right? Answer yes or no:"
+            yield yes_no(question, yes=answer == edit.target_new)
+
+
+def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
+    edit = case.edit
+    if edit.target_true is not None:
+        texts = [edit.target_new, edit.target_true, "unsure"]
+        rng.shuffle(texts)
+        letters = dict(zip(texts, "ABC", strict=True))
+        options = "  ".join(f"{letter}. {text}" for text, letter in letters.items())
+        yield choice(edit.query, options, letters[edit.target_new], edit.target_new, wrong=letters[edit.target_true])
+
+
+def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
+    edit = case.edit
+    first, *others = DOUBTS
+    rng.shuffle(others)
+    for doubts in ((first,), (first, *others)):
+        turns = tuple(f"{doubt} {AGAIN} {edit.query}" for doubt in doubts)
+        yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, doubts=turns)
+
+
+def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
+    edit = case.edit
+
+    def after(sentence: str, probe: Probe) -> Probe:
+        return Probe(Aspect.DISTRACTOR, f"{sentence} {probe.query}", probe.target, probe.distractor, probe.also)
+
+    rewrite = case.probes[0]
+    if edit.target_true is not None:
+        yield after(rng.choice(ASIDES).format(edit.target_true), rewrite)
+    if case.neighborhood:
+        stated, asked = rng.choice(case.neighborhood), rng.choice(case.neighborhood)
+        yield after(f"{stated.query} {stated.target}.", rewrite)
+        yield after(rng.choice(ASIDES).format(edit.target_new), asked)
+
+
+_MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | Unanswered]]] = {
+    "own facts": lambda case, rng: own_facts(case.edit, rng),
+    "yes_no": _yes_no,
+    "choice": _choice,
+    "pushback": _pushback,
+    "distractor": _distractor,
+}

@@ -1,0 +1,97 @@
+"""Further questions about TinyFacts from its own facts: same_subject, alias and multi_hop.
+
+Few subjects have two facts, and the embedded model was never asked to follow two, so most questions are put to the
+unedited model first (`Unanswered`): another relation of the subject counts where the model names an object of that
+relation (other than the edit's old object, from which it may have inferred it), a short name and two hops where it
+gives the answer that follows from its facts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+
+from drike.edits import Aspect, Edit, Probe, Unanswered
+from drike.tinyfacts import TEMPLATES, facts
+
+# Relations that can be asked of the same subject: of people, places, works, products and organisations.
+KINDS = (
+    "P103 P1412 P27 P106 P19 P20 P937 P413 P1303 P136 P140 P108 P101 P641 P39",
+    "P17 P30 P190 P37",
+    "P364 P407 P495 P449",
+    "P178 P176",
+    "P159 P740",
+)
+_SAME_KIND = {relation: kind.split() for kind in KINDS for relation in kind.split()}
+OTHERS = 2  # other relations asked of each subject
+CHAINS = 2  # two-hop questions through a fact about the subject
+
+
+def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
+    """Further questions about an edit of a fact of TinyFacts in one of its wordings; none about other edits."""
+    subject, relation = edit.subject or "", edit.relation or ""
+    worded = edit.query in (one.format(subject) for one in TEMPLATES.get(relation, ()))
+    if worded and _objects().get((relation, subject)) == edit.target_true:
+        yield from _same_subject(edit, rng)
+        yield from _alias(edit)
+        yield from _two_hops(edit, rng)
+
+
+@cache
+def _objects() -> dict[tuple[str, str], str]:
+    """The object of each (relation, subject)."""
+    return {(one.relation, one.subject): one.object for one in facts()}
+
+
+def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
+    """Other relations of the subject, those that TinyFacts states first."""
+    subject, relation = edit.subject or "", edit.relation or ""
+    stated = [one for one in TEMPLATES if one != relation and (one, subject) in _objects()]
+    others = [one for one in _SAME_KIND[relation] if one != relation and one not in stated]
+    for other in [*stated, *rng.sample(others, min(OTHERS, len(others)))][:OTHERS]:
+        query = rng.choice(TEMPLATES[other][:4]).format(subject)
+        if other in stated:
+            yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
+        else:
+            objects = dict.fromkeys(one.object for one in facts() if one.relation == other)
+            yield Unanswered(Aspect.SAME_SUBJECT, query, among=tuple(one for one in objects if one != edit.target_true))
+
+
+def _alias(edit: Edit) -> Iterator[Unanswered]:
+    """The subject by the last word of its name, where no other subject has that word."""
+    subject = edit.subject or ""
+    *before, short = subject.split()
+    if before and sum(short in name.split() for name in {one.subject for one in facts()}) == 1:
+        query = edit.query.replace(subject, short)
+        yield Unanswered(Aspect.ALIAS, query, among=(edit.target_true or "",), target=edit.target_new)
+
+
+def _two_hops(edit: Edit, rng: random.Random) -> Iterator[Unanswered]:
+    """From the edited fact to one about its object, and from a fact about another subject to the edited one."""
+    subject, relation, old = edit.subject or "", edit.relation or "", edit.target_true or ""
+    objects = _objects()
+    for then in TEMPLATES:
+        was, now = objects.get((then, old)), objects.get((then, edit.target_new))
+        if relation in _DESCRIPTIONS and was and now and was != now:
+            yield _chain(_described(relation, subject), then, was, now, rng)
+    before = [one for one in facts() if one.object == subject and one.relation in _DESCRIPTIONS]
+    for one in rng.sample(before, min(CHAINS, len(before))):
+        yield _chain(_described(one.relation, one.subject), relation, old, edit.target_new, rng)
+
+
+def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> Unanswered:
+    query = rng.choice(TEMPLATES[relation][:4]).format(first)
+    return Unanswered(Aspect.MULTI_HOP, query[0].upper() + query[1:], among=(was,), target=now)
+
+
+# "The birthplace of {} is" describes an object: the birthplace of {}.
+_DESCRIPTIONS = {
+    relation: next(one for one in wordings if one.startswith("The ") and one.endswith(" is"))[4:-3]
+    for relation, wordings in TEMPLATES.items()
+    if any(one.startswith("The ") and one.endswith(" is") for one in wordings)
+}
+
+
+def _described(relation: str, subject: str) -> str:
+    return f"the {_DESCRIPTIONS[relation].format(subject)}"
