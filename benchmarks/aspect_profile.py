@@ -5,7 +5,7 @@ The first row is no editor: it shows what the model can answer at all. There the
 fact to be stated is the one the model knows, and the unedited model is asked. Prints Markdown: shares of right answers
 with intervals over edits, their counts, and the tokens that the probes of an edit cost.
 
-    python benchmarks/aspects.py [--seeds 3] [--edits 300] [--test 100] [--epochs 5] [--full] > aspects.md
+    python benchmarks/aspect_profile.py [--seeds 3] [--edits 300] [--test 100] [--epochs 5] [--full] > aspects.md
 """
 
 from __future__ import annotations
