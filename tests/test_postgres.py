@@ -374,7 +374,7 @@ def test_a_gateway_goes_on_without_its_database_and_reads_what_it_missed(postgre
                 assert time.monotonic() < deadline
             assert edited(gateway) == "1@1"
             status, found = gateway.manage("POST", "/admin/v1/edits/1/retire", {})
-            assert status >= 400 and "cannot be reached" in found["error"]["message"]
+            assert status == 503 and "cannot be reached" in found["error"]["message"]
         finally:
             postgres.start()
         writer = open_store(address)

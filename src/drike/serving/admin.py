@@ -57,10 +57,11 @@ from drike.serving import store as stores
 from drike.serving.gateway import Gateway, bearer
 from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits, Seen
+from drike.serving.names import words
 from drike.serving.relay import RequestError
 from drike.serving.reliability import Bin, curve
-from drike.serving.scope import Decision, EditIndex, words
-from drike.serving.store import ConflictError, Status, StoredEdit
+from drike.serving.scope import Decision, EditIndex
+from drike.serving.store import ConflictError, Status, StoredEdit, UnavailableError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
 
@@ -126,6 +127,8 @@ class Admin:
             except ConflictError as problem:
                 more = {"rivals": [_edit(one) for one in problem.rivals], "repeated": problem.repeated}
                 return _error(409, "conflict", str(problem), **more)
+            except UnavailableError as problem:
+                return _error(503, "unavailable", str(problem))
             except (DrikeError, ValueError) as problem:
                 return _error(400, "bad_request", str(problem))
 

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.serving.store import Entry, Row, StoredEdit, StoreError, append, damaged, stored
+from drike.serving.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stored
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -47,6 +47,7 @@ _CONFIGURE: LiteralString = """SELECT set_config('lock_timeout', %s, false),
     set_config('idle_in_transaction_session_timeout', '60s', false),  -- a writer that hangs would block all others
     set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false),
     set_config('search_path', coalesce(quote_ident(%s), current_setting('search_path')), false)"""
+_BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of a change made at the same time
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
 _SETTINGS = {"application_name": "drike", "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
@@ -272,7 +273,7 @@ class PostgresStore:
                     remedy = f"lost its connection ({why}), so nothing of the change was kept: try again"
                 else:
                     remedy = f"cannot be reached ({why}): {next(then for word, then in _REMEDIES if word in why)}"
-            elif code in ("55P03", "23505", "40P01"):
+            elif code in _BUSY:
                 remedy = "is in use by another process: wait for it to end, and try again"
             elif code in ("42501", "25006"):
                 remedy = f"does not allow this ({why}): connect as a user with that right, to the primary server"
@@ -284,7 +285,8 @@ class PostgresStore:
                 raise damaged(self.name, why) from problem
             else:
                 remedy = f"cannot be used ({why}): look into the server's log"
-            raise StoreError(f"{self.name} {remedy}") from problem
+            later = not code or code.startswith(("08", "53", "57")) or code in _BUSY
+            raise (UnavailableError if later else StoreError)(f"{self.name} {remedy}") from problem
 
 
 def _hashes(keys: Collection[str]) -> list[bytes]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.serving.store import Entry, Row, StoredEdit, StoreError, append, damaged, stored
+from drike.serving.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stored
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -152,15 +152,18 @@ class SqliteStore:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as problem:  # the latter from a damaged file
+            error: type[StoreError] = StoreError
             kind = getattr(problem, "sqlite_errorname", "")
             if isinstance(problem, sqlite3.ProgrammingError):
                 remedy = "was closed: open it again"
             elif kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                error = UnavailableError
                 remedy = "is in use by another process: wait for it to end, and try again"
             elif kind.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+                error = UnavailableError
                 remedy = f"cannot be written ({problem}): make room, or check the disk; what was acknowledged stays"
             elif kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
                 remedy = f"cannot be opened ({problem}): check the path and its permissions, or give another --store"
             else:
                 raise damaged(self.name, str(problem)) from problem
-            raise StoreError(f"{self.name} {remedy}") from problem
+            raise error(f"{self.name} {remedy}") from problem

@@ -33,6 +33,10 @@ class StoreError(DrikeError):
     """A store of edits, or an edit in it, cannot be used."""
 
 
+class UnavailableError(StoreError):
+    """A store cannot be used at the moment; a later attempt may succeed."""
+
+
 class EntryError(StoreError):
     """An entry cannot be stored as it is; the message names the field."""
 

@@ -180,6 +180,12 @@
         h('div', {class: 'does'}, fired.has(one.edit.id) ? never(one.edit, text) : should(one.edit, text))))));
   }
 
+  // A question to try, where there is none.
+  async function suggest() {
+    const {edits: [edit]} = await api('edits?status=active&limit=1');
+    if (edit) $('question').placeholder = `e.g. ${edit.query}`;
+  }
+
   async function ask(both) {
     const query = $('question').value.trim();
     if (!query) return $('question').focus();
@@ -192,8 +198,8 @@
       const model = $('model').value.trim();
       const found = await api('try', {query, ...(model ? {model} : {})});
       showDecision(found.decision);
-      $('before').textContent = found.before;
-      $('after').textContent = found.after;
+      $('before').textContent = found.before.trim();
+      $('after').textContent = found.after.trim();
       $('answers').hidden = false;
     } finally {
       buttons.forEach((one) => { one.disabled = false; });
@@ -262,7 +268,7 @@
     fill($('problems'), ...found.problems.map((one) => h('div', {}, one)));
   }
 
-  const VIEWS = {edits: () => showEdits(false), try: async () => {}, activity: showActivity, gate: showGate};
+  const VIEWS = {edits: () => showEdits(false), try: suggest, activity: showActivity, gate: showGate};
   const view = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : 'edits');
 
   async function refresh() {
@@ -304,6 +310,11 @@
   on('ask', 'submit', () => ask(true));
   on('decide', 'click', () => ask(false));
   on('refresh', 'click', showActivity);
+  on('ask-it', 'click', () => {
+    $('details').close();
+    $('question').value = current.query;
+    location.hash = '#try';
+  });
   on('undo', 'click', () => { $('toast').hidden = true; return undo && undo(); });
   on('enter', 'submit', async () => {
     key = $('secret').value.trim();
