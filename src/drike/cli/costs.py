@@ -75,13 +75,13 @@ def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
 
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], judge: Judge) -> Resolved:
-    """Count what the unedited model is asked first.
+    """Count what the unedited model is asked about the questions without a published answer.
 
-    The cases that result have an answer of full length to each such question, so that editors' calls can be counted.
+    The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
     """
     answers = dict.fromkeys(own_answers(model, cases, judge), longest_answer())
-    cases = [replace(case, unanswered=tuple(replace(one, among=()) for one in case.unanswered)) for case in cases]
-    return with_own_answers(cases, answers)
+    usable = [replace(case, unanswered=tuple(replace(one, among=()) for one in case.unanswered)) for case in cases]
+    return with_own_answers(usable, answers)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
