@@ -97,7 +97,7 @@ def evaluate(
             for _ in outcomes_of(editor, opened.model, found.cases, judge=rule, write=write, allow_trained=True):
                 pass
         if found.asked:
-            say(f"{found.asked} questions have no published answer: the unedited model is asked them first")
+            say(f"{found.asked} questions are put to the unedited model first")
         return show_bound(opened.model, opened.api)
     described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
     settings = {
