@@ -137,6 +137,18 @@ def test_a_table_of_the_paper_appears_if_the_runs_have_a_counterpart() -> None:
     assert numbers(*varied, across=["budget"]) == [1, 6]
 
 
+def test_halluedits_own_figures_stand_beside_runs_on_its_data_only() -> None:
+    asked = replace(run_of(0, editors=["IKE"]), form="HalluEditBench (CSV: subject, object, question, ...)")
+    *_, table = counterparts(grouped([asked]))
+    measured, published = table.rows[:2], table.rows[2:]
+    assert [row[0] for row in measured] == ["Measured: some-model, Lands", "IKE"]
+    assert (measured[1][2:], published[0]) == (
+        ("n/a", "n/a", "n/a"), ("Published, not measured here: ICE, its in-context editor",),
+    )  # fmt: skip
+    assert published[1] == ("Llama-2-7B", "0.99", "0.50", "0.41", "0.35")
+    assert not any("HalluEditBench" in one.title for one in counterparts(grouped([run_of(0, editors=["IKE"])])))
+
+
 def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
     groups = grouped([run_of(0), run_of(0, model="another"), run_of(1, model="another")])
     table = by_model(groups)
