@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,19 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.encoders.base import FloatArray, Progress
-from drike.serving.scope import MOST_FIRED, EditIndex, Named, Scope, words
-from drike.serving.store import Entry, Snapshot, Status, StoredEdit
+from drike.serving.calibrating import (
+    GateProbe,
+    calibrated,
+    certified,
+    default,
+    load,
+    lowest_threshold,
+    save,
+    written,
+)
+from drike.serving.names import Kind, spoken, words
+from drike.serving.scope import CROWD, MOST_FIRED, NEAREST, Calibrated, EditIndex, Named, Nearest, Scope
+from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PERU = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
@@ -133,7 +145,7 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
     encoder.asked.clear()
     edits = stored(PERU, replace(anthem, wordings=("Peruvians sing",)), chile)
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
-    assert encoder.asked == ["Peruvians sing", *(chile.query, *chile.wordings)]
+    assert encoder.asked == ["Peruvians sing", chile.query, *chile.wordings, "it is governed from"]
     assert reused.vectors is not None
     assert fresh.vectors is not None
     assert list(reused.rows) == list(fresh.rows)
@@ -165,3 +177,223 @@ def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits() 
 def test_the_gate_loads_no_torch() -> None:
     code = "import sys, drike.serving.scope; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+GATE = replace(default(), encoder="hashing")
+
+
+def indexed(*entries: Entry) -> EditIndex:
+    return EditIndex.of(stored(*entries), HashingEncoder())
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "kind"),
+    [
+        ("Danielle Darrieux", "The mother tongue of Daniele Darrieux is", Kind.TYPO),
+        ("Danielle Darrieux", "The mother tongue of Danielle Darreiux is", Kind.TYPO),
+        ("Samuel C. MacAulay", "The employer of Samuel MacAulay is", Kind.PARTIAL),
+        ("Henry Blyde", "The employer of Henry Ernest Blyde is", Kind.PARTIAL),
+        ("Yoshida Keigo", "The employer of Keigo Yoshida is", Kind.PARTIAL),
+        ("Nancy Astor, Viscountess Astor", "Who was Nancy Astor?", Kind.PARTIAL),
+        ("Budapest", "Who governs Budapset?", Kind.TYPO),
+    ],
+)
+def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: Kind) -> None:
+    index = indexed(Entry(name, f"{name} is", "new"))
+    assert [mention.kind for mention in index.names.find(query, spoken(query))] == [kind]
+    [candidate] = GATE.considered(query, index)
+    assert candidate.features[kind.value] == 1
+    assert Named().decide(query, index).fired == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("Albania", "What is the Albanian capital?"),
+        ("Germany", "Why are Germans tall?"),
+        ("Bank of America", "Is there a bank in America?"),
+        ("Mark Gold", "Is Gold a mark?"),
+        ("Paris, Texas", "The mayor of Paris is"),
+        ("Henry Blyde", "Is Henry older than Mister Blyde?"),
+        ("Turin", "The turing test is"),
+    ],
+)
+def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> None:
+    index = indexed(Entry(name, f"{name} is", "new"))
+    assert GATE.considered(query, index) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "longer"),
+    [
+        ("The rector of University of Chile is", True),
+        ("Chile 2 is", True),
+        ("The South-Chile is", True),
+        ("In Chile, Ann is", False),
+        ("The capital of Chile is", False),
+        ("Is Chile larger?", False),
+    ],
+)
+def test_a_name_that_goes_on_is_told_from_one_that_ends(query: str, longer: bool) -> None:
+    [candidate] = GATE.considered(query, indexed(Entry("Chile", "The capital of Chile is", "Oslo")))
+    assert candidate.features["continued"] == longer
+
+
+def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_subject() -> None:
+    index = indexed(PERU, Entry("Ann Lee", "The father of Ann Lee is", "Bob"))
+    assert [one.id for one in GATE.decide("So what is the capital of Peru?", index).fired] == [1]
+    for other in ("How many llamas live in Peru?", "Where did Ann Lee learn to sing?"):
+        decision = GATE.decide(other, index)
+        assert decision.fired == ()
+        assert decision.reason == "no edit is probable enough"
+        assert decision.considered[0].name in ("peru", "ann lee")
+
+
+@pytest.mark.parametrize(
+    ("query", "excludes"),
+    [("The mother of Ann Lee is", True), ("Who is Ann Lee's dad?", False), ("The mayor of Ann Lee is", False)],
+)
+def test_relations_that_exclude_each_other_are_told_apart(query: str, excludes: bool) -> None:
+    [candidate] = GATE.considered(query, indexed(Entry("Ann Lee", "The father of Ann Lee is", "Bob")))
+    assert candidate.features["contrary"] == excludes
+
+
+def test_wordings_without_the_subject_count_only_among_many() -> None:
+    semantic = replace(GATE, semantic=True)
+    query = "The capital of Republic Chile is"
+    assert semantic.considered(query, indexed(PERU)) == []
+    many = [Entry(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(CROWD)]
+    found = semantic.considered(query, indexed(PERU, *many))
+    assert len(found) == NEAREST
+    assert (found[0].edit.id, found[0].name) == (1, None)
+    assert GATE.considered(query, indexed(PERU, *many)) == []
+
+
+def test_two_questions_in_one_fire_both_edits() -> None:
+    index = indexed(
+        Entry("Acme", "Who is the chief of Acme?", "Ann"), Entry("Acme", "What is the address of Acme?", "Oslo")
+    )
+    both = "Who is the chief of Acme, and what is the address of Acme?"
+    assert sorted(one.id for one in GATE.decide(both, index).fired) == [1, 2]
+    assert [one.id for one in GATE.decide("Who is the chief of Acme?", index).fired] == [1]
+
+
+@pytest.mark.parametrize("scope", [Nearest(0.1), GATE, replace(GATE, semantic=True, threshold=0.001)])
+def test_no_gate_fires_on_a_negative_exemplar(scope: Scope) -> None:
+    excluded = replace(PERU, negatives=("The capital of Peru is it?",))
+    assert fired("The capital of Peru is it", PERU, scope=scope, encoder=HashingEncoder()) == [1]
+    assert fired("The capital of Peru is it", excluded, scope=scope, encoder=HashingEncoder()) == []
+
+
+def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
+    entries = [Entry(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)]
+    edits = stored(*entries)
+    scope = replace(GATE, semantic=True, threshold=0.2)
+    queries = [f"What is the {i % 5} of name {i % 3} or Nmae {i}?" for i in range(8)]
+    index = EditIndex.of(edits, HashingEncoder())
+    expected = [scope.decide(query, index) for query in queries]
+    random.Random(0).shuffle(edits)
+    again = EditIndex.of(edits, HashingEncoder())
+    assert [scope.decide(query, again) for query in queries] == expected
+
+
+def test_the_model_is_asked_only_in_doubt_and_only_of_named_subjects() -> None:
+    asked: list[str] = []
+    answers: list[bool | None] = [True, False, None]
+
+    def ask(text: str) -> bool | None:
+        asked.append(text)
+        return answers[len(asked) - 1]
+
+    index = indexed(PERU)
+    doubtful = "The largest town of Peru"
+    scope = replace(GATE, grey=(0.001, 0.9), ask=ask)
+    assert [len(scope.decide(doubtful, index).fired) for _ in answers] == [1, 0, 0]
+    assert doubtful in asked[0]
+    assert scope.decide(PERU.query, index).fired
+    assert len(asked) == 3
+
+
+def test_a_gate_refuses_an_index_without_vectors_or_of_another_encoder() -> None:
+    with pytest.raises(ValueError, match="needs an index with an encoder"):
+        GATE.decide(PERU.query, EditIndex.of(stored(PERU)))
+    with pytest.raises(ValueError, match="calibrate again"):
+        default().decide(PERU.query, indexed(PERU))
+
+
+def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    gate = replace(GATE, shifts={"3": -0.25}, edits=7)
+    save(gate, tmp_path / "gate.json")
+    assert load(tmp_path / "gate.json") == gate
+    content = (tmp_path / "gate.json").read_text("utf-8")
+    for damaged in (content.replace("-0.25", "-0.26"), content[:-20], "{}", "[]", ""):
+        (tmp_path / "gate.json").write_text(damaged, "utf-8")
+        with pytest.raises(StoreError, match="calibrate again"):
+            load(tmp_path / "gate.json")
+
+
+def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() -> None:
+    entries = [Entry(f"Town{i}", f"The mayor of Town{i} is", "Ann") for i in range(60)]
+    index = indexed(*entries)
+    asked = (("boss", True), ("mayor", False))
+    probes = [GateProbe(f"Town{i} {text}", i + 1, fires) for i in range(60) for text, fires in asked]
+    after = calibrated(GATE, probes, index)
+
+    def likelihood(gate: Calibrated) -> float:
+        found = [(gate.considered(probe.query, index)[0].probability, probe.concerns) for probe in probes]
+        return float(sum(np.log(p if concerns else 1 - p) for p, concerns in found))
+
+    assert likelihood(after) > likelihood(GATE) + 1
+    assert after.edits == 60
+    assert calibrated(GATE, [], index) == replace(GATE, edits=60)
+
+
+def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
+    index = indexed(PERU, Entry("Chile", "The capital of Chile is", "Rome"))
+    shifted = calibrated(GATE, [GateProbe("The capital of Peru is far", 1, False)], index)
+    assert shifted.named == GATE.named
+    assert shifted.shifts.keys() == {"1"}
+    assert -3 < shifted.shifts["1"] < 0
+
+
+def test_probes_written_with_edits_are_not_stored_while_they_are_asked() -> None:
+    anthem = Entry("Peru", "The anthem of Peru is", "Ode")
+    edits, probes = written(stored(replace(PERU, wordings=("Peru's capital",), negatives=("Peru",)), anthem))
+    assert [one.entry.wordings + one.entry.negatives for one in edits] == [(), ()]
+    assert probes == [
+        GateProbe("Peru's capital", 1, True),
+        GateProbe("Peru", 1, False),
+        GateProbe(anthem.query, 1, False),
+        GateProbe(PERU.query, 2, False),
+    ]
+
+
+def test_what_is_certified_is_monotone_in_the_level_the_fires_and_the_edits() -> None:
+    rng = random.Random(0)
+    values = [[rng.random() ** 20 for _ in range(1 + i % 3)] for i in range(400)]
+    thresholds = [lowest_threshold(values, level) or 2.0 for level in (0.01, 0.02, 0.05, 0.1, 0.3)]
+    assert thresholds == sorted(thresholds, reverse=True)
+    assert thresholds[-1] < thresholds[1]
+    assert (lowest_threshold([[1.0], *values], 0.05) or 2.0) >= (lowest_threshold(values, 0.05) or 2.0)
+    assert (lowest_threshold(values[:100], 0.05) or 2.0) >= (lowest_threshold(values, 0.05) or 2.0)
+
+
+def test_silence_on_1000_edits_certifies_a_third_of_a_percent_and_says_what_less_takes() -> None:
+    silent = certified([[0.0]] * 1000, 0.002)
+    assert silent.threshold is None
+    assert silent.possible == pytest.approx(0.0034, abs=2e-4)
+    assert certified([[0.0]] * (1000 + silent.missing), 0.002).threshold is not None
+    assert certified([[0.0]] * (999 + silent.missing), 0.002).threshold is None
+    assert "add probes" in silent.sentence
+    assert certified([[0.0]] * 1000, 0.004).sentence.startswith("at most 0.40% false fires")
+
+
+def test_a_certificate_errs_in_at_most_one_of_twenty_splits() -> None:
+    rng = np.random.default_rng(0)
+    everything = [[float(p)] for p in rng.beta(0.3, 6, size=1200)]
+    wrong = 0
+    for _ in range(40):
+        half = [everything[i] for i in rng.permutation(1200)[:400]]
+        threshold = lowest_threshold(half, 0.05)
+        wrong += threshold is not None and np.mean([p >= threshold for [p] in everything]) > 0.05
+    assert wrong <= 5  # of 40; more has a probability of 1.4 % where 5 % are wrong

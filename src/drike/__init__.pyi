@@ -81,12 +81,14 @@ from drike.retrieval.retriever import Retriever as Retriever
 from drike.retrieval.retriever import Similarity as Similarity
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
+from drike.serving.names import Mention as Mention
+from drike.serving.scope import Calibrated as Calibrated
 from drike.serving.scope import Candidate as Candidate
 from drike.serving.scope import Decision as Decision
 from drike.serving.scope import EditIndex as EditIndex
 from drike.serving.scope import EveryQuery as EveryQuery
-from drike.serving.scope import Mention as Mention
 from drike.serving.scope import Named as Named
+from drike.serving.scope import Nearest as Nearest
 from drike.serving.scope import Scope as Scope
 from drike.serving.sqlite import SqliteStore as SqliteStore
 from drike.serving.store import EditStore as EditStore

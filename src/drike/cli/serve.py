@@ -81,7 +81,7 @@ def serve(
         f"  API     {started.url}",
         f"  admin   {started.admin_url}",
         f"  mode    {started.gateway.settings.mode}",
-        f"  edits   {len(live.index.edits):,} in force, from {started.store}",
+        f"  edits   {len(live.index.edits):,} in force, from {live.store.name}",
         f"  keys    {'needed' if started.tenants.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),
         "Try it:",

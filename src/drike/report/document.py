@@ -43,13 +43,22 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
-    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
+def document(
+    groups: Sequence[Group],
+    across: Iterable[str] = (),
+    ceilings: Iterable[Table] = (),
+    deployed: Iterable[Table] = (),
+) -> Document:
+    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ.
+
+    deployed: the tables of runs with many edits in force.
+    """
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
         Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
+        Section("deployed", "Many edits in force", tables=tuple(deployed)),
         Section("ceilings", "Ceilings", tables=tuple(ceilings)),
         _variants(groups),
         _cost(groups),

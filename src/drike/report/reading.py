@@ -27,7 +27,7 @@ from drike.runs.run import Run
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
 _IGNORED = {
     "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test", "edits", "editable", "out",
-    "resume", "stored", "unrelated",
+    "resume", "stored", "gate", "unrelated",
 }  # fmt: skip
 
 

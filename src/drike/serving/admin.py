@@ -57,9 +57,10 @@ from drike.serving import store as stores
 from drike.serving.gateway import Gateway, bearer
 from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits, Seen
+from drike.serving.names import words
 from drike.serving.relay import RequestError
 from drike.serving.reliability import Bin, curve
-from drike.serving.scope import Decision, EditIndex, words
+from drike.serving.scope import Decision, EditIndex
 from drike.serving.store import ConflictError, Status, StoredEdit, UnavailableError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError

@@ -10,7 +10,7 @@ from drike.serving.scope import EditIndex, Scope
 from drike.serving.store import StoredEdit
 
 _FOLDS = 5
-_MOST = 1_000  # texts that are asked
+_MOST = 500  # texts that are asked
 
 
 @dataclass(frozen=True)

@@ -1,48 +1,40 @@
 """The gate: which of the edits in force a query concerns, if any.
 
 A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. `Named` fires on
-subjects that a query names, `EveryQuery` always.
+subjects that a query names, `Nearest` on wordings that are near to it, `Calibrated` on the probability that a query
+concerns an edit, `EveryQuery` always. docs/scope.md has the figures of each.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from math import exp
 from typing import Protocol
 
 import numpy as np
 
 from drike.encoders.base import FloatArray, TextEncoder, unit
+from drike.serving.names import Kind, Mention, Names, Word, composed, continued, masked, spoken, without, words
 from drike.serving.store import Status, StoredEdit
 
 MOST_FIRED = 3  # edits in one prompt
+NEAREST = 16  # edits that are looked at where no subject is named
+CROWD = 1000  # wordings in an index, from which the distance to the next says that one is meant
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+[+#]*")  # Han and kana: each sign
-_DIACRITICS = re.compile(r"[\u0300-\u036f]")
-_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+_NO_VECTORS = "this gate needs an index with an encoder: give EditIndex.of one, or use Named()"
 
-
-def words(text: str) -> list[str]:
-    """The words of a text as they are compared: NFKC, case folded, without diacritics and punctuation."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).casefold()
-        text = _DIACRITICS.sub("", unicodedata.normalize("NFD", text)).translate(_LETTERS)
-        text = unicodedata.normalize("NFC", text)
-    return _WORD.findall(text.casefold())
+Ask = Callable[[str], bool | None]  # a question answered with yes, no, or neither
 
 
 @dataclass(frozen=True)
-class Mention:
-    """A stored name in a query: its words begin..end (excluded), and which edits of the index have it."""
+class _Wording:
+    """An edit's query or another wording of it, and the same with "it" for the subject."""
 
-    name: str
-    begin: int
-    end: int
-    edits: tuple[int, ...]
+    whole: str
+    masked: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +45,19 @@ class EditIndex:
 
     Attributes:
         edits: without drafts and retired ones.
-        vectors: a unit vector for each text in `rows` [n, d]; None without an encoder.
-        rows: the row of each query and wording in `vectors`.
+        vectors: a unit vector for each text in `rows` [n, d]; None without an encoder. Whole wordings come first.
+        rows: the row of each query and wording, whole and with "it" for the subject.
+        wordings: of each edit, its query first.
+        owners: for each whole wording the places of the edits that have it.
     """
 
     edits: tuple[StoredEdit, ...]
     encoder: TextEncoder | None = None
     vectors: FloatArray | None = None
     rows: Mapping[str, int] = field(default_factory=dict)
-    _names: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    _longest: Mapping[str, int] = field(default_factory=dict)  # words of the longest name with this first word
+    wordings: tuple[tuple[_Wording, ...], ...] = ()
+    owners: tuple[tuple[int, ...], ...] = ()
+    names: Names = field(default_factory=Names)
 
     @classmethod
     def of(
@@ -73,30 +68,35 @@ class EditIndex:
         previous: an index with the same encoder, whose vectors are used again for texts that both hold.
         """
         kept = sorted((one for one in edits if one.entry.status in (Status.ACTIVE, Status.SHADOW)), key=lambda e: e.id)
-        names: dict[str, dict[int, None]] = defaultdict(dict)
-        longest: dict[str, int] = {}
-        for i, one in enumerate(kept):
-            for spelled in filter(None, map(words, one.entry.names)):
-                names[" ".join(spelled)][i] = None
-                longest[spelled[0]] = max(longest.get(spelled[0], 0), len(spelled))
-        texts = dict.fromkeys(chain.from_iterable(_wordings(one) for one in kept)) if encoder else {}
-        rows = {text: row for row, text in enumerate(texts)}
-        vectors = _vectors(list(rows), encoder, previous) if encoder else None
-        return cls(tuple(kept), encoder, vectors, rows, {n: tuple(found) for n, found in names.items()}, longest)
+        before = previous or cls(())
+        known = {one.id: (one, texts) for one, texts in zip(before.edits, before.wordings, strict=True)}
+        wordings = tuple(
+            found[1] if (found := known.get(one.id)) and found[0] == one else _wordings(one) for one in kept
+        )
+        names = Names.of(one.entry.names for one in kept)
+        if encoder is None:
+            return cls(tuple(kept), wordings=wordings, names=names)
+        owners: dict[str, dict[int, None]] = defaultdict(dict)
+        for i, of_edit in enumerate(wordings):
+            for one in of_edit:
+                owners[one.whole][i] = None
+        texts = dict.fromkeys([*owners, *(one.masked for of_edit in wordings for one in of_edit)])
+        return cls(
+            tuple(kept),
+            encoder,
+            _vectors(list(texts), encoder, previous),
+            {text: row for row, text in enumerate(texts)},
+            wordings,
+            tuple(map(tuple, owners.values())),
+            names,
+        )
 
-    def mentions(self, query: Sequence[str]) -> list[Mention]:
-        """The names among the `words` of a query, in their order; none that is part of a longer one."""
-        found: list[Mention] = []
-        end = 0
-        for begin, word in enumerate(query):
-            for length in range(min(self._longest.get(word, 0), len(query) - begin), 0, -1):
-                name = " ".join(query[begin : begin + length])
-                if name in self._names:
-                    if begin + length > end:
-                        found.append(Mention(name, begin, begin + length, self._names[name]))
-                        end = begin + length
-                    break
-        return found
+    @property
+    def embedded(self) -> FloatArray:
+        """The vectors. Raises ValueError where there are none."""
+        if self.vectors is None:
+            raise ValueError(_NO_VECTORS)
+        return self.vectors
 
 
 @dataclass(frozen=True)
@@ -144,35 +144,25 @@ class Named:
     """Fires on named subjects: of each, the edit whose wording is nearest to the query.
 
     Nearest is by cosine similarity where the index has vectors, else by the share of common words; of equal ones the
-    edit with the highest priority, then the oldest.
+    edit with the highest priority, then the oldest. Only whole names count, not partial ones and typos.
     """
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Fire the nearest edit of every subject or alias that the query names as whole words."""
-        asked = words(query)
-        mentions = index.mentions(asked)
+        asked = _Asked.of(query, index)
+        mentions = [mention for mention in asked.mentions if mention.kind is Kind.FULL]
         if not mentions:
             return Decision(query)
-        near = _nearness(query, asked, index, {i for mention in mentions for i in mention.edits})
-        considered: dict[int, Candidate] = {}
-        fired: dict[int, float] = {}
-        for mention in mentions:
-            order = sorted(mention.edits, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
-            best = next((i for i in order if not _excluded(asked, index.edits[i])), None)
-            for i in order:
-                sure = float(i == best)
-                if i not in considered or sure:
-                    considered[i] = Candidate(index.edits[i], sure, mention.name, {"nearness": near[i]})
-            if best is not None:
-                fired[best] = near[best]
-        best_first = sorted(fired, key=lambda i: (-index.edits[i].entry.priority, -fired[i], i))[:MOST_FIRED]
-        ranked = sorted(considered.items(), key=lambda item: (-item[1].probability, -near[item[0]], item[0]))
-        return Decision(
-            query,
-            tuple(index.edits[i] for i in best_first),
-            tuple(candidate for _, candidate in ranked),
-            _reason(considered, best_first),
-        )
+        near = _nearness(asked, index, sorted({i for mention in mentions for i in mention.places}))
+        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
+        rank = {i: place for place, i in enumerate(order) if not asked.excluded(index.edits[i])}
+        best = {min(found, key=rank.__getitem__) for m in mentions if (found := [i for i in m.places if i in rank])}
+        name = {i: mention.name for mention in reversed(mentions) for i in mention.places}
+        considered = [
+            Candidate(index.edits[i], float(i in best), name[i], {"nearness": near[i]})
+            for i in sorted(order, key=lambda i: i not in best)
+        ]
+        return _decision(query, considered, [one for one in considered if one.probability])
 
 
 @dataclass(frozen=True)
@@ -181,9 +171,9 @@ class EveryQuery:
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Fire one edit; none only where the index is empty."""
-        asked = words(query)
-        named = {i: mention.name for mention in index.mentions(asked) for i in mention.edits}
-        near = _nearness(query, asked, index, named or range(len(index.edits)))
+        asked = _Asked.of(query, index)
+        named = {i: mention.name for mention in asked.mentions if mention.kind is Kind.FULL for i in mention.places}
+        near = _nearness(asked, index, sorted(named) or range(len(index.edits)))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
         if not order:
             return Decision(query, reason="no edit is in force")
@@ -194,35 +184,304 @@ class EveryQuery:
         return Decision(query, (best,), considered, f"every query is put under an edit: edit {best.id}")
 
 
-def _reason(considered: Mapping[int, Candidate], fired: Sequence[int]) -> str:
-    if not fired:
-        return "only negative exemplars of the named subjects' edits match"
-    return "; ".join(f'"{considered[i].name}" is named: edit {considered[i].edit.id}' for i in fired)
+@dataclass(frozen=True)
+class Nearest:
+    """Fires on the edit with the wording that is nearest to the query by cosine similarity, whatever it names.
+
+    threshold: the least cosine at which it fires; it differs between encoders and kinds of texts. Needs an index with
+    vectors.
+    """
+
+    threshold: float = 0.7
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """Fire the nearest edit, if it is near enough."""
+        asked = _Asked.of(query, index)
+        [vector] = _embedded(index, [query])
+        near = dict(_nearest(index, vector))
+        considered = [Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near]
+        sure = [c for c in considered if c.probability >= self.threshold and not asked.excluded(c.edit)]
+        return _decision(query, considered, sure[:1], "no wording is near enough")
 
 
-def _nearness(query: str, asked: Sequence[str], index: EditIndex, edits: Collection[int]) -> dict[int, float]:
+@dataclass(frozen=True)
+class Head:
+    """A logistic model: weights of features by name, and the logit where all are 0."""
+
+    weights: Mapping[str, float]
+    bias: float
+
+    def logit(self, features: Mapping[str, float]) -> float:
+        """The logarithm of the odds that the query concerns the edit."""
+        return self.bias + sum(weight * features[name] for name, weight in self.weights.items())
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Fires on edits that a query concerns with a probability of `threshold` or more.
+
+    Attributes:
+        encoder: the name of the encoder that it was calibrated with.
+        named, unnamed: the probability where the query names the subject, and where it does not.
+        threshold: the least probability that fires.
+        grey: probabilities in doubt [from, to): there `ask` decides, if it is given and the subject is named.
+        semantic: look at the nearest edits also where no subject is named, given `CROWD` wordings.
+        shifts: what is added to the logit of single edits, by id.
+        edits: the number of edits in the store when it was calibrated; 0 for the default.
+        ask: asks the language model a question to be answered with yes or no; None for neither counts as no.
+    """
+
+    encoder: str
+    named: Head
+    unnamed: Head
+    threshold: float = 0.5
+    grey: tuple[float, float] = (0.2, 0.8)
+    semantic: bool = False
+    shifts: Mapping[str, float] = field(default_factory=dict)
+    edits: int = 0
+    ask: Ask | None = field(default=None, compare=False)
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        """Fire the edits that the query concerns, the most probable first.
+
+        Raises ValueError for an index without vectors, or with those of another encoder.
+        """
+        considered = self.considered(query, index)
+        if not considered:
+            return Decision(query)
+        first = considered[:MOST_FIRED]
+        sure = [one for one in considered if self._fires(one, query, self.ask if one in first else None)]
+        return _decision(query, considered, sure, "no edit is probable enough")
+
+    def considered(self, query: str, index: EditIndex) -> list[Candidate]:
+        """The edits that may be concerned with their probabilities, the most probable first. Asks no model."""
+        if index.encoder is None:
+            raise ValueError(_NO_VECTORS)
+        if index.encoder.name != self.encoder:
+            raise ValueError(f"calibrated for {self.encoder}, not for {index.encoder.name}: calibrate again")
+        asked = _Asked.of(query, index)
+        semantic = self.semantic and len(index.owners) >= CROWD
+        if not asked.mentions and not semantic:
+            return []
+        found = [
+            self._candidate(index.edits[i], self.named, features, name) for i, name, features in _named(asked, index)
+        ]
+        if semantic:
+            unnamed = _unnamed(asked, index, {one.edit.id for one in found})
+            found += [self._candidate(index.edits[i], self.unnamed, features) for i, features in unnamed]
+        return sorted(
+            (replace(one, probability=0.0) if asked.excluded(one.edit) else one for one in found),
+            key=lambda one: (-one.probability, -one.edit.entry.priority, one.edit.id),
+        )
+
+    def _candidate(
+        self, edit: StoredEdit, head: Head, features: Mapping[str, float], name: str | None = None
+    ) -> Candidate:
+        logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
+        return Candidate(edit, 1 / (1 + exp(-logit)) if logit > -700 else 0.0, name, features)
+
+    def _fires(self, candidate: Candidate, query: str, ask: Ask | None) -> bool:
+        if ask is not None and candidate.name and self.grey[0] <= candidate.probability < self.grey[1]:
+            return ask(question(query, candidate.edit)) is True
+        return candidate.probability >= self.threshold
+
+
+def question(query: str, edit: StoredEdit) -> str:
+    """What the language model is asked about a query in doubt."""
+    return (
+        f"Does a correct answer to the first text also complete or answer the second?\n"
+        f"First: {query}\nSecond: {edit.entry.query}\nAnswer yes or no."
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A query as gates read it: composed, in words, with the names in it."""
+
+    text: str
+    spoken: list[Word]
+    mentions: list[Mention]
+
+    @classmethod
+    def of(cls, query: str, index: EditIndex) -> _Asked:
+        text = composed(query)
+        asked = spoken(text)
+        return cls(text, asked, index.names.find(text, asked))
+
+    def excluded(self, edit: StoredEdit) -> bool:
+        """Whether the query is a negative exemplar of the edit."""
+        return bool(edit.entry.negatives) and any(
+            words(text) == [word.folded for word in self.spoken] for text in edit.entry.negatives
+        )
+
+
+def _decision(
+    query: str,
+    considered: Sequence[Candidate],
+    sure: Sequence[Candidate],
+    otherwise: str = "a negative exemplar matches",
+) -> Decision:
+    """Fire the candidates of which the gate is sure: those with the highest priority first, then as they come."""
+    fired = sorted(sure, key=lambda one: -one.edit.entry.priority)[:MOST_FIRED]
+    reasons = [
+        (f'"{one.name}" is named: ' if one.name else "a wording is near: ") + f"edit {one.edit.id}" for one in fired
+    ]
+    return Decision(query, tuple(one.edit for one in fired), tuple(considered), "; ".join(reasons) or otherwise)
+
+
+def _embedded(index: EditIndex, texts: Sequence[str]) -> FloatArray:
+    if index.encoder is None:
+        return index.embedded
+    return unit(index.encoder.encode(texts))
+
+
+def _nearness(asked: _Asked, index: EditIndex, edits: Sequence[int]) -> dict[int, float]:
     """For each edit, how near its nearest wording is to the query."""
-    if index.vectors is not None and index.encoder is not None:
-        vector = unit(index.encoder.encode([query]))[0]
-        rows = {i: [index.rows[text] for text in _wordings(index.edits[i])] for i in edits}
-        return {i: round(float(np.max(index.vectors[of_edit] @ vector)), 6) for i, of_edit in rows.items()}
-    spoken = set(asked)
+    if index.vectors is not None:
+        [vector] = _embedded(index, [asked.text])
+        return {i: _closest(index, vector, [one.whole for one in index.wordings[i]]) for i in edits}
+    said = {word.folded for word in asked.spoken}
 
     def shared(text: str) -> float:
         stored = set(words(text))
-        return len(spoken & stored) / max(1, len(spoken | stored))
+        return len(said & stored) / max(1, len(said | stored))
 
-    return {i: max(map(shared, _wordings(index.edits[i]))) for i in edits}
-
-
-def _excluded(asked: Sequence[str], edit: StoredEdit) -> bool:
-    """Whether the query is a negative exemplar of the edit."""
-    return any(words(text) == asked for text in edit.entry.negatives)
+    return {i: max(shared(one.whole) for one in index.wordings[i]) for i in edits}
 
 
-def _wordings(edit: StoredEdit) -> Iterator[str]:
-    yield edit.entry.query
-    yield from edit.entry.wordings
+def _closest(index: EditIndex, vector: FloatArray, texts: Sequence[str]) -> float:
+    """The largest cosine of a vector [d] and those of texts, to six decimals as the order of sums may differ."""
+    return round(float(np.max(index.embedded[[index.rows[text] for text in texts]] @ vector)), 6)
+
+
+def _nearest(index: EditIndex, vector: FloatArray) -> list[tuple[int, float]]:
+    """The edits with the `NEAREST` whole wordings, and the cosine of each, the largest first."""
+    cosines = np.round(index.embedded[: len(index.owners)] @ vector, 6)
+    if len(cosines) > NEAREST:
+        rows = np.flatnonzero(cosines >= np.partition(cosines, -NEAREST)[-NEAREST])
+    else:
+        rows = np.arange(len(cosines))
+    found: dict[int, float] = {}
+    for row in rows[np.argsort(-cosines[rows], kind="stable")]:
+        for i in index.owners[row]:
+            found.setdefault(i, float(cosines[row]))
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, float]]]:
+    """The edits whose subject is named: their places, the names, and features for `Calibrated.named`."""
+    by_edit: dict[int, list[Mention]] = defaultdict(list)
+    for mention in asked.mentions:
+        for i in mention.places:
+            by_edit[i].append(mention)
+    if not by_edit:
+        return []
+    groups: dict[str, list[int]] = defaultdict(list)  # edits by the query without their name: those of one subject
+    for i, mentions in by_edit.items():
+        spans = {(mention.begin, mention.end) for mention in mentions}
+        groups[without(asked.text, asked.spoken, spans)].append(i)
+    texts = list(dict.fromkeys(part for text in groups for part in parts(text)))
+    whole, *others = _embedded(index, [asked.text, *texts])
+    vectors = dict(zip(texts, others, strict=True))
+    found = []
+    for text, group in groups.items():
+        best: dict[int, tuple[float, float, str]] = {}
+        for part in parts(text):
+            near = {i: _closest(index, vectors[part], [one.masked for one in index.wordings[i]]) for i in group}
+            nearest = max(near.values())
+            for i in group:
+                margin = near[i] - nearest
+                best[i] = max(best.get(i, (-2.0, 0.0, "")), (near[i], margin, part), key=lambda one: one[0] + one[1])
+        for i, (nearness, margin, part) in best.items():
+            stored = index.wordings[i][0].masked
+            kind, wanted = answer_kind(part), answer_kind(stored)
+            mentions = by_edit[i]
+            features = {
+                "masked": nearness,
+                "whole": _closest(index, whole, [one.whole for one in index.wordings[i]]),
+                "margin": margin,
+                "same_kind": float(kind is not None and kind == wanted),
+                "other_kind": float(kind is not None and wanted is not None and kind != wanted),
+                "contrary": float(contrary(part, stored)),
+                "continued": float(all(continued(asked.text, asked.spoken, mention) for mention in mentions)),
+                "partial": float(all(mention.kind is Kind.PARTIAL for mention in mentions)),
+                "typo": float(all(mention.kind is Kind.TYPO for mention in mentions)),
+            }
+            found.append((i, mentions[0].name, features))
+    return found
+
+
+_NEXT_QUESTION = re.compile(
+    r"(?:[?!.;]|,? and\b|,)\s+(?=(?:and )?(?:who|whose|what|when|where|which|how)\b)", re.IGNORECASE
+)
+
+
+def parts(text: str) -> list[str]:
+    """A text and, where it asks several questions, each of them."""
+    return [text, *(found if len(found := _NEXT_QUESTION.split(text)) > 1 else [])]
+
+
+def _unnamed(asked: _Asked, index: EditIndex, known: Set[int]) -> list[tuple[int, dict[str, float]]]:
+    """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
+    [vector] = _embedded(index, [asked.text])
+    near = [(i, cosine) for i, cosine in _nearest(index, vector) if index.edits[i].id not in known]
+    said = {word.folded for word in asked.spoken}
+    found = []
+    for i, cosine in near:
+        entry = index.edits[i].entry
+        rival = max((other for j, other in near if index.edits[j].entry.subject != entry.subject), default=0.0)
+        named = max(len(said.intersection(name)) / max(1, len(name)) for name in map(words, entry.names))
+        found.append((i, {"whole": cosine, "margin": cosine - rival, "named": named}))
+    return found
+
+
+_KINDS = {
+    "person": r"who|whom|whose",
+    "time": r"when|year|date|day",
+    "number": r"how (?:many|much|old|tall|long|far|large|big)|number|population|elevation|height",
+    "place": r"where|city|town|country|place|location|located|continent|state|capital",
+    "language": r"language|tongue",
+}
+_KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern in _KINDS.items()), re.IGNORECASE)
+
+
+def answer_kind(text: str) -> str | None:
+    """What a text asks for: a person, time, number, place or language; None if it has no word that tells."""
+    found = {match.lastgroup for match in _KIND.finditer(text)}
+    return next((kind for kind in _KINDS if kind in found), None)
+
+
+_CONTRARIES = [  # of each line, a fact is one of these
+    [frozenset(words.split()) for words in line.split("|")]
+    for line in (
+        "father dad | mother mom | spouse wife husband married marry | child children son daughter"
+        " | sibling siblings brother sister",
+        "follows follow | followed",
+        "predecessor | successor",
+        "born birth birthplace | died die death dead | buried burial",
+        "occupation profession job career | employer employs employed",
+        "city town | country nation citizenship | continent | state province | capital",
+        "author wrote written writer writes | publisher published | director directed | producer produced"
+        " | composer composed | performer performed sang",
+        "founded inception established started start begin began | dissolved abolished ended end closed",
+        "chief ceo | chairperson chairman chair | founder",
+    )
+]
+
+
+def contrary(one: str, other: str) -> bool:
+    """Whether two texts ask for facts of one kind that exclude each other, as a father and a mother."""
+    first, second = set(words(one)), set(words(other))
+    for group in _CONTRARIES:
+        asked, stored = ({i for i, some in enumerate(group) if some & said} for said in (first, second))
+        if asked and stored and not asked & stored:
+            return True
+    return False
+
+
+def _wordings(edit: StoredEdit) -> tuple[_Wording, ...]:
+    entry = edit.entry
+    return tuple(_Wording(text, masked(text, entry.names)) for text in (entry.query, *entry.wordings))
 
 
 def _vectors(texts: Sequence[str], encoder: TextEncoder, previous: EditIndex | None) -> FloatArray:

@@ -122,7 +122,7 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     return Started(
         gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
         f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
-        live.store.name, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
+        store, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
     )  # fmt: skip
 
 

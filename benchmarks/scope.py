@@ -1,0 +1,519 @@
+"""The gate on public data: which query concerns which edit; docs/scope.md has the tables. No language model is asked.
+
+Edits are split in two halves by a hash of their text: gates are calibrated on one, all figures are of the other. The
+stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA.
+
+    python benchmarks/scope.py --fit src/drike/serving/gate.json     # the calibration that drike ships
+    python benchmarks/scope.py [--only stores|subjects|aliases|promise] [--data FOLDER]
+    OMP_NUM_THREADS=1 python benchmarks/scope.py --only times        # on an idle machine
+
+Embeddings are kept in the folder --cache, so that a second run is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import random
+import re
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from drike import datasets
+from drike.answers import normalise
+from drike.datasets.paraphrases import wording
+from drike.edits import Aspect, EditCase
+from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
+from drike.report import as_markdown
+from drike.serving.calibrating import (
+    Example,
+    GateProbe,
+    calibrated,
+    certify,
+    default,
+    examples,
+    fit,
+    lowest_threshold,
+    save,
+)
+from drike.serving.names import masked
+from drike.serving.scope import Calibrated, EditIndex, Head, Named, Nearest, Scope
+from drike.serving.store import Entry, StoredEdit, claims
+from drike.table import Table
+
+DATA = Path("../shared/datasets")
+MOST_ALIKE = 3  # pairs of the same two relations that are kept of PokeMQA
+FLAT = ("counterfact_flat_edit.json", "counterfact_flat_train.json")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question about an edit: its place among the entries, and what kind of question it is."""
+
+    query: str
+    place: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Data:
+    """Edits with questions about them."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    asked: tuple[Asked, ...]
+
+    @property
+    def edits(self) -> list[StoredEdit]:
+        """As a store holds them: the id is the place + 1."""
+        return [StoredEdit(i, i, 1, "", entry) for i, entry in enumerate(self.entries, 1)]
+
+    def of_half(self, half: int, *kinds: str) -> list[Asked]:
+        """The questions of these kinds about the edits of one half."""
+        return [one for one in self.asked if one.kind in kinds and half_of(self.entries[one.place]) == half]
+
+
+def half_of(entry: Entry) -> int:
+    """0 for calibration, 1 for figures: by subject, so that edits of one subject are in the same half."""
+    return hashlib.sha256(entry.subject.encode()).digest()[0] % 2
+
+
+def cases(file: Path) -> tuple[EditCase, ...]:
+    """The rows of a published file whose edits name a subject."""
+    return tuple(case for case in datasets.load(str(file)).cases if case.edit.subject)
+
+
+def entry(case: EditCase, relation: str | None = None) -> Entry:
+    """A case's edit as a store takes it."""
+    edit = case.edit
+    return Entry(edit.subject or "", edit.query, edit.target_new, edit.target_true, relation)
+
+
+def counterfact(folder: Path) -> Data:
+    """20,000 rows of the flat files, and those of the 400 original ones that they lack; conflicts superseded.
+
+    Relations are known of the 400 rows, and so of the wordings that occur there with one relation only.
+    """
+    original = cases(folder / "counterfact_400.json")
+    relations: dict[str | None, set[str]] = defaultdict(set)
+    for case in original:
+        relations[wording(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
+    of_edit: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    entries: dict[tuple[str, str], Entry] = {}
+    for case in (*(case for file in FLAT for case in cases(folder / file)), *original):
+        known = relations.get(wording(case.edit.query, case.edit.subject or ""), set())
+        relation = next(iter(known)) if len(known) == 1 else None
+        entries[case.edit.key] = entry(case, relation)
+        of_edit[case.edit.key] += [(probe.query, str(probe.aspect)) for probe in case.probes]
+    holds = {claim: key for key, one in entries.items() for claim in claims(one)}
+    kept = [key for key, one in entries.items() if all(holds[claim] == key for claim in claims(one))]
+    asked = [
+        Asked(query, place, kind)
+        for place, key in enumerate(kept)
+        for query, kind in dict.fromkeys(of_edit[key])
+        if query != entries[key].query
+    ]
+    return Data("CounterFact", tuple(entries[key] for key in kept), tuple(asked))
+
+
+def knowedit(file: Path, name: str) -> Data:
+    """One of KnowEdit's files. A probe of locality with the edit's own answer asks its own relation: left out."""
+    asked, rows = [], cases(file)
+    for place, case in enumerate(rows):
+        own = normalise(case.edit.target_true or "")
+        for probe in case.asked:
+            kind = "same_subject" if probe.aspect is Aspect.NEIGHBORHOOD else str(probe.aspect)
+            if kind == "same_subject" and (probe.aspect is not Aspect.NEIGHBORHOOD or normalise(probe.target) == own):
+                continue
+            if probe.query != case.edit.query:
+                asked.append(Asked(probe.query, place, kind))
+    return Data(name, tuple(map(entry, rows)), tuple(dict.fromkeys(asked)))
+
+
+def halluedit(folder: Path) -> Data:
+    """All topics of HalluEditBench."""
+    rows = [case for file in sorted((folder / "halluedit_llama2").glob("*.csv")) for case in cases(file)]
+    asked = [
+        Asked(one.query, place, str(one.aspect))
+        for place, case in enumerate(rows)
+        for one in (*case.asked, *case.unanswered)
+        if one.query != case.edit.query
+    ]
+    return Data("HalluEditBench", tuple(map(entry, rows)), tuple(dict.fromkeys(asked)))
+
+
+def pokemqa(folder: Path) -> Data:
+    """PokeMQA's edits: the subject is the longest text in capitals that the edit and all its questions share.
+
+    The first question becomes the edit's query, the others its paraphrases. Another edit's question about the subject
+    is one about another relation unless the two relations share a wording.
+    """
+    entries, asked, of_subject = [], [], defaultdict(list)
+    wordings: dict[str, set[str]] = defaultdict(set)
+    for row in json.loads((folder / "pokemqa_cls.json").read_text("utf-8")):
+        query, *others = dict.fromkeys(row["questions"])
+        if subject := shared_name(row["edit"], (query, *others)):
+            place = len(entries)
+            entries.append(Entry(subject, query, row["edit"]))
+            asked += [Asked(other, place, "paraphrase") for other in others]
+            wordings[masked(query, [subject])] |= {masked(other, [subject]) for other in (query, *others)}
+            of_subject[subject].append(place)
+    relation = [masked(one.query, [one.subject]) for one in entries]
+    seen: Counter[tuple[str, str]] = Counter()
+    for places in of_subject.values():
+        for one, other in itertools.permutations(places, 2):
+            pair = relation[one], relation[other]
+            if not wordings[pair[0]] & wordings[pair[1]] and seen[pair] < MOST_ALIKE:
+                seen[pair] += 1
+                asked.append(Asked(entries[other].query, one, "same_subject"))
+    return Data("PokeMQA", tuple(entries), tuple(asked))
+
+
+def shared_name(edit: str, questions: Sequence[str]) -> str | None:
+    """The longest run of an edit's words that all questions hold, if it has a capital or digit."""
+    parts = edit.split()
+    runs = [" ".join(parts[i : i + n]) for n in range(len(parts), 0, -1) for i in range(len(parts) - n + 1)]
+    proper = [
+        run for run in runs if re.match(r"[A-Z0-9].*\b[A-Z0-9]\S*$|[A-Z0-9]\S*$", run) and run not in ("The", "A")
+    ]
+    fits = (run for run in proper if all(re.search(rf"(?<!\w){re.escape(run)}(?!\w)", one) for one in questions))
+    return next(fits, None)
+
+
+FIRE = ("paraphrase", "alias")
+QUESTIONS = ("paraphrase", "same_subject")
+WIKI, ZSRE = "knowedit_wiki_counterfact_train.json", "knowedit_zsre_test.json"
+PARAPHRASES = 2500  # of PokeMQA
+FEW = 2.5  # what a neighbour that names a subject counts for
+SPLITS = 1000
+DECISIONS = 200
+SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
+RELATIONS = ("was founded by", "is the capital of", "is written in", "plays for", "was born in", "is owned by")
+Rates = dict[bool, dict[int, list[float]]]
+CELL = 500.0  # how many examples each data set's questions that concern the edit count for, and those that do not
+HEADS = (
+    ("masked", "whole", "margin", "same_kind", "other_kind", "contrary", "continued", "partial", "typo"),
+    ("whole", "margin", "named"),
+)
+
+
+def blank(encoder: TextEncoder) -> Calibrated:
+    """A gate without knowledge, from which the default one is fitted."""
+    named, unnamed = (Head(dict.fromkeys(names, 0.0), 0.0) for names in HEADS)
+    return Calibrated(encoder.name, named, unnamed, semantic=True)
+
+
+def probes(asked: Iterable[Asked]) -> list[GateProbe]:
+    """As calibration takes them."""
+    return [GateProbe(one.query, one.place + 1, one.kind in FIRE) for one in asked]
+
+
+def damaged(data: Data, asked: Sequence[Asked], seed: int = 0) -> list[Asked]:
+    """The same questions with a typo in the subject, or without its middle words, where it has long or several."""
+    rng = random.Random(seed)
+    found = []
+    for one in asked:
+        subject = data.entries[one.place].subject
+        parts = subject.split()
+        long = [part for part in parts if len(part) >= 6 and part.isalpha()]
+        if len(parts) > 2 and rng.random() < 0.5:
+            other = f"{parts[0]} {parts[-1]}"
+        elif long:
+            word, at = rng.choice(long), rng.randrange(1, 5)
+            swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+            other = subject.replace(word, rng.choice((word[:at] + word[at + 1 :], swapped)))
+        else:
+            continue
+        found.append(replace(one, query=one.query.replace(subject, other)))
+    return found
+
+
+def weighted(found: Sequence[Example]) -> list[Example]:
+    """Examples that count `CELL` for each answer, whatever their number."""
+    counts = Counter(one.concerns for one in found)
+    return [replace(one, weight=CELL / counts[one.concerns]) for one in found]
+
+
+def material(data: Data, asked: Sequence[Asked], encoder: TextEncoder) -> list[Example]:
+    """Examples of a data set in a store of its own."""
+    return examples(blank(encoder), probes(asked), EditIndex.of(data.edits, encoder))
+
+
+def is_named(example: Example) -> bool:
+    """Whether the query named the subject."""
+    return "masked" in example.features
+
+
+def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
+    """The calibration that drike ships.
+
+    The head for named subjects: PokeMQA (also with typos and without middle names) and zsRE, and neighbours of half of
+    CounterFact, of which few name a subject. The head for others: aliases of half of WikiData-counterfact, and the same
+    neighbours. The threshold lets 3 % of the questions about the same subject fire.
+    """
+    poke, zsre, fact = pokemqa(folder), knowedit(folder / ZSRE, "zsRE"), counterfact(folder)
+    wiki = knowedit(folder / WIKI, "WikiData-counterfact")
+    same = [one for one in poke.asked if one.kind == "same_subject"]
+    asked = random.Random(0).sample([one for one in poke.asked if one.kind == "paraphrase"], PARAPHRASES) + same
+    sets = [(poke, asked), (poke, damaged(poke, asked)), (zsre, [a for a in zsre.asked if a.kind in QUESTIONS])]
+    found = [list(filter(is_named, material(data, some, encoder))) for data, some in sets]
+    neighbours = material(fact, fact.of_half(0, "neighborhood"), encoder)
+    aliases = material(wiki, wiki.of_half(0, "alias"), encoder)
+    start = blank(encoder)
+    near = [replace(one, weight=FEW) for one in filter(is_named, neighbours)]
+    named = fit([*(one for some in found for one in weighted(some)), *near], start.named, strength=1)
+    others = [one for one in (*aliases, *neighbours) if not is_named(one)]
+    counts = Counter(one.concerns for one in others)
+    balanced = [
+        replace(one, weight=CELL / counts[True] if one.concerns else 4 * CELL / counts[False]) for one in others
+    ]
+    logits = sorted(named.logit(one.features) for some in found for one in some if not one.concerns)
+    threshold = 1 / (1 + np.exp(-logits[int(0.97 * len(logits))]))
+    return replace(
+        start,
+        named=rounded(named),
+        unnamed=rounded(fit(balanced, start.unnamed, strength=1)),
+        threshold=round(float(threshold), 3),
+        semantic=False,
+    )
+
+
+def rounded(head: Head) -> Head:
+    """A head in three decimals."""
+    return Head({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
+
+
+def right_and_fires(gate: Scope, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> Rates:
+    """Per edit, the shares of its questions that fire it: of those that concern it, and of the others."""
+    encoder.encode([text for one in asked for text in (one.query, masked(one.query, data.entries[one.place].names))])
+    shares: Rates = {True: defaultdict(list), False: defaultdict(list)}
+    for one in asked:
+        fired = {edit.id - 1 for edit in gate.decide(one.query, index).fired}
+        shares[one.kind in FIRE][one.place].append(float(one.place in fired))
+    return shares
+
+
+def interval(shares: Mapping[int, Sequence[float]], seed: int = 0) -> str:
+    """The share of all questions, with its 95 % interval by bootstrap over edits."""
+    if not shares:
+        return "n/a"
+    sums, counts = np.array([[sum(some), len(some)] for some in shares.values()]).T
+    drawn = np.random.default_rng(seed).integers(len(sums), size=(1000, len(sums)))
+    low, high = np.quantile(sums[drawn].sum(1) / counts[drawn].sum(1), (0.025, 0.975))
+    return f"{sums.sum() / counts.sum():.4f} [{low:.4f}, {high:.4f}] of {int(counts.sum()):,}"
+
+
+def at_fires(data: Data, gate: Calibrated, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> str:
+    """The share of right fires where 5 % and 3 % of the others fire, each question by its own edit's probability."""
+    found = {True: [], False: []}
+    for one in asked:
+        own = (c.probability for c in gate.considered(one.query, index) if c.edit.id == one.place + 1)
+        found[one.kind in FIRE].append(next(own, 0.0))
+    right = (np.mean(np.array(found[True]) > np.quantile(found[False], 1 - share)) for share in (0.05, 0.03))
+    return " / ".join(f"{share:.3f}" for share in right)
+
+
+def store_rows(folder: Path, encoder: TextEncoder) -> Table:
+    """CounterFact, all edits stored: paraphrases that fire their edit, and neighbours that fire it."""
+    data = counterfact(folder)
+    index = EditIndex.of(data.edits, encoder)
+    asked = data.of_half(1, "paraphrase", "neighborhood")
+    own = calibrated(replace(default(), semantic=False), probes(data.of_half(0, "paraphrase", "neighborhood")), index)
+    own = replace(own, shifts={})
+    gates: dict[str, Scope] = {
+        "nearest by cosine, above .7": Nearest(0.7),
+        "named, nearest of these": Named(),
+        "default calibration": default(),
+    }
+    for level in (0.0014, 0.003):
+        certificate = certify(own, probes(data.of_half(0, "neighborhood")), index, level)
+        name = f"calibrated on the other half, {level:.2%} of false fires certified there"
+        if certificate.threshold is not None:
+            gates[name] = replace(own, threshold=certificate.threshold)
+        print(certificate.sentence, certificate, file=sys.stderr)
+    rows = []
+    for name, gate in gates.items():
+        shares = right_and_fires(gate, data, asked, encoder, index)
+        rows.append((name, interval(shares[True]), interval(shares[False])))
+    title = f"CounterFact, {len(data.entries):,} edits stored, conflicts superseded; edits of the second half"
+    return Table(title, ("gate", "paraphrase fires its edit", "neighbour fires it"), tuple(rows))
+
+
+def subject_rows(folder: Path, encoder: TextEncoder) -> Table:
+    """Questions about the edited subject: right fires and false ones, across data sets."""
+    wiki, hallu = knowedit(folder / WIKI, "WikiData-counterfact"), halluedit(folder)
+    wiki = with_aliases(wiki)
+    rows = []
+    for data, half in ((wiki, 1), (hallu, 0), (hallu, 1)):
+        asked = (
+            data.of_half(half, "alias", *QUESTIONS) if data is hallu else data.of_half(half, "alias", "same_subject")
+        )
+        index = EditIndex.of(data.edits, encoder)
+        for name, gate in (("named, nearest", Named()), ("default calibration", default())):
+            shares = right_and_fires(gate, data, asked, encoder, index)
+            curve = at_fires(data, gate, asked, encoder, index) if isinstance(gate, Calibrated) else ""
+            rows.append((data.name, f"{half + 1}", name, interval(shares[True]), interval(shares[False]), curve))
+    title = "The edited subject, another question; calibrated on PokeMQA and zsRE"
+    return Table(title, ("data", "half", "gate", "right", "fires falsely", "right at 5 % / 3 % fires"), tuple(rows))
+
+
+def with_aliases(data: Data) -> Data:
+    """The same with the aliases that questions use stored: what stands there in place of the subject."""
+    aliases: dict[int, list[str]] = defaultdict(list)
+    for one in data.asked:
+        if one.kind == "alias":
+            before, _, behind = data.entries[one.place].query.partition(data.entries[one.place].subject)
+            if one.query.startswith(before) and one.query.endswith(behind):
+                aliases[one.place].append(one.query[len(before) : len(one.query) - len(behind)])
+    entries = [replace(one, aliases=tuple(aliases[place])) for place, one in enumerate(data.entries)]
+    return replace(data, entries=tuple(entries))
+
+
+def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
+    """Questions that use another name, with and without these names stored."""
+    plain = knowedit(folder / WIKI, "WikiData-counterfact")
+    semantic = replace(default(), semantic=True)
+    rows = []
+    for name, data, gate in (
+        ("named in full", plain, Named()),
+        ("default calibration", plain, default()),
+        ("the same, also by embedding", plain, semantic),
+        ("default calibration, aliases stored", with_aliases(plain), default()),
+    ):
+        asked = data.of_half(1, "alias", "same_subject")
+        shares = right_and_fires(gate, data, asked, encoder, EditIndex.of(data.edits, encoder))
+        rows.append((name, interval(shares[True]), interval(shares[False])))
+    title = "WikiData-counterfact, second half: the subject under another name"
+    return Table(title, ("gate", "alias question fires its edit", "same-subject question fires it"), tuple(rows))
+
+
+def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
+    """How often what was certified on half of the edits holds on the other, in resampled splits.
+
+    What holds is decided by all edits: the share of false fires at the threshold over both halves.
+    """
+    rows = []
+    fact, hallu = counterfact(folder), halluedit(folder)
+    for data, kind, levels in (
+        (fact, "neighborhood", (0.001, 0.002, 0.005)),
+        (hallu, "same_subject", (0.02, 0.05, 0.1)),
+    ):
+        index = EditIndex.of(data.edits, encoder)
+        asked = [one for one in data.asked if one.kind == kind]
+        of_edit: dict[int, list[float]] = defaultdict(list)
+        for one in asked:
+            own = (c.probability for c in default().considered(one.query, index) if c.edit.id == one.place + 1)
+            of_edit[one.place].append(next(own, 0.0))
+        values = list(of_edit.values())
+        for level in levels:
+            certificates = list(resampled(values, level))
+            given = [(threshold, rate) for threshold, rate in certificates if threshold is not None]
+            kept = sum(rate <= level for _, rate in given) + len(certificates) - len(given)
+            rows.append((data.name, kind, f"{level:.2%}", f"{len(given)}", f"{kept / len(certificates):.3f}"))
+    header = ("data", "questions", "level", f"certified in {SPLITS} splits", "kept")
+    return Table("Certificates on half of the edits", header, tuple(rows))
+
+
+def resampled(values: Sequence[Sequence[float]], level: float) -> Iterator[tuple[float | None, float]]:
+    """For each random half, the threshold certified on it and the share of false fires over all edits."""
+    for seed in range(SPLITS):
+        half = random.Random(seed).sample(values, len(values) // 2)
+        threshold = lowest_threshold(half, level)
+        limit = 2.0 if threshold is None else threshold
+        yield threshold, float(np.mean([np.mean(np.asarray(some) >= limit) for some in values]))
+
+
+def time_rows(encoder: TextEncoder) -> Table:
+    """Milliseconds of a decision, and what an index takes, with made-up edits."""
+    rows = []
+    for count in (100, 20_000, 200_000):
+        rng = random.Random(0)
+        names = [" ".join("".join(rng.choices(SYLLABLES, k=3)).title() for _ in "ab") + f" {i}" for i in range(count)]
+        entries = [Entry(name, f"{name} {rng.choice(RELATIONS)}", "new") for name in names]
+        vectors = Stand(encoder)
+        began = time.perf_counter()
+        index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
+        built = time.perf_counter() - began
+        gate, semantic = default(), replace(default(), semantic=True)
+        named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
+        others = [
+            f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
+        ]
+        cells = [
+            milliseconds(gate, index, queries) for gate, queries in ((gate, named), (gate, others), (semantic, others))
+        ]
+        size = index.embedded.nbytes / 2**20
+        rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
+    header = (
+        "edits",
+        "subject named",
+        "nothing named",
+        "nothing named, by embedding",
+        "index without embedding",
+        "vectors",
+    )
+    notes = ("Milliseconds: median / 99th percentile, with the embedding of the query.",)
+    return Table("Time of a decision, one thread", header, tuple(rows), notes)
+
+
+class Stand:
+    """Encodes stored texts as random vectors at once, and queries as the encoder does without remembering them."""
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self.name, self.dim, self.identity = encoder.name, encoder.dim, encoder.identity
+        self._encoder = encoder
+        self._rng = np.random.default_rng(0)
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Vectors [n, d]: random ones for more texts than a query has."""
+        if len(texts) > MOST_ALIKE:
+            return self._rng.standard_normal((len(texts), self.dim), dtype=np.float32)
+        return self._encoder.encode(texts, progress)
+
+
+def milliseconds(gate: Scope, index: EditIndex, queries: Sequence[str]) -> str:
+    """Median and 99th percentile."""
+    took = []
+    for query in queries:
+        began = time.perf_counter()
+        gate.decide(query, index)
+        took.append(1000 * (time.perf_counter() - began))
+    return f"{np.median(took):.2f} / {np.quantile(took, 0.99):.2f}"
+
+
+TABLES: dict[str, Callable[[Path, TextEncoder], Table]] = {
+    "stores": store_rows,
+    "subjects": subject_rows,
+    "aliases": alias_rows,
+    "promise": promise_rows,
+    "times": lambda folder, encoder: time_rows(encoder),
+}
+
+
+def main() -> None:
+    """Print the tables as Markdown, or write the default calibration."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
+    parser.add_argument("--only", choices=TABLES, help="one table; default: all but times")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
+    options = parser.parse_args()
+    encoder = load_encoder(features=options.cache, keep=options.only != "times")
+    if options.fit:
+        save(fitted(options.data, encoder), options.fit)
+        return
+    for name in [options.only] if options.only else [name for name in TABLES if name != "times"]:
+        print(as_markdown(TABLES[name](options.data, encoder)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

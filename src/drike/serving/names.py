@@ -1,0 +1,254 @@
+"""Names of subjects in a query: whole words whatever their case and diacritics, partial names of people, typos.
+
+Every look-up is by words or pairs of words in a dictionary, so that its time does not grow with the number of names.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_HAN = r"\u3040-\u30ff\u3400-\u9fff"  # Han and kana are written without spaces: each sign is a word
+_WORD = re.compile(rf"[{_HAN}]|(?:[^\W{_HAN}]|[\u0300-\u036f])+[+#]*")
+_DIACRITICS = re.compile(r"[\u0300-\u036f]")
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+_TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishes one of several
+_PARTICLES = frozenset(
+    ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
+)
+_LONG_WORD = 6  # letters from which a word may have a typo
+_BETWEEN = 2  # further names between the first and the last
+
+
+class Word(NamedTuple):
+    """A word as it is compared, and where it stands in the composed text."""
+
+    folded: str
+    begin: int
+    end: int
+
+
+class Kind(StrEnum):
+    """How a query names a subject."""
+
+    FULL = "full"
+    PARTIAL = "partial"  # a person's first and last name, or a name without what is behind its comma
+    TYPO = "typo"
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A stored name in a query: its words begin..end (excluded), and the places of those who have it."""
+
+    name: str
+    kind: Kind
+    begin: int
+    end: int
+    places: tuple[int, ...]
+
+
+def composed(text: str) -> str:
+    """The text in the form (NFKC) to which the places of `spoken` refer."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def spoken(text: str) -> list[Word]:
+    """The words of a composed text: case folded, without diacritics and punctuation."""
+    return [Word(_folded(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+
+
+def words(text: str) -> list[str]:
+    """The words of any text as they are compared."""
+    return [_folded(word) for word in _WORD.findall(composed(text))]
+
+
+def _folded(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    return _DIACRITICS.sub("", unicodedata.normalize("NFD", word.casefold())).translate(_LETTERS)
+
+
+def masked(text: str, names: Iterable[str]) -> str:
+    """A text with "it" for the first of the names that it mentions."""
+    text = composed(text)
+    asked = spoken(text)
+    folded = [word.folded for word in asked]
+    for name in map(words, names):
+        size = len(name)
+        spans = [(i, i + size) for i in range(len(asked) - size + 1) if size and folded[i : i + size] == name]
+        if spans:
+            return without(text, asked, spans)
+    return text
+
+
+def without(text: str, asked: Sequence[Word], spans: Iterable[tuple[int, int]]) -> str:
+    """A composed text with "it" for spans of its words."""
+    for begin, end in sorted(spans, reverse=True):
+        text = text[: asked[begin].begin] + "it" + text[asked[end - 1].end :]
+    return text
+
+
+def continued(text: str, asked: Sequence[Word], mention: Mention) -> bool:
+    """Whether a mention seems part of a longer name: "Chile" in "University of Chile", "iPhone" in "iPhone X".
+
+    True where a word in capitals, other than the first of the text, or a number adjoins it.
+    """
+
+    def capital(i: int) -> bool:
+        return text[asked[i].begin].isupper() or text[asked[i].begin].isdigit()
+
+    def adjoin(i: int) -> bool:
+        return text[asked[i].end : asked[i + 1].begin] in (" ", "-", "–")
+
+    begin, end = mention.begin, mention.end
+    if end < len(asked) and adjoin(end - 1) and capital(end):
+        return True
+    if begin > 1 and asked[begin - 1].folded == "of" and adjoin(begin - 2) and adjoin(begin - 1):
+        begin -= 1
+    return begin > 1 and adjoin(begin - 1) and capital(begin - 1)
+
+
+@dataclass(frozen=True)
+class Names:
+    """A dictionary of names.
+
+    Attributes:
+        full, short: places by the words of a name; `short` are names without what is behind a comma or bracket.
+        longest: the number of words of the longest name in either that begins with a word.
+        people: places by first and last name, in alphabetical order.
+        vocabulary: the words of all names; misspelt: those of `_LONG_WORD` letters or more, by each way to leave out a
+            letter.
+    """
+
+    full: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    short: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    longest: Mapping[str, int] = field(default_factory=dict)
+    people: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    vocabulary: frozenset[str] = frozenset()
+    misspelt: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, names: Iterable[Sequence[str]]) -> Names:
+        """The names of each place, in order."""
+        full: dict[str, dict[int, None]] = defaultdict(dict)
+        short: dict[str, dict[int, None]] = defaultdict(dict)
+        people: dict[tuple[str, str], dict[int, None]] = defaultdict(dict)
+        for place, of_place in enumerate(names):
+            for name in of_place:
+                full[" ".join(words(name))][place] = None
+                plain = _TITLE.split(composed(name))[0]
+                folded = words(plain)
+                if len(plain) < len(name) and len(folded) > 1:
+                    short[" ".join(folded)][place] = None
+                if _is_person(plain, folded):
+                    people[_pair(folded[0], folded[-1])][place] = None
+        full.pop("", None)
+        longest: dict[str, int] = {}
+        for spelled in map(str.split, (*full, *short)):
+            longest[spelled[0]] = max(longest.get(spelled[0], 0), len(spelled))
+        vocabulary = frozenset(word for name in full for word in name.split())
+        misspelt: dict[str, dict[str, None]] = defaultdict(dict)
+        for word in sorted(word for word in vocabulary if len(word) >= _LONG_WORD):
+            for shorter in _shortened(word):
+                misspelt[shorter][word] = None
+        return cls(_frozen(full), _frozen(short), longest, _frozen(people), vocabulary, _frozen(misspelt))
+
+    def find(self, text: str, asked: Sequence[Word]) -> list[Mention]:
+        """The names among the words of a composed text, in their order; none that is part of a longer one."""
+        folded = [word.folded for word in asked]
+        found = self._spelled(folded)
+        free = [True] * len(asked)
+        for mention in found:
+            free[mention.begin : mention.end] = [False] * (mention.end - mention.begin)
+        for i, word in enumerate(folded):
+            if free[i] and len(word) >= _LONG_WORD and word not in self.vocabulary:
+                found += self._misspelt(folded, i)
+        if self.people:
+            found += self._people(text, asked, free)
+        return sorted(found, key=lambda mention: (mention.begin, -mention.end))
+
+    def _spelled(self, folded: Sequence[str]) -> list[Mention]:
+        found: list[Mention] = []
+        last = 0
+        for begin, word in enumerate(folded):
+            for end in range(min(begin + self.longest.get(word, 0), len(folded)), max(begin, last), -1):
+                name = " ".join(folded[begin:end])
+                for names, kind in ((self.full, Kind.FULL), (self.short, Kind.PARTIAL)):
+                    if name in names:
+                        found.append(Mention(name, kind, begin, end, names[name]))
+                        last = end
+                if last == end:
+                    break
+        return found
+
+    def _misspelt(self, folded: Sequence[str], i: int) -> list[Mention]:
+        """The names that hold the word at `i` in its right spelling."""
+        word = folded[i]
+        near = {right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())}
+        found = []
+        for right in sorted(one for one in near if _one_typo(word, one)):
+            for mention in self._spelled([*folded[:i], right, *folded[i + 1 :]]):
+                alone = mention.end - mention.begin == 1
+                if mention.begin <= i < mention.end and not (alone and _same_stem(word, right)):
+                    found.append(Mention(mention.name, Kind.TYPO, mention.begin, mention.end, mention.places))
+        return found
+
+    def _people(self, text: str, asked: Sequence[Word], free: Sequence[bool]) -> list[Mention]:
+        """People under their first and last name, with other middle names or none, or the last name first."""
+        found = []
+        for begin, first in enumerate(asked):
+            for end in range(begin + 1, min(begin + 2 + _BETWEEN, len(asked))):
+                if not free[begin] or not free[end]:
+                    break
+                places = self.people.get(_pair(first.folded, asked[end].folded))
+                if places is not None:
+                    name = text[first.begin : asked[end].end]
+                    found.append(Mention(name, Kind.PARTIAL, begin, end + 1, places))
+                if not (text[asked[end].begin].isupper() or asked[end].folded in _PARTICLES):
+                    break
+        return found
+
+
+def _is_person(name: str, folded: Sequence[str]) -> bool:
+    """Whether a name may be a person's: two to five words in capitals, particles aside."""
+    parts = re.split(r"[\s.]+", name.strip(" ."))
+    return (
+        2 <= len(parts) <= 5
+        and len(folded) > 1
+        and min(len(folded[0]), len(folded[-1])) > 1
+        and all(part[:1].isupper() or part in _PARTICLES for part in parts)
+    )
+
+
+def _pair(first: str, last: str) -> tuple[str, str]:
+    return (first, last) if first <= last else (last, first)
+
+
+def _shortened(word: str) -> set[str]:
+    """The word, and with any one letter left out: words within a typo of each other share one of these."""
+    return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
+
+
+def _one_typo(one: str, other: str) -> bool:
+    """Whether one letter was added, left out or exchanged, or two neighbours were swapped."""
+    i = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    a, b = one[i:], other[i:]
+    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
+def _same_stem(one: str, other: str) -> bool:
+    """Whether two words differ in their end only: "Albania" and "Albanian" are different words, not a typo."""
+    size = min(len(one), len(other)) - (len(one) == len(other))
+    return one[:size] == other[:size]
+
+
+def _frozen(found: Mapping[Key, Iterable[Value]]) -> dict[Key, tuple[Value, ...]]:
+    return {key: tuple(values) for key, values in found.items()}
