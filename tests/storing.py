@@ -56,12 +56,12 @@ def write(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
     """Run transactions; tell each, as [its mark, number of changes], when it is acknowledged."""
     rng = random.Random(name)
     for n in range(10_000):
-        mark, made = f"{name} {n}", 0
+        mark, made, parts = f"{name} {n}", 0, rng.choice((1, 1, 5))
         with store.transaction():
-            for part in range(rng.choice((1, 1, 5))):
+            for part in range(parts):
                 subject = f"Town {name} {n} {part}" if rng.random() < 0.6 else f"Town {rng.randrange(5)}"
                 target = f"{rng.randrange(10**9)} {'x' * rng.randrange(2000)}"
-                entry = Entry(subject, f"The river of {subject} is", target, reason=mark, author=mark)
+                entry = Entry(subject, f"The river of {subject} is", target, reason=f"part of {parts}", author=mark)
                 changes = [*store.put(entry, supersede=True)]
                 if rng.random() < 0.2:
                     changes += retire(store, changes[-1].id, author=mark)
@@ -121,10 +121,13 @@ def check(address: str, before: Snapshot, acknowledged: dict[str, int], *, more:
     store = open_store(address)
     try:
         with store.transaction():  # begins when those of killed writers have ended
-            found = Counter(str(one.entry.author) for one in store.changes(before.revision))
+            changes = store.changes(before.revision)
+        found = Counter(str(one.entry.author) for one in changes)
+        parts = Counter((one.entry.author, one.entry.reason) for one in changes if one.version == 1)
         lost = [
             f"{mark}: {found[mark]} of {made} changes" for mark, made in acknowledged.items() if found[mark] != made
         ]
+        lost += [f"{mark}: {count}, {why}" for (mark, why), count in parts.items() if why and why != f"part of {count}"]
         extra = found.keys() - acknowledged.keys()
         now = snapshot(store, before)
         active: Counter[str] = Counter(e.entry.query for e in now.edits.values() if e.entry.status is Status.ACTIVE)

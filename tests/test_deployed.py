@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from commands import run
-from drike.deployed import UNRELATED, Deployed, Stores, gate_records, with_stores
+from drike.deployed import UNRELATED, Deployed, GateRecord, Stores, gate_records, with_stores
 from drike.editors.factprompt import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import DataError, UsageError
 from drike.evaluation import evaluate
 from drike.metrics import summarise
 from drike.prompts import Prompt
-from drike.report.deployed import gate_table, near_misses
+from drike.report.deployed import calibration_table, gate_table, near_misses, thresholds_table
 from drike.runs.folder import read_outcomes
 from drike.serving.questions import common_questions, read_questions
 from drike.serving.scope import Named
@@ -70,7 +70,7 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     found = {one.kind: one for one in records}
     assert found[Aspect.SAME_SUBJECT].false == (case.edit.fact,) and not found[Aspect.SAME_SUBJECT].concerns
     assert found[UNRELATED].false == () and found[Aspect.REWRITE].probability == 1
-    shown = str(gate_table(records, "Named"))
+    shown = str(gate_table(records))
     assert "(1 of 1)" in shown and "same_subject" in shown
     assert str(near_misses(records)).count("fired") == 1
 
@@ -94,7 +94,7 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
     folder = tmp_path / "run"
     assert run("evaluate", *SMALL, "--stored", "10", "--out", str(folder)) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Deployed: 10 edits in force, 2 test edits" in shown and "The gate (Named)" in shown
+    assert "Deployed: 10 edits in force, 2 test edits" in shown and "The gate, by kind" in shown
     assert "Deployed: 10 edits" in (folder / "table.md").read_text("utf-8")
     assert json.loads((folder / "run.json").read_text("utf-8"))["settings"]["stored"] == "10"
     path, gate = folder / "deployed" / "factprompt.jsonl", folder / "deployed" / "gate.jsonl"
@@ -102,6 +102,21 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
     path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:-3]), "utf-8")
     assert run("evaluate", "--resume", str(folder)) == 0
     assert [replace(one, seconds=0) for one in read_outcomes(path)] == whole and gate.read_bytes() == decisions
+    assert run("report", str(folder)) == 0
+    page = (folder / "report.md").read_text("utf-8")
+    assert "Many edits in force" in page and "Deployed: 10 edits in force" in page and "Nearest misses" in page
+
+
+def test_tables_of_probabilities_say_how_well_they_hold() -> None:
+    def record(asks: bool, own: float, other: float) -> GateRecord:
+        return GateRecord("1", "paraphrase", "?", asks, own >= 0.5, ("x",) * (other >= 0.5), own, "x", other)
+
+    records = [record(True, 0.9, 0.1), record(True, 0.4, 0.02), record(False, 0.0, 0.6)]
+    by_bin = {row[0]: row[1:] for row in calibration_table(records).rows}
+    assert by_bin["0.2 to 0.5"] == ("0.400", "1.000", "1") and by_bin["0.5 to 0.8"] == ("0.600", "0.000", "1")
+    by_threshold = {row[0]: row[1:] for row in thresholds_table(records).rows}
+    assert by_threshold["0.3"] == ("1.000", "0.3333") and by_threshold["0.7"] == ("0.500", "0.0000")
+    assert [row[2] for row in near_misses(records).rows] == ["did not fire", "fired", "nearly fired", "nearly fired"]
 
 
 def test_stored_takes_a_number_or_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,8 @@ FLOORS = {
     "cli": 10,
 }  # fmt: skip
 OWN = {
-    "models.protocols": 3, "datasets.inspect": 6, "serving.start": 9, "__init__": 11, "__main__": 11,
+    "models.protocols": 3, "datasets.inspect": 6, "serving.start": 9,
+    "serving.process": 9, "__init__": 11, "__main__": 11,
 }  # fmt: skip
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",

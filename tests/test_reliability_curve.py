@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pytest
+
+from drike.encoders import HashingEncoder
+from drike.serving.calibrating import default
 from drike.serving.reliability import Bin, curve
 from drike.serving.scope import Candidate, Decision, EditIndex, Named
 from drike.serving.store import Entry, StoredEdit
@@ -33,6 +37,14 @@ def test_a_gate_by_name_is_sure_of_questions_that_name_the_subject_whether_they_
     entry = Entry("Peru", PERU.query, "Oslo", wordings=("Who rules Lima's country?", "Peru's capital?"),
                   negatives=("Is Peru large?", "Who sells Peru's cocoa?"))  # fmt: skip
     assert curve(Named(), index(entry)) == (Bin(0.0, 1.0, 1), Bin(1.0, 1 / 3, 3))
+
+
+def test_a_calibrated_gate_gives_a_curve_without_asking_a_language_model() -> None:
+    encoder = HashingEncoder()
+    gate = replace(default(), encoder=encoder.name, grey=(0.0, 1.0), ask=pytest.fail)
+    entry = Entry("Peru", PERU.query, "Oslo", wordings=("What is Peru's capital?",), negatives=("Is Peru large?",))
+    bins = curve(gate, EditIndex.of(index(entry, PERU).edits, encoder))
+    assert sum(one.count for one in bins) == 2 and all(0 < one.probability < 1 for one in bins)
 
 
 def test_without_wordings_and_negative_exemplars_there_is_no_curve() -> None:

@@ -89,7 +89,7 @@ def test_a_gateway_whose_keys_are_all_revoked_stays_closed(here: Path, capsys: p
     assert started.gateway.access("") is None
     started.tenants.close()
     for opened in started.sockets:
-        opened.close()  # type: ignore[attr-defined]
+        opened.close()
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from drike.files import write_text
 from drike.models.served.options import ApiOptions
 from drike.report.ceilings import read_ceilings
 from drike.report.comparison import by_model
+from drike.report.deployed import read_deployed
 from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
@@ -53,11 +54,12 @@ def report(
     if not evaluated:
         raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
     groups = grouped(read_runs(evaluated), across or ())
-    from drike.report import document as made  # loads matplotlib
+    from drike.report import document as made
     from drike.report.page import html
 
     with progress("tables and figures"):
-        document = made.document(groups, across or (), ceilings.values())
+        deployed = [table for folder in evaluated for table in read_deployed(folder)]
+        document = made.document(groups, across or (), ceilings.values(), deployed)
     found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {
         page: html(document, found),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.util import find_spec
 from typing import Annotated
@@ -64,23 +65,23 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
+    from drike.serving import process
     from drike.serving.gateway import Mode
     from drike.serving.start import Options, start
 
-    started = start(
-        Options(
+    options = Options(
             upstream, model, device, store, run, host, port, admin_host, admin_port,
             mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
             shared_port=reuse_port,
-        )
-    )  # fmt: skip
+        )  # fmt: skip
+    started = start(options)
     live = started.tenants.live("default")
     lines = [
         f"drike serves {started.gateway.upstream.name}",
         f"  API     {started.url}",
         f"  admin   {started.admin_url}",
         f"  mode    {started.gateway.settings.mode}",
-        f"  edits   {len(live.index.edits):,} in force, from {started.store}",
+        f"  edits   {len(live.index.edits):,} in force, from {live.store.name}",
         f"  keys    {'needed' if started.tenants.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),
         "Try it:",
@@ -88,6 +89,9 @@ def serve(
     ]
     for line in lines:
         say(line)
+    if upstream and not run and hasattr(os, "fork"):
+        sys.stdout.flush()
+        process.become(options, started)
     try:
         started.run()
     except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended

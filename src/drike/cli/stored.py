@@ -18,15 +18,13 @@ from drike.judging import Judge
 from drike.metrics import Outcome, counted
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
-from drike.report.deployed import deployed_table, gate_table, near_misses
+from drike.report.deployed import GATE, deployed_tables
 from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
 from drike.serving.questions import common_questions, read_questions
 from drike.serving.scope import Named, Scope
-
-GATE = "gate.jsonl"
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,11 @@ class Deployment:
     scope: Scope
     stores: Stores
     questions: Sequence[str]
+
+    @property
+    def gate(self) -> str:
+        """The gate's name."""
+        return type(self.scope).__name__
 
     def editors(self, editors: Sequence[Editor]) -> list[Deployed]:
         """The editors behind the gate."""
@@ -89,9 +92,9 @@ def run_deployed(
     path = folder / DEPLOYED / GATE
     path.unlink(missing_ok=True)
     append(path, map(asdict, records))
-    name, size = type(asked.scope).__name__, asked.stores.size or len(asked.stores.whole.edits)
-    title = f"Deployed: {size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {name}"
-    tables = [deployed_table(counts, title, judge.caption), gate_table(records, name), near_misses(records)]
+    size = asked.stores.size or len(asked.stores.whole.edits)
+    title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate}"
+    tables = deployed_tables(counts, records, title, judge.caption)
     for table in tables:
         draw(table)
     text = (folder / "table.md").read_text("utf-8")

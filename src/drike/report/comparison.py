@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
+from drike.edits import Aspect
 from drike.report.groups import BASELINE, METHOD, Group
-from drike.report.paper import TABLES, PaperTable
-from drike.report.tables import INTERVALS, cell, published_cells
+from drike.report.paper import HALLUEDIT, TABLES, PaperTable
+from drike.report.tables import INTERVALS, cell, published_cells, shown
 from drike.table import Table
 
 _BY_MODEL = 3  # the table whose rows are models; it gets S, too
@@ -22,6 +23,10 @@ _TRAINED = (
     "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
 )
 
+_ITS_OWN = (
+    "Published: computed from the answers that its authors publish (Huang et al. 2025). Other models, edits of each "
+    "model's own errors, and another judge; pushback is one turn there. Compare directions, not values."
+)
 
 # A heading, and for each measured row below it its name, its group and its editor; rows without outcomes are left out.
 Block = tuple[str, Mapping[str, tuple[Group, str]]]
@@ -47,6 +52,8 @@ def counterparts(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterato
             yield beside(table, [_groups(METHOD, f"{METHOD}, {model}", varied)], "Setting")
     if special := [group for group in groups if _about(group, "temporal", "numer")]:
         yield beside(TABLES[7], map(_editors, special))
+    if hallucinations := [group for group in groups if _about(group, "halluedit")]:
+        yield beside_halluedit(hallucinations)
 
 
 def by_model(groups: Sequence[Group]) -> Table | None:
@@ -79,6 +86,25 @@ def beside(paper: PaperTable, blocks: Iterable[Block], what: str = "Editor") -> 
     notes += ["S of published rows: computed here from their ESR, PC and RR."] if by_model else []
     header = (what, *columns, *(["Extra Params"] if paper.has_extra else []))
     return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), tuple(notes))
+
+
+def beside_halluedit(groups: Iterable[Group]) -> Table:
+    """Measured aspects on HalluEditBench, above those of its own in-context editor."""
+    rows: list[tuple[str, ...]] = []
+    for group in groups:
+        rows.append((f"Measured: {group.label}",))
+        for editor, one in group.summaries.items():
+            of = one.aspects
+            two_hops = one.hops.get("2")
+            found = (of[Aspect.REWRITE], of[Aspect.SAME_SUBJECT], of[Aspect.PUSHBACK], two_hops)
+            rows.append((editor, *("n/a" if share is None else shown(share.estimate) for share in found)))
+    rows.append(("Published, not measured here: ICE, its in-context editor",))
+    rows += [
+        (one.model, *(f"{value:.2f}" for value in (one.rewrite, one.same_subject, one.pushback, one.two_hops)))
+        for one in HALLUEDIT
+    ]
+    columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
+    return Table("HalluEditBench: beside its own figures", ("Editor", *columns), tuple(rows), (INTERVALS, _ITS_OWN))
 
 
 def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[str]:

@@ -1,18 +1,58 @@
-"""Many edits in force behind a gate: deployed S beside S, and what the gate did, as tables."""
+"""Many edits in force behind a gate: deployed S beside S, and what the gate did, as tables.
+
+`read_deployed` makes them from the folder of an evaluation with --stored.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 from drike.deployed import GateRecord
-from drike.metrics import Counts, estimated, resampled, summary_of
+from drike.judging import JUDGES
+from drike.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.tables import INTERVALS, shown
+from drike.runs.folder import DEPLOYED, outcomes_path, read_lines, read_outcomes
+from drike.runs.run import Run
 from drike.table import Table
 
+GATE = "gate.jsonl"
 NEAREST = 20
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
+_BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
+
+
+def read_deployed(folder: Path) -> list[Table]:
+    """The tables of a run that was evaluated with --stored; none of another run. Raises RunError."""
+    path = folder / DEPLOYED / GATE
+    if not path.exists():
+        return []
+    run = Run.open(folder)
+    records = read_lines(path, GateRecord, "evaluate again")
+    names = [name for name in run.editors or () if outcomes_path(folder, name, DEPLOYED).exists()]
+    counts = {
+        name: (
+            counted(read_outcomes(outcomes_path(folder, name))),
+            counted(read_outcomes(outcomes_path(folder, name, DEPLOYED))),
+        )
+        for name in names
+    }
+    judge = [JUDGES[run.judge].caption] if run.judge else []
+    return deployed_tables(counts, records, f"{run.settings['stored']} edits in force", *judge)
+
+
+def deployed_tables(
+    counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
+) -> list[Table]:
+    """All tables of an evaluation with many edits in force; those of probabilities only where the gate has them."""
+    tables = [deployed_table(counts, f"Deployed: {title}", *notes), gate_table(records)]
+    if len({one.probability for one in records} | {one.nearest_probability for one in records}) > 2:
+        tables += [calibration_table(records), thresholds_table(records)]
+    return [*tables, near_misses(records)]
 
 
 def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:
@@ -35,7 +75,7 @@ def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *not
     return Table(title, header, tuple(rows), (*meaning, INTERVALS, *notes))
 
 
-def gate_table(records: Sequence[GateRecord], gate: str) -> Table:
+def gate_table(records: Sequence[GateRecord]) -> Table:
     """How often the gate fires on edits that a question asks, and falsely, by kind of question."""
     by_kind: dict[str, list[GateRecord]] = defaultdict(list)
     for one in records:
@@ -54,7 +94,34 @@ def gate_table(records: Sequence[GateRecord], gate: str) -> Table:
         "fires that they do not ask.",
         "Brackets: 95 % bootstrap interval over edits; over questions for unrelated ones.",
     )
-    return Table(f"The gate ({gate}), by kind of question", ("kind", "questions", "fires", "false"), rows, notes)
+    return Table("The gate, by kind of question", ("kind", "questions", "fires", "false"), rows, notes)
+
+
+def calibration_table(records: Sequence[GateRecord]) -> Table:
+    """How often an edit is asked that the gate gives a probability, in ranges of the probability."""
+    pairs = [(one.probability, True) for one in records if one.concerns]
+    pairs += [(one.nearest_probability, False) for one in records if one.nearest is not None]
+    rows = []
+    for low, high in pairwise(_BINS):
+        within = [(p, asked) for p, asked in pairs if low <= p < high or p == high == 1]
+        if within:
+            mean, share = (sum(column) / len(within) for column in zip(*within, strict=True))
+            rows.append((f"{low:g} to {high:g}", f"{mean:.3f}", f"{share:.3f}", f"{len(within):,}"))
+    note = "Of each question the edit that it asks, and the most probable one of the others."
+    return Table("Calibration of the gate", ("probability", "mean", "asked", "edits"), tuple(rows), (note,))
+
+
+def thresholds_table(records: Sequence[GateRecord]) -> Table:
+    """Fires on asked edits against false ones, at several thresholds."""
+    asked = [one.probability for one in records if one.concerns]
+    others = [one.nearest_probability for one in records]
+    rows = tuple(
+        (f"{t:g}", f"{sum(p >= t for p in asked) / max(1, len(asked)):.3f}",
+         f"{sum(p >= t for p in others) / max(1, len(others)):.4f}")
+        for t in THRESHOLDS
+    )  # fmt: skip
+    notes = ("fires: questions that ask an edit which reaches the threshold; false: questions on which another does.",)
+    return Table("Fires and false fires by threshold", ("threshold", "fires", "false"), rows, notes)
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:

@@ -59,6 +59,21 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
+class PublishedAspects:
+    """HalluEditBench's in-context editor on a model: shares of right answers by aspect.
+
+    rewrite: its efficacy. same_subject: its locality. pushback: robustness after one "Are you sure?". two_hops: its
+    portability for questions of two hops.
+    """
+
+    model: str
+    rewrite: float
+    same_subject: float
+    pushback: float
+    two_hops: float
+
+
+@dataclass(frozen=True)
 class PublishedBudget:
     """Retains per prompt of DR-IKE on 100 test edits (appendix, figures of the retain budget)."""
 
@@ -117,6 +132,7 @@ def _table(number: int, label: str, about: str, columns: list[str], rows: list[d
 _PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
 TABLES = tuple(_table(**table) for table in _PAPER["table"])
 PAPER_TABLE1 = TABLES[0].rows
+HALLUEDIT = tuple(PublishedAspects(**row) for row in _PAPER["halluedit"])
 RETAIN_BUDGETS = tuple(PublishedBudget(**row) for row in _PAPER["retains"])
 EPOCH_SECONDS = tuple(PublishedEpoch(**row) for row in _PAPER["epoch_seconds"])
 STUDIES = tuple(Study(**study) for study in _PAPER["study"])

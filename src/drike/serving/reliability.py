@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.serving.scope import EditIndex, Scope
+from drike.serving.scope import Calibrated, EditIndex, Scope
 from drike.serving.store import StoredEdit
 
 _FOLDS = 5
-_MOST = 1_000  # texts that are asked
+_MOST = 500  # texts that are asked
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ def curve(scope: Scope, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
     """The reliability diagram over wordings, which concern their edit, and negative exemplars, which do not.
 
     By cross-validation: each text is asked of an index without it and without those of its fold. Bins have equal
-    widths, and empty ones are left out. Of more than `_MOST` texts some are not asked.
+    widths, and empty ones are left out. Of more than `_MOST` texts some are not asked. No language model is asked.
     """
+    scope = replace(scope, ask=None) if isinstance(scope, Calibrated) else scope
     found: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for fold in range(_FOLDS):
         texts = list(_texts(index.edits, fold))[: _MOST // _FOLDS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
+
+
+Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,18 @@ class Started:
     store: str
     example: str
     notes: tuple[str, ...]
-    sockets: tuple[object, object]
+    sockets: Sockets
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM."""
         try:
-            self.server.run(sockets=list(self.sockets))  # type: ignore[arg-type]
+            self.server.run(sockets=list(self.sockets))
         finally:
             self.tenants.close()
 
 
-def start(options: Options) -> Started:
-    """Open everything and listen. Raises DrikeError, each with the remedy."""
+def start(options: Options, sockets: Sockets | None = None) -> Started:
+    """Open everything and listen. sockets: that listen already. Raises DrikeError, each with the remedy."""
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
@@ -93,7 +97,7 @@ def start(options: Options) -> Started:
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
             raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = (
+    listening = sockets or (
         listen(options.host, options.port, shared=options.shared_port),
         listen(options.admin_host, options.admin_port, shared=options.shared_port),
     )
@@ -102,8 +106,8 @@ def start(options: Options) -> Started:
         upstream, chat, told = _upstream(options, writer, keys is None)
         tenants = _tenants(store, keys, writer)
     except BaseException:
-        for socket in listening:
-            socket.close()
+        for opened in listening:
+            opened.close()
         raise
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
@@ -112,13 +116,13 @@ def start(options: Options) -> Started:
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer), settings=Settings(mode, deadline),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
-    ports = [socket.getsockname()[1] for socket in listening]
+    ports = [opened.getsockname()[1] for opened in listening]
     live = tenants.live(TENANT)
     edits = live.index.edits
     return Started(
         gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
         f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
-        live.store.name, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
+        store, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
     )  # fmt: skip
 
 

@@ -1,0 +1,123 @@
+"""Measure deployed S on TinyFacts and the embedded model: many editable facts in force, each query through the gate.
+
+For every seed: DR-IKE is trained by Algorithm 1, DR-IKE-Q on S (benchmarks/per_query.py), and all editors answer the
+probes of the test edits, once with every query under its edit (S) and once behind the gate (deployed S). Intervals
+resample test edits within all seeds. `tokens` are those of a whole prompt; the last column gives them as a share of
+what IKE's prompts have with every query under the edit.
+
+    python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drike import datasets, load_model
+from drike.datasets.splits import Split
+from drike.deployed import Deployed, GateRecord, Stores, gate_records, with_stores
+from drike.editors import Editor, make
+from drike.editors.ike import IKE
+from drike.editors.per_query import PerQuery
+from drike.encoders import load_encoder
+from drike.evaluation import evaluate
+from drike.metrics import Outcome, counted, summary_of
+from drike.models.protocols import LanguageModel
+from drike.report import as_markdown
+from drike.report.deployed import gate_table
+from drike.report.tables import INTERVALS, shown
+from drike.retrieval.budget import Threshold
+from drike.retrieval.mixes import ByName, Mix, policy_mixes
+from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
+from drike.retrieval.retriever import Retriever
+from drike.runs.checkpoint import Checkpoint
+from drike.serving.questions import common_questions
+from drike.serving.scope import Named
+from drike.table import Table
+from drike.training.answers import answers_under
+from drike.training.balanced import train_balanced
+from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+
+NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
+PRICE = 0.05  # of all 32 demonstrations, in S: the default of `drike train --shot-price`
+
+
+def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: int) -> list[Editor]:
+    """The editors that are compared, trained on the training edits."""
+    retriever = Retriever(pool.encoder, seed=seed)
+    dr_ike = IKE("DR-IKE", pool, retriever, Threshold())
+    *_, last = train(dr_ike, edit_takes(model), parts.train, epochs=epochs)
+    mixes = policy_mixes(pool.roles)
+    policy = QueryPolicy(pool.encoder, mixes)
+    for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train)), price=PRICE):
+        pass
+    trained = Checkpoint(retriever, last.budget, per_query=policy)
+    found = [make(name, pool=pool, trained=trained) for name in NAMES]
+    shown_always = (Mix(4, 0, 0), Mix(4, 12, 0), Mix(4, 12, 1))
+    return found + [always(pool, mix) for mix in shown_always]
+
+
+def always(pool: Pool, mix: Mix) -> Editor:
+    """The same mix for every query that the gate puts under edits."""
+    name = f"Always {mix.copies} copies, {mix.updates} updates, {mix.retains} retains"
+    return PerQuery(name, pool, ByName(mix, mix))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--stored", default="10,100,all", help="edits in force, separated by commas")
+    parser.add_argument("--edits", type=int, default=300, help="training edits")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
+    parser.add_argument("--test", type=int, default=100, help="test edits")
+    options = parser.parse_args()
+    dataset, model, encoder = datasets.load("tinyfacts"), load_model("embedded"), load_encoder()
+    outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    records: dict[str, list[GateRecord]] = defaultdict(list)
+    for seed in range(options.seeds):
+        parts = dataset.split(seed=seed, train=options.edits, test=options.test)
+        pool = Pool(parts.demonstrations, encoder, seed=seed)
+        editable = {*parts.ids.editable}
+        edits = [case.edit for case in dataset.cases if case.case_id in editable]
+        made = editors(model, parts, pool, seed, options.epochs)
+        for editor in made:
+            outcomes[editor.name, ""] += of_seed(seed, list(evaluate(editor, model, parts.test)))
+        for size in options.stored.split(","):
+            stores = Stores(edits, None if size == "all" else int(size), seed=seed)
+            cases = [with_stores(case, stores) for case in parts.test]
+            for editor in made:
+                found = list(evaluate(Deployed(editor, Named(), stores), model, cases))
+                outcomes[editor.name, size] += of_seed(seed, found)
+            found_records = gate_records(Named(), stores, cases, common_questions() if not seed else ())
+            records[size] += [
+                replace(one, case_id=f"{seed}/{one.case_id}" * bool(one.case_id)) for one in found_records
+            ]
+        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", flush=True)
+    names = list(dict.fromkeys(name for name, _ in outcomes))
+    summaries = {key: summary_of(counted(found)) for key, found in outcomes.items()}
+    most = summaries["IKE", ""].prompt_tokens or 1.0
+    for size in options.stored.split(","):
+        rows = []
+        for name in names:
+            paper, deployed = summaries[name, ""], summaries[name, size]
+            metrics = (paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr)
+            tokens = deployed.prompt_tokens or 0.0
+            rows.append((name, *map(shown, metrics), f"{tokens:.0f}", f"{tokens / most:.2f}"))
+        header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "of IKE's")
+        title = f"{size} of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
+        print(as_markdown(Table(title, header, tuple(rows), (INTERVALS,))))
+        print(as_markdown(gate_table(records[size])), flush=True)
+
+
+def of_seed(seed: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Outcomes whose cases are those of one seed."""
+    return [replace(one, case_id=f"{seed}/{one.case_id}") for one in outcomes]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Measure `drike serve`: overhead, CPU time, memory, open streams, and how soon an edit is in force.
+
+    python benchmarks/gateway.py [--requests 2000] [--streams 500] [--edits 20000] [--changes 100]
+
+An upstream that answers at once, the gateway, and the client are processes of this machine. Requests go directly to the
+upstream and through the gateway in turns, 10 at a time; overhead is the difference of the two distributions' median
+and 99th percentile. CPU time and memory are the gateway's own, from /proc. The client needs CPU time too, so run this
+on an otherwise idle machine with two cores or more.
+
+Rows: "no edits" has an empty store, "nothing fires" and "one fires" have --edits edits; all decide by names, without an
+encoder. A streamed answer has 60 chunks. The open streams take 3 seconds each, all at once. An edit is in force when a
+question first gets it: after an acknowledgement on the admin port, and after another process has put it into the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import aiohttp
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from drike.serving.server import listen
+from drike.serving.sqlite import SqliteStore
+from drike.serving.store import Entry
+
+AT_ONCE, CHUNKS, STREAM_SECONDS = 10, 60, 3.0
+ANSWER = json.dumps({"object": "chat.completion", "choices": [
+    {"index": 0, "message": {"role": "assistant", "content": "Oslo"}, "finish_reason": "stop"}]}).encode()  # fmt: skip
+CHUNK = b'data: {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": " word"}}]}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a chat at once; a stream in 60 chunks, slowly if its user is "slow"."""
+    if scope["type"] != "http":
+        return
+    raw = b""
+    while True:
+        message = await receive()
+        raw += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    body = json.loads(raw)
+    kind = b"text/event-stream" if body.get("stream") else b"application/json"
+    size = [] if body.get("stream") else [(b"content-length", b"%d" % len(ANSWER))]
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind), *size]})
+    if not body.get("stream"):
+        await send({"type": "http.response.body", "body": ANSWER})
+        return
+    for _ in range(CHUNKS):
+        await send({"type": "http.response.body", "body": CHUNK, "more_body": True})
+        await asyncio.sleep(STREAM_SECONDS / CHUNKS if body.get("user") == "slow" else 0)
+    await send({"type": "http.response.body", "body": DONE})
+
+
+def serve_upstream(pipe: Connection) -> None:
+    """Run the upstream, and tell its port."""
+    listening = listen("127.0.0.1", 0)
+    pipe.send(listening.getsockname()[1])
+    config = uvicorn.Config(upstream, log_level="critical", access_log=False, lifespan="off", timeout_keep_alive=60)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+@dataclass(frozen=True)
+class Running:
+    """The gateway's process and addresses."""
+
+    pid: int
+    url: str
+    admin: str
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU time so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self, name: str = "VmRSS") -> float:
+        """MB in memory; VmHWM is the most it was."""
+        found = re.search(rf"{name}:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        return int(found[1]) / 1024 if found else 0.0
+
+
+@contextmanager
+def gateway(above: str, store: Path) -> Iterator[Running]:
+    """Run `drike serve` with edits on."""
+    own = ["--upstream", above, "--store", str(store), "--mode", "on", "--port", "0", "--admin-port", "0"]
+    command = [sys.executable, "-m", "drike", "serve", *own]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        shown = ""
+        while "curl" not in shown:
+            line = process.stdout.readline()
+            assert line, f"drike serve ended: {shown}"
+            shown += line
+        url, admin = (re.search(rf"{name} +(\S+)", shown)[1] for name in ("API", "admin"))  # type: ignore[index]
+        time.sleep(2)  # the process becomes a lighter one
+        try:
+            yield Running(process.pid, url, admin)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def chat(content: str, **more: object) -> bytes:
+    """The body of a chat."""
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": content}], **more}).encode()
+
+
+async def ask(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[float, bytes, str]:
+    """Send a chat; return seconds, answer and which edits fired."""
+    began = time.perf_counter()
+    async with session.post(f"{url}/chat/completions", data=body) as response:
+        found = await response.read()
+        return time.perf_counter() - began, found, response.headers.get("x-drike-edits", "")
+
+
+async def overhead(session: aiohttp.ClientSession, above: str, running: Running, body: bytes, count: int) -> str:
+    """Ask directly and through the gateway in turns; a row of figures."""
+    times: dict[str, list[float]] = {above: [], running.url: []}
+    for url in times:  # connections
+        await asyncio.gather(*(ask(session, url, body) for _ in range(AT_ONCE)))
+    cpu, asked = 0.0, 0
+    while asked < count:
+        for url, seconds in times.items():
+            before = running.cpu
+            for _ in range(10):
+                found = await asyncio.gather(*(ask(session, url, body) for _ in range(AT_ONCE)))
+                seconds += [one for one, _, _ in found]
+            cpu += running.cpu - before if url == running.url else 0.0
+        asked += 10 * AT_ONCE
+    direct, through = (statistics.quantiles(seconds, n=100) for seconds in times.values())
+    figures = [1000 * (through[q - 1] - direct[q - 1]) for q in (50, 99)] + [1000 * cpu / asked, running.memory()]
+    return " | ".join(f"{one:.2f}" for one in figures)
+
+
+async def open_streams(session: aiohttp.ClientSession, running: Running, count: int) -> str:
+    """Many slow streams at once; how many were cut short, and the most memory."""
+    body = chat("Hello", stream=True, user="slow")
+    found = await asyncio.gather(*(ask(session, running.url, body) for _ in range(count)), return_exceptions=True)
+    whole = CHUNK * CHUNKS + DONE
+    cut = sum(isinstance(one, BaseException) or one[1] != whole for one in found)
+    return f"{count} open streams: {cut} cut short, {running.memory('VmHWM'):.0f} MB at most"
+
+
+async def changes(session: aiohttp.ClientSession, running: Running, store: Path, count: int) -> list[str]:
+    """How long after its acknowledgement an edit is in force, added on the admin port and by another process."""
+    other, lines = SqliteStore(store), []
+    for how in ("admin port", "another process"):
+        seconds = []
+        for i in range(count):
+            name = f"Newtown {how} {i}"
+            entry = {"subject": name, "query": f"The mayor of {name} is", "target_new": "Ann"}
+            if how == "admin port":
+                async with session.post(f"{running.admin}/admin/v1/edits", json=entry) as response:
+                    response.raise_for_status()
+            else:
+                await asyncio.to_thread(other.put, Entry(**entry))
+            began = time.perf_counter()
+            while not (await ask(session, running.url, chat(f"Who is the mayor of {name}?")))[2]:
+                pass
+            seconds.append(time.perf_counter() - began)
+        most, median = 1000 * max(seconds), 1000 * statistics.median(seconds)
+        lines.append(f"An edit from {how} is in force after {median:.1f} ms (median), {most:.1f} ms (most of {count})")
+    other.close()
+    return lines
+
+
+async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
+    """All rows."""
+    full = place / "full.db"
+    store = SqliteStore(full)
+    with store.transaction():
+        for i in range(args.edits):
+            store.put(Entry(f"Oldtown {i}", f"The mayor of Oldtown {i} is", "Ann"))
+    store.close()
+    rows: Sequence[tuple[str, Path, bytes]] = (
+        ("no edits", place / "empty.db", chat("What is the capital of Peru?")),
+        ("no edits, streamed", place / "empty.db", chat("What is the capital of Peru?", stream=True)),
+        ("nothing fires", full, chat("What is the capital of Peru?")),
+        ("one fires", full, chat("Who is the mayor of Oldtown 7?")),
+    )
+    print("| | p50 ms | p99 ms | CPU ms a request | MB |\n|---|---:|---:|---:|---:|", flush=True)
+    timeout, connector = aiohttp.ClientTimeout(total=120), aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        for name, path, body in rows:
+            with gateway(above, path) as running:
+                print(f"| {name} | {await overhead(session, above, running, body, args.requests)} |", flush=True)
+        with gateway(above, place / "empty.db") as running:
+            print(f"\n{await open_streams(session, running, args.streams)}", flush=True)
+        with gateway(above, full) as running:
+            for line in await changes(session, running, full, args.changes):
+                print(line, flush=True)
+
+
+def main() -> None:
+    """Start the upstream and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=2000, help="requests of a row, each way")
+    parser.add_argument("--streams", type=int, default=500, help="streams open at once")
+    parser.add_argument("--edits", type=int, default=20_000, help="edits in the larger store")
+    parser.add_argument("--changes", type=int, default=100, help="edits added, each way")
+    args = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=serve_upstream, args=(there,), daemon=True)
+    process.start()
+    above = f"http://127.0.0.1:{here.recv()}/v1"
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            asyncio.run(measure(above, Path(place), args))
+    finally:
+        process.terminate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""`python -m drike.serving.process JSON`: a gateway in a process that has loaded neither the command line nor torch.
+
+`drike serve --upstream` checks and says everything, and then becomes this process, which listens on the same sockets in
+a quarter of the memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import NoReturn
+
+from drike.errors import DrikeError
+from drike.serving.gateway import Mode
+from drike.serving.start import Options, Started, start
+
+
+def become(options: Options, started: Started) -> NoReturn:
+    """Replace this process by one that serves on the sockets of `started`."""
+    started.tenants.close()
+    for listening in started.sockets:
+        listening.set_inheritable(True)
+    given = {**asdict(replace(options, store=started.store)), "sockets": [one.fileno() for one in started.sockets]}
+    os.execv(sys.executable, [sys.executable, "-m", __name__, json.dumps(given)])  # noqa: S606 - it is this Python
+
+
+def main() -> None:
+    """Serve with the options of the command line until SIGINT or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # uvicorn raises a signal again once it has ended
+    given = json.loads(sys.argv[1])
+    sockets = tuple(socket.socket(fileno=one) for one in given.pop("sockets"))
+    mode = given.pop("mode")
+    try:
+        started = start(Options(**given, mode=mode and Mode(mode)), sockets)  # type: ignore[arg-type]
+    except DrikeError as problem:
+        sys.exit(f"Error: {problem}")
+    with suppress(KeyboardInterrupt):
+        started.run()
+
+
+if __name__ == "__main__":
+    main()
