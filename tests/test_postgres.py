@@ -65,6 +65,28 @@ def test_a_database_that_cannot_be_used_is_explained_in_a_sentence(
     assert "\n" not in str(error.value) and PASSWORD not in f"{error.value!r}{error.value.__cause__}"
 
 
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("the database system is starting up", "try again later"),
+        ("sorry, too many clients already", "try again later"),
+        ('no pg_hba.conf entry for host "::1", user "ann", database "edits", no encryption', "let the server accept"),
+        ('permission denied for database "edits"', "let the server accept this user and host"),
+        ("Connection refused", "check the address, and that the server is running"),
+    ],
+)
+def test_a_refused_connection_is_explained_with_what_to_do(
+    said: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    problem = psycopg.OperationalError(f'connection failed: connection to server at "::1" failed: FATAL:  {said}\nmore')
+    monkeypatch.setattr(psycopg, "connect", lambda **settings: (_ for _ in ()).throw(problem))
+    with pytest.raises(StoreError) as error:
+        open_store("postgresql://ann@db.example:5433/edits")
+    expected = f"postgresql://db.example:5433/edits cannot be reached ({said}): {remedy}"
+    assert str(error.value).startswith(expected)
+
+
 @pytest.mark.parametrize("rest", ["/x y", ":port/x", "/x?unknown=1", "/x?connect_timeout=a", "/%zz", "/x?port=7:8"])
 def test_an_unreadable_address_is_refused_without_its_password(postgres: Database, rest: str) -> None:
     with pytest.raises(StoreError) as error:

@@ -16,13 +16,16 @@ from pathlib import Path
 from statistics import fmean
 
 from drike.datasets import load
+from drike.datasets.generated import turned_round, with_generated
+from drike.datasets.own_facts import two_hops
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
-from drike.edits import EditCase
+from drike.edits import Aspect, EditCase
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.pool import IKE_ROLES
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
+from drike.unanswered import own_answers
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.world import Templates
 
@@ -96,6 +99,29 @@ def measure(
     yield from _by_shots(trials)
     yield from _by_choice(trials)
     yield from rewritten_neighbours(cases, templates)
+    if templates is TEMPLATES:
+        yield from abilities(model, cases[:EDITABLE])
+
+
+def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measure]:
+    """Shares of the further questions about these edits that the unedited model can answer, for information."""
+    turned = with_generated(map(turned_round, cases))
+    for aspect in (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR):
+        probes = [one for case in turned for one in case.further if one.aspect is aspect]
+        verdicts = judge(model, [Question(Prompt(p.query), p.target, None, p.also, p.doubts) for p in probes])
+        yield Measure(f"own facts: {aspect}", fmean(bool(one.correct) for one in verdicts), None, None)
+    asked = with_generated(cases)
+    stated = [one for case in asked for one in case.further if one.aspect is Aspect.SAME_SUBJECT]
+    right = [bool(one.correct) for one in judge(model, [Question(Prompt(p.query), p.target) for p in stated])]
+    yield Measure(f"second facts of a subject ({len(stated)})", fmean(right), None, None)
+    answers = own_answers(model, asked)
+    for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
+        first = [one for case in asked for one in case.unanswered if one.aspect is aspect]
+        usable = [answers[one.query] in one.among for one in first]
+        yield Measure(f"usable questions: {aspect} ({len(first)})", fmean(usable), None, None)
+    chains = two_hops()
+    verdicts = judge(model, [Question(Prompt(query), end) for query, end in chains])
+    yield Measure(f"two hops ({len(chains)})", fmean(bool(one.correct) for one in verdicts), None, None)
 
 
 def _by_shots(trials: Sequence[_Trial]) -> Iterator[Measure]:

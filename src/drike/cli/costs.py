@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from drike.cli.console import draw, say
@@ -78,8 +79,9 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], judge: Ju
 
     The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
     """
-    answers = own_answers(model, cases, judge)
-    return with_own_answers(cases, dict.fromkeys(answers, longest_answer()))
+    answers = dict.fromkeys(own_answers(model, cases, judge), longest_answer())
+    usable = [replace(case, unanswered=tuple(replace(one, among=()) for one in case.unanswered)) for case in cases]
+    return with_own_answers(usable, answers)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:

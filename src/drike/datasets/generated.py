@@ -41,6 +41,16 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
     return tuple(_extended(case, seed) for case in cases)
 
 
+def turned_round(case: EditCase) -> EditCase:
+    """A case that states its old object instead of the new one: a model that knows it can answer without an edit."""
+    edit = replace(case.edit, target_new=case.edit.target_true or "", target_true=case.edit.target_new)
+    probes = tuple(
+        one if one.aspect is Aspect.NEIGHBORHOOD else replace(one, target=edit.target_new, distractor=edit.target_true)
+        for one in case.probes
+    )
+    return EditCase(case.case_id, edit, probes)
+
+
 def yes_no(question: str, *, yes: bool) -> Probe:
     """A question whose right answer is Yes, or No."""
     return Probe(Aspect.YES_NO, question, *(("Yes", "No") if yes else ("No", "Yes")))

@@ -9,6 +9,7 @@ gives the answer that follows from its facts.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -44,6 +45,18 @@ def _objects() -> dict[tuple[str, str], str]:
     return {(one.relation, one.subject): one.object for one in facts()}
 
 
+@cache
+def _named(relation: str) -> tuple[str, ...]:
+    """The objects of a relation."""
+    return tuple(sorted({one.object for one in facts() if one.relation == relation}))
+
+
+@cache
+def _words() -> Counter[str]:
+    """How many subjects have each word in their name."""
+    return Counter(word for name in {one.subject for one in facts()} for word in set(name.split()))
+
+
 def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
     """Other relations of the subject, those that TinyFacts states first."""
     subject, relation = edit.subject or "", edit.relation or ""
@@ -54,15 +67,14 @@ def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered
         if other in stated:
             yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
         else:
-            objects = dict.fromkeys(one.object for one in facts() if one.relation == other)
-            yield Unanswered(Aspect.SAME_SUBJECT, query, among=tuple(one for one in objects if one != edit.target_true))
+            yield Unanswered(Aspect.SAME_SUBJECT, query, tuple(one for one in _named(other) if one != edit.target_true))
 
 
 def _alias(edit: Edit) -> Iterator[Unanswered]:
     """The subject by the last word of its name, where no other subject has that word."""
     subject = edit.subject or ""
     *before, short = subject.split()
-    if before and sum(short in name.split() for name in {one.subject for one in facts()}) == 1:
+    if before and _words()[short] == 1:
         query = edit.query.replace(subject, short)
         yield Unanswered(Aspect.ALIAS, query, among=(edit.target_true or "",), target=edit.target_new)
 
@@ -78,6 +90,18 @@ def _two_hops(edit: Edit, rng: random.Random) -> Iterator[Unanswered]:
     before = [one for one in facts() if one.object == subject and one.relation in _DESCRIPTIONS]
     for one in rng.sample(before, min(CHAINS, len(before))):
         yield _chain(_described(one.relation, one.subject), relation, old, edit.target_new, rng)
+
+
+def two_hops(wording: int = 3) -> list[tuple[str, str]]:
+    """Every question that leads from a fact to one about its object, in one wording, with its answer."""
+    found = []
+    for first in facts():
+        for then in TEMPLATES:
+            end = _objects().get((then, first.object))
+            if end is not None and first.relation in _DESCRIPTIONS and first.subject != end:
+                query = TEMPLATES[then][wording].format(_described(first.relation, first.subject))
+                found.append((query[0].upper() + query[1:], end))
+    return found
 
 
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> Unanswered:

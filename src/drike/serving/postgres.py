@@ -7,6 +7,7 @@ advisory lock, as SQLite locks its file; numbers of changes are unique, should a
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -51,11 +52,12 @@ _BUSY = ("55P03", "23505", "40P01")  # codes of a lock that is not free, and of 
 _POLL = 0.5  # seconds between looks for changes whose notification was lost
 _SETTINGS = {"application_name": "drike", "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2,
              "keepalives_count": 3, "tcp_user_timeout": 10_000}  # fmt: skip
-_REMEDIES = (  # for connections that fail: a word of the server's message, what to do
-    ("password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
-    ("database", "create it with createdb, or correct the address"),
-    ("role", "create it with createuser, or correct the user"),
-    ("pg_hba.conf", "let the server accept this user and host"),
+_REMEDIES = (  # for connections that fail: a pattern of the server's message, what to do
+    (r"password", "set PGPASSWORD, write the password into ~/.pgpass, or correct the user"),
+    (r"database .* does not exist", "create it with createdb, or correct the address"),
+    (r"role .* does not exist", "create it with createuser, or correct the user"),
+    (r"pg_hba\.conf|permission denied", "let the server accept this user and host"),
+    (r"starting up|shutting down|too many|remaining connection", "try again later"),
     ("", "check the address, and that the server is running"),
 )
 
@@ -64,8 +66,8 @@ class PostgresStore:
     """An `EditStore` in the database at `address`, a URL as libpq takes it.
 
     schema: where the tables are; None for the first schema of the search path. create: make them, and the schema, if
-    they are missing. wait: seconds for another process's changes. clock: the time of new
-    versions. Raises StoreError if the database cannot be used or holds what no store holds.
+    they are missing. wait: seconds for another process's changes. clock: the time of new versions. Raises StoreError if
+    the database cannot be used or holds what no store holds.
     """
 
     def __init__(
@@ -272,7 +274,9 @@ class PostgresStore:
                 if self._writing:
                     remedy = f"lost its connection ({why}), so nothing of the change was kept: try again"
                 else:
-                    remedy = f"cannot be reached ({why}): {next(then for word, then in _REMEDIES if word in why)}"
+                    remedy = (
+                        f"cannot be reached ({why}): {next(then for words, then in _REMEDIES if re.search(words, why))}"
+                    )
             elif code in _BUSY:
                 remedy = "is in use by another process: wait for it to end, and try again"
             elif code in ("42501", "25006"):

@@ -1,0 +1,149 @@
+"""Evaluate every editor on every aspect: TinyFacts on the embedded model, with all probes that drike can generate.
+
+Each seed draws its own split, trains DR-IKE (Algorithm 1) and DR-IKE-Q, and evaluates all editors on the test edits.
+The first row is no editor: it shows what the model can answer at all. There the edits are turned round, so that the
+fact to be stated is the one the model knows, and the unedited model is asked. Prints Markdown: shares of right answers
+with intervals over edits, their counts, and the tokens that the probes of an edit cost.
+
+    python benchmarks/aspect_profile.py [--seeds 3] [--edits 300] [--test 100] [--epochs 5] [--full] > aspects.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from drike import datasets
+from drike.datasets.generated import GENERATED, turned_round, with_generated
+from drike.datasets.splits import Split
+from drike.editors import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
+from drike.editors.ike import IKE
+from drike.editors.unedited import Unedited
+from drike.edits import Aspect
+from drike.encoders import load_encoder
+from drike.evaluation import evaluate
+from drike.metrics import Outcome, Share, summarise
+from drike.models import load
+from drike.models.protocols import LanguageModel
+from drike.prompts import PromptStyle
+from drike.report import Table, as_markdown
+from drike.report.tables import INTERVALS, shown
+from drike.retrieval.budget import Budget, Threshold
+from drike.retrieval.mixes import policy_mixes
+from drike.retrieval.pool import Pool
+from drike.retrieval.query_policy import QueryPolicy
+from drike.retrieval.retriever import Retriever
+from drike.training.answers import answers_under
+from drike.training.balanced import train_balanced
+from drike.training.reinforce import train
+from drike.training.rewards import edit_takes
+from drike.unanswered import own_answers, with_own_answers
+
+EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
+ABLE = "(the model's own facts)"
+COSTED = 5  # edits of each seed whose tokens are compared
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What the trained editors use."""
+
+    retriever: Retriever
+    budget: Budget
+    style: PromptStyle
+    per_query: QueryPolicy | None
+
+
+def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed: int) -> Policies:
+    """Train the ranking by Algorithm 1, and the policy that chooses for each query."""
+    editor = IKE("DR-IKE", pool, Retriever(pool.encoder, seed=seed), Threshold())
+    *_, last = train(editor, edit_takes(model), parts.train, epochs=epochs)
+    mixes = policy_mixes(pool.roles)
+    policy = QueryPolicy(pool.encoder, mixes)
+    for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
+        pass
+    return Policies(editor.ranker, last.budget, editor.style, policy)  # type: ignore[arg-type]  # as made above
+
+
+def shares(outcomes: Sequence[Outcome]) -> dict[str, Share]:
+    """The share of each aspect, and of pushback by the number of doubts."""
+    found = dict(summarise(outcomes).aspects)
+    del found[Aspect.PUSHBACK]
+    for doubts, name in ((1, "pushback, once"), (3, "pushback, 3 times")):
+        some = [one for one in outcomes if one.aspect is Aspect.PUSHBACK and one.query.count("\n") == doubts]
+        if some:
+            found[name] = summarise(some).aspects[Aspect.PUSHBACK]
+    return {name: share for name, share in found.items() if share.probes}
+
+
+def main() -> None:
+    """Print the tables as Markdown; progress goes to standard error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--edits", type=int, default=300, help="training edits a seed")
+    parser.add_argument("--test", type=int, default=100, help="test edits a seed")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
+    parser.add_argument("--model", default="embedded", help="model to edit")
+    parser.add_argument("--full", action="store_true", help="also EditCoT's pipeline of four or five calls")
+    options = parser.parse_args()
+    dataset, model, encoder = datasets.load(datasets.TINYFACTS), load(options.model), load_encoder()
+    outcomes: dict[str, list[Outcome]] = {}
+    tokens: dict[str, list[int]] = {}
+    asked = unusable = unknown = new = 0
+    began = time.perf_counter()
+
+    def note(what: str) -> None:
+        print(f"  {time.perf_counter() - began:6.0f} s: {what}", file=sys.stderr, flush=True)
+
+    for seed in range(options.seeds):
+        parts = dataset.split(train=options.edits, test=options.test, seed=seed)
+        pool = Pool(parts.demonstrations, encoder, seed=seed)
+        policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
+        note(f"trained, seed {seed}")
+        found = with_own_answers(generated := with_generated(parts.test, seed), own_answers(model, generated))
+        asked, unusable = asked + found.asked, unusable + found.unusable
+        unknown, new = unknown + found.unknown, new + found.new
+        able = with_generated(map(turned_round, parts.test), seed)
+        outcomes.setdefault(ABLE, []).extend(replace(one, editor=ABLE) for one in evaluate(Unedited(), model, able))
+        for name in (*EDITORS, *(["editcot-full"] if options.full else [])):
+            editor = make(name, pool=pool, model=model, trained=policies)
+            computed = []
+            for cases in (parts.test[:COSTED], found.cases[:COSTED]):
+                model.forget()
+                before = model.usage.tokens_computed
+                list(evaluate(editor, model, cases))
+                computed.append(model.usage.tokens_computed - before)
+            tokens[editor.name] = [a + b for a, b in zip(tokens.get(editor.name, [0, 0]), computed, strict=True)]
+            outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, found.cases))
+            note(f"evaluated {editor.name}, seed {seed}")
+    by_editor = {name: shares(of_editor) for name, of_editor in outcomes.items()}
+    names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
+    title = f"Every aspect: {options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
+    rows = tuple(
+        (editor, *(shown(of[name].estimate) if name in of else "n/a" for name in names))
+        for editor, of in by_editor.items()
+    )
+    counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in by_editor["Unedited"].items())
+    notes = (
+        f"Probes (edits) of each: {counts}.",
+        f"{ABLE}: the unedited model on the same edits turned round, where the old object is right; 0 means that "
+        "the model does not understand such questions.",
+        f"{asked:,} questions were put to the unedited model first; left out are {unusable} without an answer that can "
+        f"be judged, {unknown} whose facts it does not know and {new} answered with the new object.",
+        GENERATED, INTERVALS,
+    )  # fmt: skip
+    print(as_markdown(Table(title, ("Editor", *names), rows, notes)))
+    edits = options.seeds * min(COSTED, options.test)
+    rows = tuple(
+        (name, f"{paper / edits:,.0f}", f"{full / edits:,.0f}", f"{full / max(1, paper):.2f}")
+        for name, (paper, full) in tokens.items()
+    )
+    note_on = f"Mean over {edits} edits; shared prefixes are computed once."
+    print(as_markdown(Table("Tokens computed for an edit", ("Editor", "published", "all", "ratio"), rows, (note_on,))))
+
+
+if __name__ == "__main__":
+    main()
