@@ -89,7 +89,7 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA, among=("alt", "answers")
     ),
     "paraphrases": option(
-        "NAME", "rephrase_prompt of EasyEdit's flat files: keep, or screen (default: of CounterFact's)", DATA,
+        "NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's only)", DATA,
         among=("keep", "screen")
     ),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
