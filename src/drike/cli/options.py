@@ -105,6 +105,10 @@ OPTIONS: Mapping[str, Any] = {
     "stored": option(
         "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
     ),
+    "gate": option(
+        "NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD,
+        among=("named", "calibrated")
+    ),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option(
