@@ -184,6 +184,8 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
 @pytest.mark.parametrize("template", ["plain", "chat"])
 def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(template: str) -> None:
     cases = [*map(unanswered, CAPITALS[:4])]
+    known = Unanswered(Aspect.MULTI_HOP, "How old is Land3?", ("12 years",), "80 years")
+    cases[3] = replace(cases[3], unanswered=(known,))
     counting = CountingModel("vllm:m@http://127.0.0.1:9/v1", template, ApiOptions())
     found = count_own_answers(counting, cases, judge_for(counting))
     assert (found.asked, found.unusable, found.new, counting.calls) == (4, 0, 0, 4 if template == "chat" else 12)

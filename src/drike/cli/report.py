@@ -54,7 +54,7 @@ def report(
     if not evaluated:
         raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
     groups = grouped(read_runs(evaluated), across or ())
-    from drike.report import document as made  # loads matplotlib
+    from drike.report import document as made
     from drike.report.page import html
 
     with progress("tables and figures"):

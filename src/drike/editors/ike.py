@@ -61,7 +61,8 @@ class IKE:
         kept = [self.budget.keep(ranking.probs, pool) for ranking, pool in zip(rankings, pools, strict=True)]
         if len(pools) == 1:
             return Selection(pools[0], rankings[0], kept[0])
-        return Selection(*_together(pools, rankings), -(-sum(kept) // len(kept)))
+        shared, ranking = _together(pools, rankings)
+        return Selection(shared, ranking, min(-(-sum(kept) // len(kept)), len(ranking.retains)))
 
     def fit(self, selection: Selection, queries: Sequence[str]) -> Selection:
         """The selection without the retains that would make a prompt longer than the limit."""

@@ -1,0 +1,108 @@
+"""Count the tokens that an evaluation computes with all aspects, and with the paper's three.
+
+    python benchmarks/aspect_costs.py [--data ../shared/datasets] [--edits 5]
+
+The questions about an edit share its demonstrations, which the model reads once, so further aspects should cost little:
+at most twice the computed tokens. Data: HalluEditBench's and KnowEdit's published rows in the folder --data, left out
+where they are missing, and TinyFacts; both with the probes that `--probes all` generates. Tokens do not depend on the
+weights, so the model is a small random one with the embedded tokenizer. Asking the unedited model for answers that are
+not published is counted once, in the row of all editors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from drike import tinyfacts
+from drike.datasets import TINYFACTS, load
+from drike.datasets.generated import with_generated
+from drike.editors import Editor, make
+from drike.edits import EditCase
+from drike.encoders import HashingEncoder
+from drike.evaluation import evaluate
+from drike.models.local.huggingface import HuggingFaceModel
+from drike.models.local.loading import open_checkpoint
+from drike.retrieval.pool import Pool
+from drike.table import Table, as_markdown
+from drike.unanswered import own_answers, with_own_answers
+
+FILES = {
+    "HalluEditBench": "halluedit_llama2/*.csv",
+    "KnowEdit zsRE": "knowedit_zsre_test.json",
+    "KnowEdit WikiData-counterfact": "knowedit_wiki_counterfact_train.json",
+}
+EDITORS = ("unedited", "factprompt", "editcot", "ike", "nearest@4", "by-name")
+ANSWER = "something else"  # stands for a random model's answer, which would mostly be unusable
+
+
+def random_model() -> HuggingFaceModel:
+    """A Llama of one small layer with random weights, which reads prompts of any length."""
+    _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=1,
+        max_position_embeddings=16384,
+    )  # fmt: skip
+    return HuggingFaceModel(LlamaForCausalLM(config).eval(), tokenizer, name="random", budget=16384)
+
+
+def tokens_of(model: HuggingFaceModel, editor: Editor, cases: Sequence[EditCase]) -> int:
+    """The tokens that an evaluation computes, each edit's demonstrations read anew."""
+    model.forget()
+    before = model.usage.tokens_computed
+    for _ in evaluate(editor, model, cases):
+        pass
+    return model.usage.tokens_computed - before
+
+
+def rows(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: int) -> list[tuple[str, ...]]:
+    """A row for each editor, and one for all of them together."""
+    split = load(*files).split(train=0, test=edits)
+    pool, cases = Pool(split.demonstrations, HashingEncoder()), with_generated(split.test)
+    before = model.usage.tokens_computed
+    own_answers(model, cases)
+    own = model.usage.tokens_computed - before
+    answers = {one.query: one.among[0] if one.among else ANSWER for case in cases for one in case.unanswered}
+    whole = with_own_answers(cases, answers).cases
+    three = [replace(case, further=()) for case in whole]
+    per_edit = [sum(len(case.asked) for case in some) / len(some) for some in (three, whole)]
+    found, total = [], [0, own]
+    for editor in (make(one, pool=pool) for one in EDITORS):
+        tokens_of(model, editor, whole)  # once more, since the engine checks itself when it first meets longer prompts
+        counts = [tokens_of(model, editor, some) for some in (three, whole)]
+        total = [sum(pair) for pair in zip(total, counts, strict=True)]
+        found.append((editor.name, counts))
+        print(f"{name}: {editor.name}", file=sys.stderr, flush=True)
+    questions = [f"{count:.1f}" for count in per_edit]
+    return [
+        (name, editor, *questions, *(f"{n / edits:,.0f}" for n in counts), f"{counts[1] / counts[0]:.2f}")
+        for editor, counts in (*found, ("all of them, and own answers", total))
+    ]
+
+
+def main() -> None:
+    """Print the table; progress goes to standard error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("../shared/datasets"), help="folder with the published rows")
+    parser.add_argument("--edits", type=int, default=5, help="test edits of each data set")
+    options = parser.parse_args()
+    model, found = random_model(), list[tuple[str, ...]]()
+    for name, pattern in FILES.items():
+        if files := sorted(options.data.glob(pattern)):
+            found += rows(model, name, files, options.edits)
+        else:
+            print(f"{name} is left out: there is no {pattern} in {options.data}, give its folder with --data")
+    found += rows(model, "TinyFacts", [TINYFACTS], options.edits)
+    header = ("data", "editor", "questions, three", "all", "tokens an edit, three", "all", "ratio")
+    print(as_markdown(Table(f"Computed tokens, {options.edits} edits", header, tuple(found))))
+
+
+if __name__ == "__main__":
+    main()
