@@ -126,22 +126,18 @@ def thresholds_table(records: Sequence[GateRecord]) -> Table:
 
 def near_misses(records: Sequence[GateRecord]) -> Table:
     """The questions that the gate came nearest to deciding otherwise, or decided wrongly, the worst first."""
-    wrong = [(1 - one.probability, one, "did not fire") for one in records if one.concerns and not one.fires]
-    wrong += [(one.nearest_probability, one, "fired") for one in records if one.false]
+    missed = [(one.probability, one, "did not fire", one.asks) for one in records if one.concerns and not one.fires]
+    false = [(one.nearest_probability, one, "fired falsely", one.nearest) for one in records if one.false]
     close = [
-        (one.nearest_probability, one, "nearly fired")
+        (one.nearest_probability, one, "nearly fired", one.nearest)
         for one in records
-        if not one.false and one.nearest is not None and one.nearest_probability > 0
+        if not one.false and one.nearest_probability > 0
     ]
-    ordered = [sorted(some, key=lambda item: -item[0]) for some in (wrong, close)]
-    seen = dict.fromkeys((one.query, one.nearest or "", p, one.kind, what) for some in ordered for p, one, what in some)
-    rows = tuple((query, kind, what, edit, f"{p:.3f}") for query, edit, p, kind, what in list(seen)[:NEAREST])
-    return Table(
-        "Nearest misses of the gate",
-        ("question", "kind", "", "most probable edit it does not ask", "p"),
-        rows,
-        wide=True,
-    )
+    wrong = sorted(missed, key=lambda item: item[0]) + sorted(false, key=lambda item: -item[0])
+    ordered = [*wrong, *sorted(close, key=lambda item: -item[0])]
+    rows = dict.fromkeys((one.query, one.kind, what, edit or "", f"{p:.3f}") for p, one, what, edit in ordered)
+    header = ("question", "kind", "the gate", "edit", "p")
+    return Table("Nearest misses of the gate", header, tuple(rows)[:NEAREST], ("p: of that edit.",), wide=True)
 
 
 def _share(records: Sequence[GateRecord], true: Callable[[GateRecord], bool]) -> str:
