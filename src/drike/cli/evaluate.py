@@ -63,6 +63,7 @@ def evaluate(
     probes: str = "published",
     write: bool = False,
     stored: str | None = None,
+    gate: str | None = None,
     unrelated: Path | None = None,
     at: RunOptions,
     api: ApiOptions,
@@ -77,7 +78,7 @@ def evaluate(
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
-    check_stored(stored, unrelated)
+    check_stored(stored, gate, unrelated)
     folder = at.resume or new_run(at.out, "evaluate")
     setup, notes = chosen.open(), []
     if probes == "all":
@@ -90,7 +91,7 @@ def evaluate(
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
-    behind = deployment(setup, stored, unrelated) if stored else None
+    behind = deployment(setup, stored, gate, unrelated) if stored else None
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
         for editor in [*made, *(behind.editors(made) if behind else [])]:

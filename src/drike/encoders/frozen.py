@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _BATCH, _CHUNK = 64, 1024
+_REMEMBERED = 200_000  # texts, so that a server does not grow without end
 
 
 class FrozenEncoder:
@@ -73,7 +74,10 @@ class FrozenEncoder:
             if len(texts) < self._bulk:
                 return self._compute(texts)
             self._fill(texts, progress)
-        return np.stack([self._known[text] for text in texts])
+            vectors = np.stack([self._known[text] for text in texts])
+            if len(self._known) > _REMEMBERED:
+                self._known.clear()
+        return vectors
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
