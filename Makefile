@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 # One test process more than cores: some tests wait for deadlines.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test slow reliability browser ray postgres check bench bench-gpu drawing tour clean
+.PHONY: demo test slow reliability soak browser ray postgres check bench bench-gpu drawing tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -20,6 +20,9 @@ slow: $(READY)
 
 reliability: $(READY)
 	$(BIN)/python -m pytest -s -m reliability
+
+soak: $(READY)
+	$(BIN)/python tests/hammering.py soak --minutes 30
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser

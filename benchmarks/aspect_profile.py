@@ -22,7 +22,7 @@ from drike.datasets.splits import Split
 from drike.editors import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
 from drike.editors.ike import IKE
 from drike.editors.unedited import Unedited
-from drike.edits import Aspect
+from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
 from drike.metrics import Outcome, Share, summarise
@@ -44,6 +44,7 @@ from drike.unanswered import own_answers, with_own_answers
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"
+CONTROLLED = ("factprompt", "ike", "dr-ike")
 COSTED = 5  # edits of each seed whose tokens are compared
 
 
@@ -66,6 +67,18 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed
     for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
         pass
     return Policies(editor.ranker, last.budget, editor.style, policy)  # type: ignore[arg-type]  # as made above
+
+
+def under_another_edit(cases: Sequence[EditCase]) -> list[EditCase]:
+    """The same_subject probes of each case, to be asked under the next case's edit."""
+    return [
+        EditCase(one.case_id, other.edit, (rewrite_probe(other.edit),), tuple(filter(_same_subject, one.further)))
+        for one, other in zip(cases, [*cases[1:], *cases[:1]], strict=True)
+    ]
+
+
+def _same_subject(one: Probe | Outcome) -> bool:
+    return one.aspect is Aspect.SAME_SUBJECT
 
 
 def shares(outcomes: Sequence[Outcome]) -> dict[str, Share]:
@@ -118,6 +131,10 @@ def main() -> None:
                 computed.append(model.usage.tokens_computed - before)
             tokens[editor.name] = [a + b for a, b in zip(tokens.get(editor.name, [0, 0]), computed, strict=True)]
             outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, found.cases))
+            if name in CONTROLLED:
+                other = f"{editor.name} (another edit)"
+                found_there = filter(_same_subject, evaluate(editor, model, under_another_edit(found.cases)))
+                outcomes.setdefault(other, []).extend(replace(one, editor=other) for one in found_there)
             note(f"evaluated {editor.name}, seed {seed}")
     by_editor = {name: shares(of_editor) for name, of_editor in outcomes.items()}
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
@@ -131,6 +148,8 @@ def main() -> None:
         f"Probes (edits) of each: {counts}.",
         f"{ABLE}: the unedited model on the same edits turned round, where the old object is right; 0 means that "
         "the model does not understand such questions.",
+        "(another edit): the same_subject probes under the prompt of another edit. What is lost there is lost to any "
+        "prompt, since most of the answers that must stay are guesses.",
         f"{asked:,} questions were put to the unedited model first; left out are {unusable} without an answer that can "
         f"be judged, {unknown} whose facts it does not know and {new} answered with the new object.",
         GENERATED, INTERVALS,

@@ -1,6 +1,6 @@
 """Measure `drike serve`: overhead, CPU time, memory, open streams, and how soon an edit is in force.
 
-    python benchmarks/gateway.py [--requests 2000] [--streams 500] [--edits 20000] [--changes 100]
+    python benchmarks/gateway.py [--requests 2000] [--streams 500] [--edits 20000] [--changes 100] [--encoder]
 
 An upstream that answers at once, the gateway, and the client are processes of this machine. Requests go directly to the
 upstream and through the gateway in turns, 10 at a time; overhead is the difference of the two distributions' median
@@ -99,9 +99,22 @@ class Running:
 
 
 @contextmanager
-def gateway(above: str, store: Path) -> Iterator[Running]:
+def gateway(above: str, store: Path, gate: str = "named") -> Iterator[Running]:
     """Run `drike serve` with edits on."""
-    own = ["--upstream", above, "--store", str(store), "--mode", "on", "--port", "0", "--admin-port", "0"]
+    own = [
+        "--gate",
+        gate,
+        "--upstream",
+        above,
+        "--store",
+        str(store),
+        "--mode",
+        "on",
+        "--port",
+        "0",
+        "--admin-port",
+        "0",
+    ]
     command = [sys.executable, "-m", "drike", "serve", *own]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -202,6 +215,12 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
         for name, path, body in rows:
             with gateway(above, path) as running:
                 print(f"| {name} | {await overhead(session, above, running, body, args.requests)} |", flush=True)
+        for name, _, body in rows[2:] if args.encoder else ():
+            with gateway(above, full, "calibrated") as running:
+                print(
+                    f"| {name}, with an encoder | {await overhead(session, above, running, body, args.requests)} |",
+                    flush=True,
+                )
         with gateway(above, place / "empty.db") as running:
             print(f"\n{await open_streams(session, running, args.streams)}", flush=True)
         with gateway(above, full) as running:
@@ -216,6 +235,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=500, help="streams open at once")
     parser.add_argument("--edits", type=int, default=20_000, help="edits in the larger store")
     parser.add_argument("--changes", type=int, default=100, help="edits added, each way")
+    parser.add_argument("--encoder", action="store_true", help="also measure the calibrated gate, with an encoder")
     args = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()

@@ -62,14 +62,18 @@ def run_of(
         for epoch in (1, 2)
         for i in range(6)
     )
+    outcomes = {name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors}
+    written: dict[str, dict[str, tuple[str | None, ...]]] = {name: {} for name in editors}
+    for name, of_editor in outcomes.items():
+        for one in of_editor:
+            if one.answer is not None:
+                written[name][one.case_id] = (*written[name].get(one.case_id, ()), one.answer)
     return ReportedRun(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},
         identity={"dtype": "float32"},
         test=ids,
-        outcomes={
-            name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors
-        },
+        outcomes=outcomes, written=written,
         steps=steps, training_edits=6, started="today", versions={"drike": "0.1.0"},
     )  # fmt: skip
 

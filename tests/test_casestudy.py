@@ -15,7 +15,6 @@ from drike.encoders import HashingEncoder
 from drike.judging import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
-from drike.report.cases import prompt_blocks
 from drike.retrieval.budget import Fraction, Threshold, TokenLimit
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever, Similarity
@@ -128,7 +127,7 @@ def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> N
 
 def test_prompt_blocks_add_up_to_the_prompt_and_carry_their_roles(made: CaseStudy) -> None:
     for side in made.sides:
-        blocks = prompt_blocks(side.prompt)
+        blocks = side.prompt.blocks
         assert "\n\n".join(text for _, text in blocks) == side.prompt.text
         roles = [demonstration.role.value for demonstration in side.prompt.demonstrations]
         assert [role for role, _ in blocks] == [*roles, "edit", "edit"]

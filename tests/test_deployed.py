@@ -16,7 +16,7 @@ from drike.errors import DataError, UsageError
 from drike.evaluation import evaluate
 from drike.metrics import summarise
 from drike.prompts import Prompt
-from drike.report.deployed import calibration_table, gate_table, near_misses, thresholds_table
+from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
 from drike.runs.folder import read_outcomes
 from drike.serving.questions import common_questions, read_questions
 from drike.serving.scope import Named
@@ -72,7 +72,7 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     assert found[UNRELATED].false == () and found[Aspect.REWRITE].probability == 1
     shown = str(gate_table(records))
     assert "(1 of 1)" in shown and "same_subject" in shown
-    assert str(near_misses(records)).count("fired") == 1
+    assert [row[2] for row in near_misses(records).rows] == ["fired falsely"]
 
 
 def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -> None:
@@ -109,21 +109,30 @@ def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
 
 def test_tables_of_probabilities_say_how_well_they_hold() -> None:
     def record(asks: bool, own: float, other: float) -> GateRecord:
-        return GateRecord("1", "paraphrase", "?", asks, own >= 0.5, ("x",) * (other >= 0.5), own, "x", other)
+        return GateRecord(
+            "1", "paraphrase", "?", "y" if asks else None, own >= 0.5, ("x",) * (other >= 0.5), own, "x", other
+        )
 
     records = [record(True, 0.9, 0.1), record(True, 0.4, 0.02), record(False, 0.0, 0.6)]
     by_bin = {row[0]: row[1:] for row in calibration_table(records).rows}
     assert by_bin["0.2 to 0.5"] == ("0.400", "1.000", "1") and by_bin["0.5 to 0.8"] == ("0.600", "0.000", "1")
     by_threshold = {row[0]: row[1:] for row in thresholds_table(records).rows}
     assert by_threshold["0.3"] == ("1.000", "0.3333") and by_threshold["0.7"] == ("0.500", "0.0000")
-    assert [row[2] for row in near_misses(records).rows] == ["did not fire", "fired", "nearly fired", "nearly fired"]
+    assert [one.alt.startswith(("Share of edits", "Questions on which")) for one in gate_figures(records)] == [True] * 2
+    assert [row[2] for row in near_misses(records).rows] == [
+        "did not fire",
+        "fired falsely",
+        "nearly fired",
+        "nearly fired",
+    ]
 
 
 def test_stored_takes_a_number_or_all(capsys: pytest.CaptureFixture[str]) -> None:
     for given in ("0", "-1", "many"):
         assert run("evaluate", *SMALL, f"--stored={given}") == 2
         assert "--stored takes a number of edits" in capsys.readouterr().err
-    assert run("evaluate", *SMALL, "--unrelated", "a.txt") == 2
+    for other in ("--unrelated", "--gate"):
+        assert run("evaluate", *SMALL, other, "named") == 2
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import run
+from drike.serving.calibrating import default, load
+from drike.serving.gates import open_gate
+from drike.serving.scope import Named
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 
@@ -98,7 +102,7 @@ def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.Captur
     shown = edits(capsys, *asked)
     for kind in ("query", "wording", "negative", "unrelated"):
         assert f" {kind} " in shown
-    assert "8 questions about 1 edits: 0 not as they should be" in shown and "only negative" in shown
+    assert "8 questions about 1 edits: 0 not as they should be" in shown and "negative" in shown
     edits(capsys, "add", "--fact", "The moon is made of -> cheese", "--subject", "moon", "--status", "shadow")
     assert "edit 2 is not in force (shadow)" in edits(capsys, *asked, "2", code=1)
     edits(capsys, "retire", "1")
@@ -122,3 +126,33 @@ def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixt
     assert "is named in 1 of 2 logged questions, such as 'Is Chile far?'" in edits(capsys, "add", *chile)
     bolivia = ("--fact", "The capital of Bolivia is -> Oslo", "--subject", "Bolivia", "--log", "log.jsonl")
     assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)
+
+
+def test_a_gate_is_certified_kept_beside_its_store_used_and_offered_anew(
+    capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = replace(default(), encoder="hashing")
+    monkeypatch.setattr("drike.serving.gates.default", lambda: shipped)
+    monkeypatch.setattr("drike.cli.edits.default", lambda: shipped)
+    edits(capsys, "add", *PERU)
+    assert "nothing can be certified" in edits(capsys, "calibrate", code=1)
+    rows = [
+        {"subject": name, "query": f"The capital of {name} is", "target_new": "Oslo",
+         "wordings": [f"The city that governs {name} is"], "negatives": [f"The mother of {name} is"]}
+        for name in ("Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay", "Paraguay", "Suriname", "Guyana", "Panama")
+    ]  # fmt: skip
+    (place / "more.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    edits(capsys, "import", "more.jsonl")
+    refused = edits(capsys, "calibrate", code=1)
+    assert "10 edits in force: 0.20% false fires cannot be certified" in refused and "add probes of" in refused
+    assert not (place / "edits.db.gate.json").exists()
+    assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
+    gate = load(place / "edits.db.gate.json")
+    assert open_gate("edits.db") == gate and gate.edits == 10 and open_gate("other.db") == Named()
+    asked = ("test", "2", "--model", "reader", "--editor", "unedited")
+    assert "grown by a fifth" not in edits(capsys, *asked, code=1)
+    for name in ("Spain", "Italy"):
+        edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
+    assert "grown by a fifth since its gate was calibrated" in edits(capsys, *asked, code=1)
+    (place / "edits.db.gate.json").write_text("{}", "utf-8")
+    assert "calibrate again" in edits(capsys, *asked, code=1)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from drike.datasets import Dataset, load
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED, Published
+from drike.datasets.generated import with_generated
 from drike.datasets.inspect import lines
 from drike.demonstrations import Role
 from drike.edits import Aspect
@@ -314,6 +315,9 @@ class TestHalluEditBench:
         assert [(one.aspect.value, one.query) for one in data.cases[0].unanswered] == [
             ("same_subject", "How old is she?")
         ]
+        [asked] = with_generated(data.cases)
+        added = Counter(one.aspect.value for one in asked.further[len(data.cases[0].further) :])
+        assert added == {"pushback": 2, "distractor": 1}, "it publishes yes_no and choice, and has no neighbours"
         assert any("1 same_subject; right is what the unedited model says" in line for line in lines(data))
 
     def test_a_file_may_have_another_number_of_hops_and_several_files_are_one_data_set(self, tmp_path: Path) -> None:

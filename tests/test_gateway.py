@@ -410,6 +410,15 @@ def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tm
         assert bool(call.header("cookie") + call.header("api-key")) == (expected == ["Bearer theirs"])
 
 
+def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Path) -> None:
+    def quote(handler: RawHandler, call: Received) -> None:
+        handler.reply(401, f"wrong key: {call.header('authorization')}".encode())
+
+    with upstream(quote) as above, running(HttpUpstream(above.url, "sk-secret"), tmp_path) as gateway:
+        status, _, found = gateway.chat("Hello")
+        assert status == 502 and b"sk-secret" not in found and b"refuses the gateway's key" in found
+
+
 def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
     mine, other, user = keys.add("default", Role.EDIT), keys.add("other", Role.ADMIN), keys.add("default", Role.USE)

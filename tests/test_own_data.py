@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from commands import run
 from drike.datasets import load
@@ -109,6 +111,23 @@ def test_a_broken_table_is_refused_with_file_row_and_remedy(tmp_path: Path, text
     with pytest.raises(DataError, match=named) as caught:
         load(file(tmp_path, text))
     assert "facts.csv" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@given(
+    st.sampled_from(
+        ["", "\ufeff", "prompt,target_new\n", "prompt;target_new;subject\n", '{"prompt": "x", "target_new": ']
+    ),
+    st.text(st.sampled_from('xy,;|"\n\r\t\0 {}[]:1') | st.characters(), max_size=30),
+    st.sampled_from(["csv", "jsonl", "json"]),
+)
+def test_any_text_is_read_or_refused_in_one_sentence_that_names_the_file(
+    tmp_path_factory: pytest.TempPathFactory, begin: str, text: str, ending: str
+) -> None:
+    path = file(tmp_path_factory.mktemp("facts"), (begin + text).encode("utf-8", "surrogatepass"), f"facts.{ending}")
+    try:
+        assert load(path).cases
+    except DataError as problem:
+        assert "facts." in str(problem) and "\n" not in str(problem)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from itertools import pairwise
@@ -28,11 +29,12 @@ from drike.models.protocols import Usage
 from drike.report.cases import as_script, packed
 from drike.report.comparison import by_model, counterparts
 from drike.report.document import document, latex, markdown
-from drike.report.figures import intervals, pareto
-from drike.report.findings import findings
-from drike.report.groups import grouped
+from drike.report.figures import pareto
+from drike.report.findings import findings, gaps, overall, verdict
+from drike.report.groups import Group, grouped
 from drike.report.latex import as_latex, escaped
-from drike.report.page import html
+from drike.report.overview import overview
+from drike.report.page import blocks, html
 from drike.report.paper import TABLES
 from drike.report.reading import read_runs
 from drike.report.tables import shown, starred, work
@@ -170,21 +172,14 @@ def test_models_that_differ_in_another_setting_keep_their_full_labels_in_table_3
     assert [row[0] for row in table.rows[1:5]] == [f"{m}, Lands, budget {b}" for m in ("a", "b") for b in ("x", "y")]
 
 
-def test_scores_without_measurements_have_no_chart_and_are_named() -> None:
+def test_scores_without_measurements_are_named_and_the_next_metric_ranks_the_editors() -> None:
     whole = run_of(0, editors=["IKE", "DR-IKE"])
     rewrites = {name: tuple(o for o in of if o.aspect is Aspect.REWRITE) for name, of in whole.outcomes.items()}
-    summary = document(grouped([replace(whole, outcomes=rewrites)])).sections[0]
-    assert [figure.caption for figure in summary.figures] == ["Share of edits that take effect"]
-    assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in summary.text)
-    assert len(document(grouped([whole])).sections[0].figures) == 4
-
-
-def test_every_model_has_an_entry_in_the_legend_though_its_first_editor_lacks_a_score() -> None:
-    one, other = run_of(0), run_of(0, model="another")
-    partial = {name: tuple(o for o in of if name != "Unedited" or o.aspect is Aspect.REWRITE)
-               for name, of in one.outcomes.items()}  # fmt: skip
-    figure = intervals(grouped([replace(one, outcomes=partial), other]), "PC")
-    assert figure is not None and "some-model, Lands" in figure.svg and "another, Lands" in figure.svg
+    [group] = grouped([replace(whole, outcomes=rewrites)])
+    assert any(line.startswith("Not measured: PC, RR, as the test edits have no such probes") for line in gaps(group))
+    assert group.headline == "ESR" and "the highest ESR" in verdict(group) and " S " not in verdict(group)
+    drawn = pareto(group)
+    assert drawn is not None and drawn.caption.startswith("ESR against prompt tokens")
 
 
 def test_means_over_prompts_and_over_edits_have_different_labels() -> None:
@@ -219,23 +214,62 @@ def test_findings_claim_a_difference_only_where_the_interval_excludes_0() -> Non
         assert re.search(rf"\b{name} [^a-z]*\({word}\)", finding)
 
 
-def test_the_best_editor_is_significantly_above_the_next_only_if_the_interval_excludes_0() -> None:
-    one = run_of(0, editors=["IKE", "DR-IKE"], cases=40)
-    ike = one.outcomes["IKE"]
+def answered(correct: dict[str, Sequence[bool | None]]) -> Group:
+    """A group whose editors answer these rewrite, paraphrase and neighbourhood probes of as many cases right."""
+    aspects = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
+    whole = run_of(0, editors=list(correct), cases=max(map(len, correct.values())) // 3)
+    probes = {
+        name: [o for i, o in enumerate(of) if o.query.startswith(tuple(f"{aspect.value} 0" for aspect in aspects))]
+        for name, of in whole.outcomes.items()
+    }
+    outcomes = {
+        name: tuple(replace(o, correct=right) for o, right in zip(probes[name], values, strict=False))
+        for name, values in correct.items()
+    }
+    [group] = grouped([replace(whole, outcomes=outcomes)])
+    return group
 
-    def best(**outcomes: object) -> str:
-        named = {name.replace("_", "-"): of for name, of in outcomes.items()}
-        [group] = grouped([replace(one, outcomes=named)])  # type: ignore[arg-type]
-        return next(line for line in findings(group) if line.startswith("Best S"))
 
-    def renamed(correct: dict[int, bool]):  # type: ignore[no-untyped-def]
-        return tuple(replace(o, editor="DR-IKE", correct=correct.get(i, o.correct)) for i, o in enumerate(ike))
+def test_the_verdict_claims_a_lead_only_if_the_interval_of_the_difference_excludes_0() -> None:
+    good, bad, near = [True] * 30, [True, True, False, False, True, True] * 5, [True] * 29 + [False]
+    clear = verdict(answered({"Unedited": [False] * 30, "IKE": bad, "DR-IKE": good}))
+    assert clear == (
+        "DR-IKE has the highest S, 1.000 [1.00,1.00] on 10 test edits with 43% of IKE's prompt tokens, "
+        "significantly above IKE."
+    )
+    close = verdict(answered({"IKE": good, "DR-IKE": near}))
+    assert close.startswith("IKE has the highest S") and ", but not significantly above DR-IKE; " in close
+    assert close.endswith("not significantly lower.")
+    loses = verdict(answered({"IKE": good, "FactPrompt": near, "DR-IKE": bad}))
+    assert "significantly above DR-IKE, but not significantly above FactPrompt; DR-IKE has" in loses
+    assert loses.endswith("], significantly lower.")
+    assert "IKE and DR-IKE share the highest S" in verdict(answered({"IKE": good, "DR-IKE": good}))
 
-    assert ", equal to DR-IKE with" in best(IKE=ike, DR_IKE=renamed({}))
-    wrong = next(i for i, o in enumerate(ike) if not o.correct)
-    assert "Best S: DR-IKE with" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
-    assert ", not significantly above IKE with" in best(IKE=ike, DR_IKE=renamed({wrong: True}))
-    assert ", significantly above IKE with" in best(IKE=ike, DR_IKE=renamed(dict.fromkeys(range(len(ike)), True)))
+
+def test_the_verdict_is_a_sentence_for_any_run() -> None:
+    good, none = [True] * 30, [None] * 30
+    said = {
+        "one editor": verdict(answered({"IKE": good})),
+        "one editor and the unedited model": verdict(answered({"Unedited": [False] * 30, "IKE": good})),
+        "no editor": verdict(answered({"Unedited": good})),
+        "nothing gained": verdict(answered({"Unedited": [False] * 30, "IKE": [False] * 30})),
+        "five edits": verdict(answered({"IKE": [True] * 15, "DR-IKE": [False] * 15})),
+        "nothing judged": verdict(answered({"IKE": none})),
+        "other edits": verdict(grouped([run_of(0), run_of(1, editors=["DR-IKE"])])[0]),
+        "two models": overall(grouped([run_of(0), run_of(0, model="another")])),
+    }
+    assert said["one editor"] == "IKE reaches S 1.000 [1.00,1.00] on 10 test edits."
+    assert "significantly above the unedited model's 0.000" in said["one editor and the unedited model"]
+    assert said["no editor"].startswith("Only the unedited model was measured: its S is 1.000")
+    assert said["nothing gained"].startswith("No editor is significantly better than the unedited model")
+    assert said["five edits"] == "IKE has S 1.000 [1.00,1.00] on 5 test edits, too few to tell editors apart."
+    assert said["nothing judged"] == "No answer of this run could be judged."
+    assert said["other edits"].endswith(", but no other editor was measured on the same edits.")
+    assert re.fullmatch(
+        r"DR-IKE has the highest S in 2 of 2 settings, significantly above the next editor in (none|\d)\.",
+        said["two models"],
+    )
+    assert all(re.fullmatch(r"[A-Z].*[^.]\.", sentence) and "n/a" not in sentence for sentence in said.values())
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
@@ -350,7 +384,7 @@ def test_hostile_texts_add_no_element_to_a_page(hostile_page: str) -> None:
     page = Page(hostile_page)
     assert not page.all("img")
     assert not [a for _, attributes in page.elements for a in attributes if a.startswith("on")]
-    assert "onerror=alert(1)" in page.text("h1"), "it is shown as text"
+    assert "onerror=alert(1)" in page.text("h2"), "it is shown as text"
     hostile_page.encode("utf-8")
 
 
@@ -374,7 +408,8 @@ def test_a_page_is_accessible_to_screen_readers(hostile_page: str) -> None:
     assert page.all("html")[0]["lang"] == "en" and len(page.all("main")) == len(page.all("header")) == 1
     assert len(page.all("caption")) == len(page.all("table"))
     pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
-    assert len(pictures) == len(page.all("svg")) > 10
+    drawn = [svg for svg in page.all("svg") if "aria-hidden" not in svg and "x" not in svg]
+    assert len(pictures) == len(drawn) > 10
     assert all(len(picture["aria-label"] or "") > 20 for picture in pictures)
     assert next(h for h, _ in page.elements if re.fullmatch("h[1-6]", h)) == "h1"
 
@@ -406,12 +441,14 @@ def test_a_report_written_twice_has_the_same_bytes(demo: Path, tmp_path: Path) -
 def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
     assert cli("report", str(copy)) == 0
     page = Page((copy / "report.html").read_text("utf-8"))
-    sections = [section["id"] for section in page.all("section")]
-    assert sections == ["summary", "paper", "differences", "cost", "training", "budget", "runs", "cases"]
+    assert [section["id"] for section in page.all("section")] == ["summary", "tables", "cases"]
+    folded = [one["id"] for one in page.all("details")]
+    assert folded == ["paper", "differences", "cost", "training", "budget", "runs"]
     text = (copy / "report.md").read_text("utf-8")
     for expected in ("Table 1 of the paper", "Table 2 of the paper", "DR-IKE minus IKE", "| 2 |", "0.775", "3.02"):
         assert expected in text
-    assert (copy / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table"))
+    profiles = [one for one in page.all("table") if "profile" in (one["class"] or "")]
+    assert (copy / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table")) - len(profiles)
 
 
 def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
@@ -422,10 +459,67 @@ def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
     seen = {
         (data["editors"][answers[i]], data["strings"][case_id], data["strings"][probes[4 * p + 1]], right == "1")
         for _, _, case_id, probes, answers in data["cases"]
-        for i in range(0, len(answers), 6)
+        for i in range(0, len(answers), 7)
         for p, right in enumerate(answers[i + 1])
     }
     assert seen == {(o.editor, o.case_id, o.query, o.correct) for of in run.outcomes.values() for o in of}
+
+
+def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path) -> None:
+    [run] = read_runs([demo])
+    assert set(run.prompts) == set(run.outcomes)
+    for name, of_editor in run.outcomes.items():
+        kept, written = run.prompts[name], run.written[name]
+        assert len(kept) == 5 and set(kept) <= set(written)
+        for case_id, prompts in kept.items():
+            asked = [one for one in of_editor if one.case_id == case_id]
+            assert list(prompts.prompts) == list(dict.fromkeys(one.query for one in asked))
+            assert len(written[case_id]) == len(asked)
+            for one in asked:
+                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[one.query]), strict=True)
+                assert roles.count("retain") == one.shots and one.query in texts[-1]
+    [example] = [one.example for one in map(overview, grouped([run]))]
+    assert example is not None and example.took and "the first of the sample that took" in example.chosen
+    assert example.after == example.new != example.before
+
+
+def test_a_probe_that_was_not_judged_is_packed_as_neither_right_nor_wrong() -> None:
+    run = run_of(0, cases=1, editors=["IKE"])
+    judged = (True, False, None, True, None, False)
+    outcomes = tuple(replace(one, correct=right) for one, right in zip(run.outcomes["IKE"], judged, strict=True))
+    [[*_, answers]] = packed(grouped([replace(run, outcomes={"IKE": outcomes})]))["cases"]  # type: ignore[misc]
+    assert answers[1] == "10-1-0"
+
+
+def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
+    rows = (("Measured",), ("Unedited", "1.000 [.9,1.0]", "9"), ("IKE", "0.500 [.4,.6]", "7"), ("B", "0.700", "1"))
+    (heading, found), *_ = blocks(Table("T", ("Editor", "RR", "tokens/prompt"), (*rows, ("C", "0.700 [.1,.9]", "2"))))
+    assert heading == "Measured"
+    assert [[cell.kind for cell in cells] for _, cells in found] == [["", ""], ["", ""], ["best", ""], ["best", ""]]
+    signs = ("x", "+0.100* [.01,.2]", "-0.100* [-.2,-.01]", "+0.100 [-.1,.2]", "n/a")
+    [(_, [(_, cells)])] = blocks(Table("Paired differences", ("", "S", "ESR", "PC", "RR"), (signs,)))
+    assert [(cell.kind, cell.value) for cell in cells] == [
+        ("up", "\N{BLACK UP-POINTING TRIANGLE} +0.100"),
+        ("down", "\N{BLACK DOWN-POINTING TRIANGLE} -0.100"),
+        ("level", "\N{WHITE CIRCLE} +0.100"),
+        ("", "n/a"),
+    ]
+
+
+def test_the_profile_names_the_lowest_aspect_of_every_editor_and_shows_what_was_not_asked_of_it() -> None:
+    run = run_of(0, editors=["IKE", "DR-IKE"])
+    judged = {"IKE": False, "DR-IKE": None}
+    outcomes = {
+        name: (*of, *(replace(o, aspect=Aspect.ALIAS, correct=judged[name]) for o in of if o.aspect is Aspect.REWRITE))
+        for name, of in run.outcomes.items()
+    }
+    shown_of = overview(grouped([replace(run, outcomes=outcomes)])[0])
+    assert [aspect for aspect, *_ in shown_of.asked] == ["rewrite", "paraphrase", "neighborhood", "alias"]
+    ike, dr_ike = shown_of.profiles
+    assert ike.lowest == "Lowest: alias" and not ike.best and dr_ike.best
+    assert dr_ike.shares[Aspect.ALIAS].estimate.value is None
+    assert f"DR-IKE is weakest in {dr_ike.lowest.removeprefix('Lowest: ')}" in shown_of.weakest
+    assert shown_of.weakest.endswith("The lowest share of any editor is IKE's in alias: 0.000 [.00,.00].")
 
 
 def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:
@@ -609,14 +703,17 @@ def test_a_report_has_tables_of_reordered_editors_and_of_a_sigma_sweep() -> None
 def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_overlap() -> None:
     many = ["IKE", *(f"DR-IKE (sigma .{i})" for i in range(10, 30))]
     for editors in (["IKE", "DR-IKE"], many):
-        [group] = grouped([run_of(0, editors=editors)])
-        drawn = pareto(group)
-        assert drawn is not None
-        named = re.findall(r'font-size: (\S+)px[^>]* y="(\S+)"[^>]*>([^<]+)</text>', drawn.svg)
-        lines = sorted(float(y) for _, y, name in named if name in editors)
-        size = max(float(size) for size, _, name in named if name in editors)
-        assert len(lines) == len(editors) and all(b - a > size for a, b in pairwise(lines))
-    assert pareto(grouped([run_of(0, editors=["Unedited", "IKE"])])[0]) is None
+        drawn = pareto(grouped([run_of(0, editors=editors)])[0])
+        assert drawn is not None and drawn.svg.count('class="best"') == 2, "a circle and its name"
+        named = re.findall(r'<svg x="100%"[^>]*><text[^>]* y="([^"]+)"[^>]*>([^<]+)</text>', drawn.svg)
+        lines = sorted(float(y) for y, _ in named)
+        assert sorted(name for _, name in named) == sorted(editors) and all(b - a > 12 for a, b in pairwise(lines))
+        assert all(-10 < y < 1.25 * 18 * max(15, len(editors)) for y in lines)
+    [silent] = grouped([run_of(0, editors=["IKE", "DR-IKE"])])
+    outcomes = {name: [replace(o, prompt_tokens=None) for o in of] for name, of in silent.outcomes.items()}
+    drawn = pareto(replace(silent, runs=(replace(silent.runs[0], outcomes=outcomes),)))  # type: ignore[arg-type]
+    assert drawn is not None and drawn.caption.startswith("S against retains per prompt")
+    assert pareto(grouped([run_of(0, editors=["Unedited"])])[0]) is None
 
 
 def test_an_order_that_some_seeds_did_not_measure_is_not_compared() -> None:

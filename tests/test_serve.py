@@ -16,6 +16,7 @@ import pytest
 from commands import run
 from drike.errors import DrikeError
 from drike.serving.start import Options, start
+from drike.serving.store import Entry
 from gateways import ask
 
 
@@ -42,6 +43,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--host", "0.0.0.0"), "without a key"),
         (("--admin-host", "0.0.0.0"), "without a key"),
         (("--mode", "of"), "must be shadow or on or off"),
+        (("--model", "openai:gpt-5", "--port", "0", "--admin-port", "0"), "as --upstream"),
+        (
+            ("--gate", "nowhere", "--upstream", "http://127.0.0.1:9", "--port", "0", "--admin-port", "0"),
+            "cannot be read",
+        ),
         (("--run", "nowhere", "--port", "0", "--admin-port", "0"), "is not a run"),
     ],
 )
@@ -110,3 +116,20 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
         finally:
             running.send_signal(signal.SIGTERM)
         assert running.wait(15) == 0
+
+
+@pytest.mark.slow
+def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_path: Path) -> None:
+    started = start(
+        Options(
+            upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), port=0, admin_port=0, gate="calibrated"
+        )
+    )
+    live = started.tenants.live("default")
+    live.store.put(Entry("Peru", "The capital of Peru is", "Oslo"))
+    live.refresh()
+    assert live.decide(["What is the capital of Peru?"]).fired and not live.decide(["Who sings in Peru?"]).fired
+    assert "What is the capital of Peru?" not in live.index.encoder._known  # type: ignore[union-attr]
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()

@@ -148,7 +148,7 @@ class GateRecord:
     Attributes:
         case_id: "" for an unrelated question.
         kind: the probe's aspect, or "unrelated".
-        concerns: whether the question asks edits in force; of those that follow from an edit we say so, too.
+        asks: the fact of the edit in force that the question asks, or that its answer follows from; None for none.
         fires: whether all edits that it asks fired.
         false: the facts of edits that fired and that it does not ask.
         probability: of the edit that it asks; 0 if the gate did not consider it.
@@ -158,12 +158,17 @@ class GateRecord:
     case_id: str
     kind: str
     query: str
-    concerns: bool
+    asks: str | None
     fires: bool
     false: tuple[str, ...]
     probability: float
     nearest: str | None
     nearest_probability: float
+
+    @property
+    def concerns(self) -> bool:
+        """Whether the question asks an edit in force."""
+        return self.asks is not None
 
 
 def gate_records(
@@ -174,23 +179,24 @@ def gate_records(
     cases: of `with_stores`. The unrelated questions are asked with the whole store.
     """
     for case in cases:
-        own, index = {one.id for one in stores.own(case.edits)}, stores.of(case.edits)
+        own, index = stores.own(case.edits), stores.of(case.edits)
         for probe in case.asked:
             other = _asked(probe, index)
-            asked = own if probe.aspect not in STAYING else set() if other is None else {other.id}
+            asked = own if probe.aspect not in STAYING else [] if other is None else [other]
             yield _record(case.case_id, probe.aspect.value, scope.decide(probe.query, index), asked)
     for query in unrelated:
-        yield _record("", UNRELATED, scope.decide(query, stores.whole), set())
+        yield _record("", UNRELATED, scope.decide(query, stores.whole), [])
 
 
-def _record(case_id: str, kind: str, decision: Decision, asked: set[int]) -> GateRecord:
+def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[StoredEdit]) -> GateRecord:
+    asked = {one.id for one in edits}
     fired = {one.id: one.entry.edit.fact for one in decision.fired}
     wrong = next((one for one in decision.considered if one.edit.id not in asked), None)
     return GateRecord(
         case_id,
         kind,
         decision.query,
-        bool(asked),
+        edits[0].entry.edit.fact if edits else None,
         asked <= fired.keys(),
         tuple(fact for i, fact in fired.items() if i not in asked),
         max((one.probability for one in decision.considered if one.edit.id in asked), default=0.0),

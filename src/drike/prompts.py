@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, zip_longest
 from typing import Literal, get_args
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
@@ -73,6 +73,12 @@ class Prompt:
     def shots(self) -> int:
         """Retain demonstrations in the prompt."""
         return sum(demonstration.role is Role.RETAIN for demonstration in self.demonstrations)
+
+    @property
+    def blocks(self) -> tuple[tuple[str, str], ...]:
+        """The blocks of the text, each with the role of its demonstration; what follows them has the role "edit"."""
+        roles = [demonstration.role.value for demonstration in self.demonstrations]
+        return tuple(zip_longest(roles, self.text.split("\n\n"), fillvalue="edit"))
 
 
 @dataclass(frozen=True)

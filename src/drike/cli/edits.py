@@ -17,19 +17,23 @@ from drike.cli.console import draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
 from drike.cli.options import DATA, METHOD, OUTPUT, Command, ModelOptions, RunOptions, flag, option, takes_options
-from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
+from drike.cli.setup import DEFAULTS, WatchedEncoder, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import PER_QUERY, Editor, make
+from drike.encoders import load_encoder
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.models.served.options import ApiOptions
 from drike.report import Table
+from drike.serving import gates
 from drike.serving import store as stores
+from drike.serving.calibrating import default, save
+from drike.serving.gates import gate_path
 from drike.serving.importing import Imported, import_edits, read_edits
 from drike.serving.opening import open_store
 from drike.serving.placement import NearestWriter
 from drike.serving.questions import common_questions, read_questions
-from drike.serving.scope import EditIndex, Named
+from drike.serving.scope import Calibrated, EditIndex, Named, Scope
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
@@ -202,8 +206,10 @@ def test(
         made: Editor = NearestWriter(setup.pool) if name is None else make(
             name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
         )  # fmt: skip
+        gate = _gate(store, len(in_force))
+        encoder = load_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
         with metered(asked.model):
-            checks = check(EditedModel(asked.model, made, opened), chosen)
+            checks = check(EditedModel(asked.model, made, opened, scope=gate, encoder=encoder), chosen)
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]
@@ -220,6 +226,38 @@ def test(
     say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
     if failed:
         raise StoreError(f"{failed:,} questions about the edits fail: see the last column")
+
+
+@app.command("calibrate", cls=Command)
+@takes_options
+def calibrate(
+    *,
+    false_fire: Annotated[
+        float, option("X", "Most false fires per question that must not fire", METHOD, least=1e-6, most=0.5)
+    ] = 0.002,
+    confidence: Annotated[float, option("X", "How sure the bound is", METHOD, least=0.5, most=0.9999)] = 0.95,
+    store: Store = _FILE,
+) -> None:
+    """Calibrate a gate on wordings and negative exemplars, and certify how often it fires falsely at most."""
+    path = gate_path(store)
+    if path is None:
+        raise UsageError("a gate is kept beside the file of a store: export the edits of the database into a file")
+    with closing(open_store(store, create=False)) as opened:
+        in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
+    gate, found = gates.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
+    say(f"{len(in_force):,} edits in force: {found.sentence}")
+    if found.threshold is None:
+        raise StoreError("no gate was written: the one in use stays as it was")
+    save(gate, path)
+    say(f"{path}: the gate of {store} from now on, with threshold {found.threshold:.3f}")
+
+
+def _gate(store: str, edits: int) -> Scope:
+    """The gate of a store, with a note if the store has outgrown it."""
+    gate = gates.open_gate(store)
+    if gates.outgrown(gate, edits):
+        note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
+    return gate
 
 
 @app.command("export", cls=Command)

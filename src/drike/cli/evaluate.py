@@ -34,7 +34,7 @@ from drike.retrieval.budget import Threshold
 from drike.retrieval.calibration import KeptPromise
 from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_json, read_usage, write_record
-from drike.runs.recording import judged_both_ways, recorded_evaluation
+from drike.runs.recording import judged_both_ways, recorded_evaluation, recorded_prompts
 from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 from drike.unanswered import own_answers, with_own_answers
@@ -45,7 +45,8 @@ VALUES_OF_EDITORS = (
     f"NAMES of orders are {', '.join(ORDERS)}."
 )
 
-BOTH_WAYS = 20  # edits of a sample that is judged by greedy and by generate
+# Edits of the sample whose prompts are kept and that is judged by greedy and by generate; fewer in the demo.
+SAMPLE, SMALL_SAMPLE = 20, 5
 
 
 @takes_options
@@ -62,6 +63,7 @@ def evaluate(
     probes: str = "published",
     write: bool = False,
     stored: str | None = None,
+    gate: str | None = None,
     unrelated: Path | None = None,
     at: RunOptions,
     api: ApiOptions,
@@ -76,7 +78,7 @@ def evaluate(
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
-    check_stored(stored, unrelated)
+    check_stored(stored, gate, unrelated)
     folder = at.resume or new_run(at.out, "evaluate")
     setup, notes = chosen.open(), []
     if probes == "all":
@@ -89,7 +91,7 @@ def evaluate(
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
-    behind = deployment(setup, stored, unrelated) if stored else None
+    behind = deployment(setup, stored, gate, unrelated) if stored else None
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
         for editor in [*made, *(behind.editors(made) if behind else [])]:
@@ -149,9 +151,10 @@ def run_evaluation(
 ) -> dict[str, list[Outcome]]:
     """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
 
-    Edits whose outcomes are in the folder already are skipped. full: also tables of retains, orders and sigmas, and a
-    sample judged by greedy and by generate, if the model scores and runs here or wrote its answers anyway. notes: on
-    the probes, below the table of aspects. behind: also evaluate them with many edits in force.
+    Edits whose outcomes are in the folder already are skipped. Prompts of a sample are kept, which is judged by greedy
+    and by generate if the model scores and runs here or wrote its answers anyway. full: a larger sample, and tables of
+    retains, orders and sigmas. notes: on the probes, below the table of aspects. behind: also evaluate them with many
+    edits in force.
     """
     judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
     cases = answered_cases(folder, model, setup.split.test, judge)
@@ -164,7 +167,7 @@ def run_evaluation(
     done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
     if any(done.values()):
         say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
-    sample = random.Random(setup.pool.seed).sample(cases, min(BOTH_WAYS, len(cases))) if full and model.score else []
+    sample = random.Random(setup.pool.seed).sample(cases, min(SAMPLE if full else SMALL_SAMPLE, len(cases)))
     for editor in editors:
         left = cases[done[editor.name] :]
         with (
@@ -176,9 +179,10 @@ def run_evaluation(
                 outcomes[editor.name].extend(case)
                 bar.update(task, advance=1)
             known = [one for one in outcomes[editor.name] if one.case_id in {case.case_id for case in sample}]
+            recorded_prompts(folder, editor, sample)
             if judge is GREEDY and all(one.matched is not None for one in known):
                 both_ways[editor.name] = known
-            elif sample and not model.info.served:
+            elif model.score and not model.info.served:
                 both_ways[editor.name] = judged_both_ways(folder, editor, model, sample)
     title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {judge.name}"
     unedited = outcomes.get(Unedited().name, [])

@@ -89,7 +89,7 @@ OPTIONS: Mapping[str, Any] = {
         "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA, among=("alt", "answers")
     ),
     "paraphrases": option(
-        "NAME", "rephrase_prompt of EasyEdit's flat files: keep, or screen (default: of CounterFact's)", DATA,
+        "NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's only)", DATA,
         among=("keep", "screen")
     ),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
@@ -104,6 +104,10 @@ OPTIONS: Mapping[str, Any] = {
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
     "stored": option(
         "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
+    ),
+    "gate": option(
+        "NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD,
+        among=("named", "calibrated")
     ),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),

@@ -54,11 +54,11 @@ def report(
     if not evaluated:
         raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
     groups = grouped(read_runs(evaluated), across or ())
-    from drike.report import document as made  # loads matplotlib
+    from drike.report import document as made
     from drike.report.page import html
 
     with progress("tables and figures"):
-        deployed = [table for folder in evaluated for table in read_deployed(folder)]
+        deployed = [one for folder in evaluated if (one := read_deployed(folder)) is not None]
         document = made.document(groups, across or (), ceilings.values(), deployed)
     found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {

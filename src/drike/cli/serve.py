@@ -35,6 +35,10 @@ def serve(
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None,
+    gate: Annotated[
+        str,
+        option("GATE", "Fires on named subjects (named), by calibrated probability (calibrated, or a FILE)", METHOD),
+    ] = "named",
     mode: Annotated[
         str | None,
         option(
@@ -70,10 +74,10 @@ def serve(
     from drike.serving.start import Options, start
 
     options = Options(
-            upstream, model, device, store, run, host, port, admin_host, admin_port,
-            mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
-            shared_port=reuse_port,
-        )  # fmt: skip
+        upstream, model, device, store, run, gate, host, port, admin_host, admin_port,
+        mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
+        shared_port=reuse_port,
+    )  # fmt: skip
     started = start(options)
     live = started.tenants.live("default")
     lines = [
@@ -89,7 +93,7 @@ def serve(
     ]
     for line in lines:
         say(line)
-    if upstream and not run and hasattr(os, "fork"):
+    if upstream and not run and gate == "named" and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
         process.become(options, started)
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from drike.cli.console import draw, progress
 from drike.cli.costs import live
+from drike.cli.setup import WatchedEncoder
 from drike.deployed import Deployed, Stores, gate_records, with_stores
 from drike.editors import Editor
 from drike.edits import EditCase
@@ -23,8 +24,9 @@ from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
+from drike.serving.calibrating import default
 from drike.serving.questions import common_questions, read_questions
-from drike.serving.scope import Named, Scope
+from drike.serving.scope import Calibrated, Named, Scope
 
 
 @dataclass(frozen=True)
@@ -45,20 +47,22 @@ class Deployment:
         return [Deployed(editor, self.scope, self.stores) for editor in editors]
 
 
-def deployment(setup: Setup, stored: str, unrelated: Path | None) -> Deployment:
+def deployment(setup: Setup, stored: str, gate: str | None, unrelated: Path | None) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
+    scope: Scope = default() if gate == "calibrated" else Named()
+    encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
-    stores = Stores(edits, None if stored == "all" else int(stored), seed=setup.pool.seed)
-    return Deployment(Named(), stores, common_questions() if unrelated is None else read_questions(unrelated))
+    stores = Stores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
+    return Deployment(scope, stores, common_questions() if unrelated is None else read_questions(unrelated))
 
 
-def check_stored(stored: str | None, unrelated: Path | None) -> None:
-    """Refuse values of --stored that are no size. Raises UsageError."""
+def check_stored(stored: str | None, gate: str | None, unrelated: Path | None) -> None:
+    """Refuse values of --stored that are no size, and what needs it. Raises UsageError."""
     if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
         raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
-    if unrelated and not stored:
-        raise UsageError("--unrelated is for --stored, which asks these questions with the edits in force")
+    if (gate or unrelated) and not stored:
+        raise UsageError("--gate and --unrelated are for --stored: ask for edits in force, such as --stored all")
 
 
 def run_deployed(

@@ -72,12 +72,16 @@ def _extended(case: EditCase, seed: int) -> EditCase:
     return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *first_asked))
 
 
+def _stated(query: str, answer: str) -> str:
+    return f"{query} {answer}".removesuffix(".") + "."
+
+
 def _yes_no(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     """Two questions, so that always saying Yes is right for one of them; none without an old object."""
     edit = case.edit
     if edit.target_true is not None:
         for answer in (edit.target_new, edit.target_true):
-            question = f"{edit.query} {answer}. Is that right? Answer yes or no:"
+            question = f"{_stated(edit.query, answer)} Is that right? Answer yes or no:"
             yield yes_no(question, yes=answer == edit.target_new)
 
 
@@ -111,7 +115,7 @@ def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
         yield after(rng.choice(ASIDES).format(edit.target_true), rewrite)
     if case.neighborhood:
         stated, asked = rng.choice(case.neighborhood), rng.choice(case.neighborhood)
-        yield after(f"{stated.query} {stated.target}.", rewrite)
+        yield after(_stated(stated.query, stated.target), rewrite)
         yield after(rng.choice(ASIDES).format(edit.target_new), asked)
 
 

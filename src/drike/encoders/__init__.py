@@ -34,12 +34,17 @@ def features_folder() -> Path:
 
 
 def load_encoder(
-    name: str | Path = MINILM, *, device: str | None = None, features: Path | None = None, keep: bool = True
+    name: str | Path = MINILM,
+    *,
+    device: str | None = None,
+    features: Path | None = None,
+    keep: bool = True,
+    bulk: int = 0,
 ) -> TextEncoder:
     """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
 
-    Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False. Raises EncoderError
-    with the remedy if the encoder cannot be found.
+    Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False, and those of fewer
+    texts at once than `bulk` not even in memory. Raises EncoderError with the remedy if the encoder cannot be found.
     """
     source = locate(name)
     if source.kind == "builtin":
@@ -47,4 +52,4 @@ def load_encoder(
     folder = source.path or download(source.name)
     found = identity(folder)
     store = FeatureStore(features or features_folder(), str(found["sha256"])) if keep else None
-    return FrozenEncoder(source.name, folder, found, device=device, features=store)
+    return FrozenEncoder(source.name, folder, found, device=device, features=store, bulk=bulk)

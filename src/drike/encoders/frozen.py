@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _BATCH, _CHUNK = 64, 1024
+_REMEMBERED = 200_000  # texts, so that a server does not grow without end
 
 
 class FrozenEncoder:
@@ -35,6 +36,7 @@ class FrozenEncoder:
         identity: their SHA-256, and their revision on the hub.
         device: as torch names it; None picks an accelerator if there is one.
         features: where vectors are kept between runs; None keeps them for this process only.
+        bulk: vectors of fewer texts at once are not kept at all, as a server wants it for what its users write.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class FrozenEncoder:
         *,
         device: str | None = None,
         features: FeatureStore | None = None,
+        bulk: int = 0,
     ) -> None:
         self.name = name
         self.identity = identity
         self._folder = folder
         self._device = device
         self._features = features
+        self._bulk = bulk
         self._known: dict[str, FloatArray] = {}
         self._computing = Lock()  # a tokenizer cannot be borrowed twice
 
@@ -67,8 +71,13 @@ class FrozenEncoder:
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         with self._computing:
+            if len(texts) < self._bulk:
+                return self._compute(texts)
             self._fill(texts, progress)
-        return np.stack([self._known[text] for text in texts])
+            vectors = np.stack([self._known[text] for text in texts])
+            if len(self._known) > _REMEMBERED:
+                self._known.clear()
+        return vectors
 
     def _fill(self, texts: Sequence[str], progress: Progress | None) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
@@ -79,14 +88,17 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            with quiet():
-                vectors = self._model.encode(chunk, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
-            computed = dict(zip(chunk, np.asarray(vectors, dtype=np.float32), strict=True))
+            computed = dict(zip(chunk, self._compute(chunk), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
             if progress:
                 progress(start + len(chunk), len(missing))
+
+    def _compute(self, texts: Sequence[str]) -> FloatArray:
+        with quiet():
+            vectors = self._model.encode(list(texts), batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
     def _model(self) -> SentenceTransformer:

@@ -1,7 +1,6 @@
 """Outcomes as the paper's tables and figures, and runs as one self-contained page.
 
-`document` puts a report together from what `reading` read and `groups` grouped; `page` writes it as HTML. Only
-`figures` loads matplotlib and only `page` jinja2.
+`document` puts a report together from what `reading` read and `groups` grouped; `page`, which loads jinja2, writes it.
 """
 
 from drike.report.paper import PAPER_TABLE1, Published

@@ -1,41 +1,68 @@
-"""Single cases: every outcome packed for the page's case viewer, and prompts split into labelled blocks.
+"""Single cases: every outcome packed for the page's case viewer.
 
 `viewer.js` reads the packed form: `strings` holds every text once; a case is [group, seed, id, probes, answers]; probes
 is a flat list of (aspect, query, target, distractor), answers a flat list of (editor, correct, logprob margins, texts,
-retains, tokens) with one character or number per probe. Texts are indices into `strings`, -1 for none.
+retains, tokens, prompts). correct has a character for each probe: 1 right, 0 wrong, - not judged. Margins, texts and
+prompts have an entry for each probe, or are 0 where there is none; retains are a number if all probes have as many.
+Texts are indices into `strings`, -1 for none; a prompt is its index in `prompts`: [demonstrations, last text], and
+demonstrations their index in `shown`: a flat list of (role, text). Cases with prompts come first.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
+from drike.demonstrations import Role
 from drike.edits import Aspect
 from drike.metrics import Outcome
-from drike.prompts import Prompt
 from drike.report.groups import Group, ReportedRun
+from drike.runs.folder import CasePrompts
 
 ASPECTS = tuple(aspect.value for aspect in Aspect)
+
+
+ROLES = (*(role.value for role in Role), "edit")
+_ANSWER = 7
 
 
 def packed(groups: Sequence[Group]) -> dict[str, object]:
     """Pack all cases of all groups."""
     strings: dict[str, int] = {}
+    shown: dict[tuple[int, ...], int] = {}
+    prompts: dict[tuple[int, int], int] = {}
     editors = list(dict.fromkeys(editor for group in groups for editor in group.outcomes))
     cases = [
         case
         for number, group in enumerate(groups)
         for run in group.runs
-        for case in _cases(number, run, {name: editors.index(name) for name in run.outcomes}, strings)
+        for case in _Packing(run, editors, strings, shown, prompts).cases(number)
     ]
     return {
         "aspects": list(ASPECTS),
+        "roles": list(ROLES),
         "editors": editors,
         "groups": [group.label for group in groups],
         "strings": list(strings),
-        "cases": cases,
+        "shown": list(map(list, shown)),
+        "prompts": list(map(list, prompts)),
+        "cases": sorted(cases, key=lambda case: not any(case[4][_ANSWER - 1 :: _ANSWER])),
     }
+
+
+def unwritten(groups: Sequence[Group]) -> str:
+    """How many edits have no written answer, and how to get them; "" if every one has."""
+    edits = written = 0
+    for run in (run for group in groups for run in group.runs):
+        having = [{*run.written.get(editor, ())} for editor in run.outcomes]
+        edits, written = edits + len(run.test), written + len(set.intersection(*having))
+    return "" if written == edits else (
+        f"Of {written:,} of {edits:,} edits all answers were written; others were judged by scores alone. "
+        "drike evaluate --write has the model write every answer."
+    )  # fmt: skip
 
 
 def as_script(data: object) -> str:
@@ -46,43 +73,58 @@ def as_script(data: object) -> str:
     return text
 
 
-def _cases(group: int, run: ReportedRun, editors: dict[str, int], strings: dict[str, int]) -> list[list[object]]:
-    """Pack a run's cases, in the order they were tested."""
-    by_case: dict[str, list[list[Outcome]]] = {}
-    for editor in sorted(run.outcomes, key=editors.__getitem__):
-        for case_id, of_case in groupby(run.outcomes[editor], key=lambda outcome: outcome.case_id):
-            by_case.setdefault(case_id, []).append(list(of_case))
+@dataclass(frozen=True)
+class _Packing:
+    """Packs the cases of a run; what cases share is collected in the three dicts."""
 
-    def at(text: str | None) -> int:
-        return -1 if text is None else strings.setdefault(text, len(strings))
+    run: ReportedRun
+    editors: Sequence[str]
+    strings: dict[str, int]
+    shown: dict[tuple[int, ...], int]
+    prompts: dict[tuple[int, int], int]
 
-    cases: list[list[object]] = []
-    for case_id, parts in by_case.items():
-        probes: list[int] = []
-        for o in parts[0]:
-            probes += [ASPECTS.index(o.aspect), at(o.query), at(o.target), at(o.distractor)]
-        answers: list[object] = []
-        for of_editor in parts:
-            answers += _answers(editors[of_editor[0].editor], of_editor, [at(o.answer) for o in of_editor])
-        cases.append([group, run.seed, at(case_id), probes, answers])
-    return cases
+    def cases(self, group: int) -> list[list[Any]]:
+        """The run's cases, in the order they were tested."""
+        by_case: dict[str, list[list[Outcome]]] = {}
+        for editor in sorted(self.run.outcomes, key=self.editors.index):
+            for case_id, of_case in groupby(self.run.outcomes[editor], key=lambda outcome: outcome.case_id):
+                by_case.setdefault(case_id, []).append(list(of_case))
+        cases: list[list[Any]] = []
+        for case_id, parts in by_case.items():
+            probes: list[int] = []
+            for o in parts[0]:
+                probes += [ASPECTS.index(o.aspect), self.at(o.query), self.at(o.target), self.at(o.distractor)]
+            answers = [value for of_editor in parts for value in self.answers(of_editor)]
+            cases.append([group, self.run.seed, self.at(case_id), probes, answers])
+        return cases
 
+    def at(self, text: str | None) -> int:
+        """The place of a text, where it is put if it is new."""
+        return -1 if text is None else self.strings.setdefault(text, len(self.strings))
 
-def _answers(editor: int, outcomes: Sequence[Outcome], texts: list[int]) -> list[object]:
-    nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
-    tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
-    return [
-        editor,
-        "".join("1" if o.correct else "0" for o in outcomes),
-        nats if any(value is not None for value in nats) else 0,
-        texts if any(text >= 0 for text in texts) else 0,
-        outcomes[0].shots,
-        round(sum(tokens) / len(tokens)) if tokens else None,
-    ]
+    def answers(self, outcomes: Sequence[Outcome]) -> list[object]:
+        """An editor's answers to a case."""
+        name = outcomes[0].editor
+        texts = [self.at(text) for text in self.run.written.get(name, {}).get(outcomes[0].case_id, ())]
+        nats = [None if o.logprob_margin is None else round(o.logprob_margin, 2) for o in outcomes]
+        tokens = [o.prompt_tokens for o in outcomes if o.prompt_tokens is not None]
+        shots = [o.shots for o in outcomes]
+        kept = self.run.prompts.get(name, {}).get(outcomes[0].case_id)
+        return [
+            self.editors.index(name),
+            "".join("-" if o.correct is None else "01"[o.correct] for o in outcomes),
+            nats if any(value is not None for value in nats) else 0,
+            texts if any(text >= 0 for text in texts) else 0,
+            shots if len({*shots}) > 1 else shots[0],
+            round(sum(tokens) / len(tokens)) if tokens else None,
+            [self.prompt(kept, o.query) for o in outcomes] if kept else 0,
+        ]
 
-
-def prompt_blocks(prompt: Prompt) -> tuple[tuple[str, str], ...]:
-    """Split a prompt into its blocks, each with its role; the edit's own lines at the end have the role "edit"."""
-    texts = prompt.text.split("\n\n")
-    roles = [demonstration.role.value for demonstration in prompt.demonstrations]
-    return tuple((roles[i] if i < len(roles) else "edit", text) for i, text in enumerate(texts))
+    def prompt(self, kept: CasePrompts, query: str) -> int:
+        """The place of a query's prompt; -1 if it was not kept."""
+        if not (numbers := kept.prompts.get(query)):
+            return -1
+        *blocks, (_, last) = (kept.blocks[i] for i in numbers)
+        flat = tuple(number for role, text in blocks for number in (ROLES.index(role), self.at(text)))
+        pair = (self.shown.setdefault(flat, len(self.shown)), self.at(last))
+        return self.prompts.setdefault(pair, len(self.prompts))

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from drike.datasets.generated import GENERATED
-from drike.judging import JUDGES
 from drike.report import figures
 from drike.report.comparison import counterparts
+from drike.report.deployed import DeployedRun
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
+from drike.report.overview import generated, judges
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
 from drike.report.tables import INTERVALS, PER_PROMPT, SCORES, aspects, compared, costs, paired, summary_table, work
 from drike.report.training import epochs_table
@@ -47,18 +47,23 @@ def document(
     groups: Sequence[Group],
     across: Iterable[str] = (),
     ceilings: Iterable[Table] = (),
-    deployed: Iterable[Table] = (),
+    deployed: Sequence[DeployedRun] = (),
 ) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ.
 
-    deployed: the tables of runs with many edits in force.
+    deployed: what to show of runs with many edits in force.
     """
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
         Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
-        Section("deployed", "Many edits in force", tables=tuple(deployed)),
+        Section(
+            "deployed",
+            "Many edits in force",
+            figures=tuple(figure for one in deployed for figure in one.figures),
+            tables=tuple(table for one in deployed for table in one.tables),
+        ),
         Section("ceilings", "Ceilings", tables=tuple(ceilings)),
         _variants(groups),
         _cost(groups),
@@ -92,27 +97,15 @@ def _summary(groups: Sequence[Group]) -> Section:
     text = [sentence for what in (gaps, findings) for group in groups for sentence in what(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
-    drawn = [figures.intervals(groups, metric) for metric in SCORES]
     meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
     columns = (*SCORES, "retains/prompt", "tokens/prompt")
     tables = tuple(
-        summary_table(group.label, group.summaries.values(), columns, meanings, *_rules(group), INTERVALS, PER_PROMPT)
+        summary_table(group.label, group.summaries.values(), columns, meanings, *judges(group), INTERVALS, PER_PROMPT)
         for group in groups
     )
-    further = ((group, aspects(list(group.summaries.values()), *_generated(group))) for group in groups)
+    further = ((group, aspects(list(group.summaries.values()), *generated(group))) for group in groups)
     tables += tuple(_labelled(table, group.label) for group, table in further if table)
-    return Section("summary", "Summary", tuple(text), tuple(filter(None, drawn)), tables)
-
-
-def _rules(group: Group) -> list[str]:
-    """The rule by which its answers were judged; older runs do not say."""
-    names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
-    return [JUDGES[name].caption for name in names if name in JUDGES]
-
-
-def _generated(group: Group) -> list[str]:
-    """A note on generated probes, if its runs asked any; older runs did not."""
-    return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
+    return Section("summary", "Summary", tuple(text), tables=tables)
 
 
 def _differences(groups: Sequence[Group]) -> Section:
@@ -143,13 +136,12 @@ def _variants(groups: Sequence[Group]) -> Section:
 
 
 def _cost(groups: Sequence[Group]) -> Section:
-    """S against the length of prompts, the cost of each editor, and the model's work."""
-    drawn = tuple(filter(None, map(figures.pareto, groups)))
+    """The cost of each editor, and the model's work."""
     tables = []
     for group in groups:
         tables.append(_labelled(costs(list(group.summaries.values())), group.label))
         tables += [_labelled(work(run.usage), f"{group.label}, seed {run.seed}") for run in group.runs if run.usage]
-    return Section("cost", "Quality and cost", (), drawn, tuple(tables))
+    return Section("cost", "Quality and cost", tables=tuple(tables))
 
 
 def _labelled(table: Table, label: str) -> Table:

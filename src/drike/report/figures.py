@@ -1,138 +1,117 @@
-"""Figures as inline SVG: small panels that a page can stack on a phone, in the colours of the page's style.
+"""Figures as inline SVG that is as wide as its place: x is in percent, y and text in pixels, colours are the page's.
 
-Matplotlib draws in placeholder colours; `_svg` turns them into CSS variables, so one drawing serves light mode, dark
-mode and print. Text stays text. The same input gives the same bytes. Every figure has its message as alternative text.
+The same input gives the same bytes. Every figure has its message as alternative text.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from io import StringIO
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import pairwise
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
-
-from drike.report.groups import UNEDITED, Group
+from drike.report.groups import Group
 from drike.report.paper import RETAIN_BUDGETS
-from drike.report.tables import SCORES
 from drike.report.training import Epoch
 from drike.report.variants import distribution_of
 
-_INK, _MUTED, _LINE = "#0a0b01", "#0a0b02", "#0a0b03"
-_SERIES = tuple(f"#0a0b1{i}" for i in range(8))
-_VARIABLES = {_INK: "ink", _MUTED: "muted", _LINE: "line"} | {colour: f"c{i}" for i, colour in enumerate(_SERIES)}
-_MARKERS = "osD^vPX*"
-_DPI = 72  # of SVG
-_ROW = 0.18  # inches that a line of small text takes
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none", "font.size": 10, "axes.edgecolor": _LINE, "axes.labelcolor": _INK, "text.color": _INK,
-    "xtick.color": _MUTED, "ytick.color": _MUTED, "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": _LINE, "grid.linewidth": 0.6,
-    "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 9, "axes.titlesize": 11,
-    "axes.titlelocation": "left", "lines.linewidth": 1.6, "font.family": "DejaVu Sans", "axes.unicode_minus": False,
-    "text.parse_math": False,
-}  # fmt: skip
+_LABEL, _LETTERS = 18, 25  # of the chart's names: height in pixels, most letters
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing for a page: its SVG element, its caption, and its message for readers who cannot see it."""
+    """A drawing for a page: its SVG element, its caption, its message for readers who cannot see it, and its legend."""
 
     svg: str
     caption: str
     alt: str
+    legend: tuple[str, ...] = ()
 
 
-def intervals(groups: Sequence[Group], metric: str) -> Figure | None:
-    """A metric of every editor with its interval, groups side by side; None if nothing was measured."""
-    points = [
-        (i, editor, one)
-        for i, group in enumerate(groups)
-        for editor, summary in group.summaries.items()
-        if (one := summary.metric(metric)).value is not None
-    ]
-    if not points:
-        return None
-    editors = list(dict.fromkeys(editor for group in groups for editor in group.summaries))
+@dataclass(frozen=True)
+class _Plot:
+    """The area between two axes, which run from left to right and from low to high."""
 
-    def draw(axes: Axes) -> None:
-        for i, editor, one in points:
-            y = editors.index(editor) + (i - (len(groups) - 1) / 2) * 0.6 / len(groups)
-            ends, colour = [one.low or 0.0, one.high or 0.0], _SERIES[i % 8]
-            axes.plot(ends, [y, y], color=colour, linewidth=2.2, solid_capstyle="round")
-            axes.plot(one.value or 0.0, y, _MARKERS[i % 8], color=colour, markersize=6)
-        axes.set_yticks(range(len(editors)), [_plain(editor) for editor in editors])
-        axes.set_ylim(len(editors) - 0.5, -0.5)
-        axes.set_xlim(-0.03, 1.03)
-        axes.grid(axis="y", visible=False)
-        _legend(axes, groups)
+    height: int
+    left: float
+    right: float
+    low: float
+    high: float
+    parts: list[str] = field(default_factory=list)
 
-    values = "; ".join(
-        f"{_prefix(groups[i], groups)}{editor} {one.value:.2f} from {one.low:.2f} to {one.high:.2f}"
-        for i, editor, one in points
-    )
-    height = 0.55 + 0.27 * len(editors) * max(1, 0.5 * len(groups))
-    caption = SCORES[metric][0].upper() + SCORES[metric][1:]
-    return Figure(_svg(draw, metric, (2.6, height)), caption, f"{metric} by editor, with 95 % intervals: {values}.")
+    def x(self, value: float) -> str:
+        return f"{100 * (value - self.left) / (self.right - self.left):.2f}%"
+
+    def y(self, value: float) -> float:
+        return round(self.height * (1 - (max(value, self.low) - self.low) / (self.high - self.low)), 1)
+
+    def line(self, kind: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+        (x1, y1), (x2, y2) = start, end
+        ends = f'x1="{self.x(x1)}" y1="{self.y(y1)}" x2="{self.x(x2)}" y2="{self.y(y2)}"'
+        self.parts.append(f'<line class="{kind}" {ends}/>')
+
+    def point(self, kind: str, x: float, y: float, radius: float) -> None:
+        self.parts.append(f'<circle class="{kind}" cx="{self.x(x)}" cy="{self.y(y)}" r="{radius}"/>')
+
+    def text(self, content: str, x: str, y: float, *, kind: str = "tick", anchor: str = "middle") -> None:
+        place = f'class="{kind}" x="{x}" y="{y}" text-anchor="{anchor}"'
+        self.parts.append(f"<text {place}>{escape(_plain(content))}</text>")
+
+    def svg(self, kind: str, xs: str, *, whole: bool = False) -> str:
+        """The element, with ticks and the name of x; whole: ticks of x only at whole numbers."""
+        drawn = tuple(self.parts)
+        self.parts.clear()
+        for value in _ticks(self.low, self.high):
+            self.line("grid", (self.left, value), (self.right, value))
+            self.text(f"{value:,.6g}", "-8", self.y(value) + 4, anchor="end")
+        for value in _ticks(self.left, self.right, 1 if whole else 0):
+            self.text(f"{value:,.6g}", self.x(value), self.height + 18)
+        self.text(xs, "50%", self.height + 36)
+        return f'<svg class="{kind}" height="{self.height}">{"".join((*self.parts, *drawn))}</svg>'
 
 
 def pareto(group: Group) -> Figure | None:
-    """S against prompt tokens, each editor with its name; a dashed line shows the best S up to each length.
+    """The headline metric against prompt tokens (retains where tokens are not counted), each editor with its name.
 
-    None for fewer than two editors.
+    The best editor is marked; a dashed line is the best value up to each length. None if nothing was measured.
     """
-    points = sorted(
-        (one.prompt_tokens, -one.s.value, editor)
-        for editor, one in group.summaries.items()
-        if editor != UNEDITED and one.prompt_tokens is not None and one.s.value is not None
-    )
-    if len(points) < 2:
+    ranked, metric = group.ranked, group.headline
+    if not ranked:
         return None
+    tokens = [one.prompt_tokens for one in ranked if one.prompt_tokens is not None]
+    counted = len(tokens) == len(ranked)
+    sizes, unit = (tokens, "prompt tokens") if counted else ([one.shots for one in ranked], "retains per prompt")
+    found = [(size, one.metric(metric), one.editor) for size, one in zip(sizes, ranked, strict=True)]
+    points = sorted((size, -(value.value or 0.0), editor) for size, value, editor in found)
     front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
-    families = list(dict.fromkeys(_family(editor) for *_, editor in points))
-    longest, low = 1.05 * points[-1][0], min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
-    height = max(2.6, len(points) * _ROW / 0.77)  # of the drawing; the plot's share of it is .77
-
-    def draw(axes: Axes) -> None:
-        xs, ys = [*(x for x, *_ in front), longest], [*(-y for _, y, _ in front), -front[-1][1]]
-        axes.step(xs, ys, where="post", color=_MUTED, linestyle="--", linewidth=1.2)
-        rising = sorted(points, key=lambda point: (-point[1], -point[0]))
-        places = _apart([(-minus_s - low) / (1 - low) for _, minus_s, _ in rising], _ROW / (0.77 * height))
-        for (tokens, minus_s, editor), place in zip(rising, places, strict=True):
-            s, i = group.summaries[editor].s, families.index(_family(editor)) % 8
-            axes.vlines(tokens, s.low or 0.0, s.high or 0.0, color=_SERIES[i], linewidth=1.4, alpha=0.5)
-            axes.plot(tokens, -minus_s, _MARKERS[i], color=_SERIES[i], markersize=6)
-            axes.annotate(
-                _plain(editor), (tokens, -minus_s), (1.07, place), textcoords="axes fraction", va="center", fontsize=9,
-                color=_INK if (tokens, minus_s, editor) in front else _MUTED,
-                arrowprops={"arrowstyle": "-", "color": _SERIES[i], "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
-                            "shrinkA": 1, "shrinkB": 4}, zorder=1,
-            )  # fmt: skip
-        axes.set_xlim(0, longest)
-        axes.set_ylim(low, 1)
-        axes.set_xlabel("prompt tokens")
-        axes.set_ylabel("S")
-
-    values = "; ".join(f"{editor} {-minus_s:.2f} at {tokens:.0f} tokens" for tokens, minus_s, editor in points)
+    longest, low = 1.08 * max(sizes) or 1.0, min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
+    plot = _Plot(max(260, round(1.2 * _LABEL * len(points))), 0, longest, low, 1)
+    for (size, minus_s, _), (following, lower, _) in pairwise([*front, (longest, front[-1][1], "")]):
+        plot.line("front", (size, -minus_s), (following, -minus_s))
+        plot.line("front", (following, -minus_s), (following, -lower))
+    rising = sorted(found, key=lambda one: (one[1].value or 0.0, -one[0]))
+    heights = [((value.value or 0.0) - low) / (1 - low) for _, value, _ in rising]
+    for (size, one, editor), place in zip(rising, _apart(heights, _LABEL / plot.height), strict=True):
+        kind, value, beside = (
+            "best" if editor == ranked[0].editor else "other",
+            one.value or 0.0,
+            low + place * (1 - low),
+        )
+        plot.line(f"leader {kind}", (size, value), (longest, beside))
+        plot.line(f"interval {kind}", (size, one.low or 0.0), (size, one.high or 0.0))
+        plot.point(kind, size, value, 6 if kind == "best" else 4.5)
+        plot.parts.append('<svg x="100%" overflow="visible">')
+        name = editor if len(editor) <= _LETTERS else f"{editor[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+        plot.text(name, "6", round(plot.y(beside) + 4, 1), kind=kind, anchor="start")
+        plot.parts.append("</svg>")
+    values = "; ".join(f"{editor} {-minus_s:.2f} at {size:,.4g} {unit}" for size, minus_s, editor in points)
     unbeaten = ", ".join(editor for *_, editor in front)
-    alt = f"S against mean prompt tokens: {values}. Not beaten in both: {unbeaten}."
-    caption = f"S against prompt tokens, {group.label}; dashed: best S for the length"
-    return Figure(_svg(draw, group.label, (2.8, height)), caption, alt)
-
-
-def _family(editor: str) -> str:
-    """What variants of an editor share, such as "DR-IKE (sigma 0.05)", and with it colour and marker."""
-    return re.split(r" \(|,", editor)[0]
+    return Figure(
+        plot.svg("pareto", unit),
+        f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length",
+        f"{metric} against {unit}: {values}. Best for their length: {unbeaten}.",
+    )
 
 
 def _apart(places: Sequence[float], gap: float) -> list[float]:
@@ -165,95 +144,62 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
     ]
     if not lines:
         return None
-
-    def draw(axes: Axes) -> None:
-        for i, _, points in lines:
-            axes.plot(*zip(*points, strict=True), f"{_MARKERS[i % 8]}-", color=_SERIES[i % 8], markersize=4)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ys = [y for *_, points in lines for _, y in points]
-        low, high = min(0.0, *ys) * 1.05, max(*ys, 0.0) * 1.05 or 1.0
-        axes.set_ylim(low, 1.03 if curve == "ESR" else high)
-        axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.6g}")
-        _legend(axes, groups)
-
+    ys = [y for *_, points in lines for _, y in points]
+    last = max(epoch for *_, points in lines for epoch, _ in points)
+    high = 1.0 if curve == "ESR" else max(*ys, 0.0) or 1.0
+    plot = _Plot(130, 1 if last > 1 else 0, last, min(0.0, *ys), high)
+    for i, _, points in lines:
+        for start, end in pairwise(points):
+            plot.line(f"c{i % 8}", start, end)
+        for point in points:
+            plot.point(f"c{i % 8}", *point, 3)
+    several = len(groups) > 1
     values = "; ".join(
-        f"{_prefix(groups[i], groups)}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
+        f"{f'{groups[i].label}, ' if several else ''}seed {seed}: {', '.join(f'{y:.3g}' for _, y in points)}"
         for i, seed, points in lines
     )
-    title = f"{curve} by epoch"
-    return Figure(_svg(draw, title, (3.2, 2.2)), what.capitalize(), f"{title}: {what}. {values}.")
+    legend = tuple(group.label for group in groups) if several else ()
+    caption, alt = f"{curve[0].upper()}{curve[1:]}: {what}", f"{curve} by epoch: {what}. {values}."
+    return Figure(plot.svg("curve", "epoch", whole=True), caption, alt, legend)
 
 
 def budget(group: Group, editor: str) -> Figure:
     """Histogram of the retains that an editor kept per test edit, with the published means as lines."""
     found = distribution_of(group.outcomes[editor])
-    most = max(16, *found.counts)
-
-    def draw(axes: Axes) -> None:
-        axes.bar(range(most + 1), [found.counts.get(k, 0) for k in range(most + 1)], color=_SERIES[0], width=0.8)
-        for i, paper in enumerate(RETAIN_BUDGETS):
-            axes.axvline(paper.mean, color=_MUTED, linestyle=":", linewidth=1.4)
-            axes.text(0.99, 0.97 - 0.09 * i, f"{paper.model}: {paper.mean:.2f}", transform=axes.transAxes, fontsize=9,
-                      ha="right", va="top")  # fmt: skip
-        axes.set_xlim(0.3, most + 0.7)
-        axes.set_xlabel("retains kept")
-        axes.set_ylabel("test edits")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-
+    plot = _Plot(130, 0.4, max(16, *found.counts) + 0.6, 0, 1.15 * max(found.counts.values()))
+    for k, edits in found.counts.items():
+        plot.line("bar", (k, 0), (k, edits))
+    for i, paper in enumerate(RETAIN_BUDGETS):
+        plot.line("front", (paper.mean, 0), (paper.mean, plot.high))
+        plot.text(f"{paper.model}: {paper.mean:.2f}", "100%", 12 + 16 * i, anchor="end")
     counts = ", ".join(f"{k} at {edits} edits" for k, edits in found.counts.items())
     alt = f"Retains kept by {editor}: {counts}; mean {found.mean:.2f}, standard deviation {found.std:.2f}."
-    return Figure(_svg(draw, f"{editor}, {group.label}", (4.0, 2.7)),
-                  f"Retains kept by {editor}, {group.label}; dotted: published means", alt)  # fmt: skip
+    caption = f"Test edits by retains kept, {editor}, {group.label}; dashed: published means"
+    return Figure(plot.svg("curve", "retains kept", whole=True), caption, alt)
 
 
-def _prefix(group: Group, groups: Sequence[Group]) -> str:
-    return f"{group.label}, " if len(groups) > 1 else ""
+def gate_curve(points: Sequence[tuple[float, float]], xs: str, caption: str, *, diagonal: bool = False) -> Figure:
+    """Points of shares between 0 and 1, joined in their order; diagonal: where both would be equal."""
+    plot = _Plot(170, 0, 1 if diagonal else max(0.01, 1.1 * max(x for x, _ in points)), 0, 1)
+    if diagonal:
+        plot.line("front", (0, 0), (1, 1))
+    for start, end in pairwise(points):
+        plot.line("c0", start, end)
+    for point in points:
+        plot.point("c0", *point, 3)
+    values = ", ".join(f"{y:.3g} at {x:.3g}" for x, y in points)
+    return Figure(plot.svg("curve", xs), caption, f"{caption}. By {xs}: {values}.")
 
 
-def _legend(axes: Axes, groups: Sequence[Group]) -> None:
-    if len(groups) > 1:
-        entries = [
-            Line2D([], [], color=_SERIES[i % 8], marker=_MARKERS[i % 8], label=_plain(group.label))
-            for i, group in enumerate(groups)
-        ]
-        axes.figure.legend(handles=entries, loc="upper left", bbox_to_anchor=(0.05, 0.0))
-
-
-def _svg(draw: Callable[[Axes], None], title: str, size: tuple[float, float]) -> str:
-    """Draw into an SVG element of `size` inches, whose ids no other figure on the page has."""
-    with mpl.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # the browser draws the text, not matplotlib
-        mpl.rcdefaults()  # a user's own style would change the bytes
-        mpl.rcParams.update({**_STYLE, "svg.hashsalt": _plain(title)})
-        canvas = Canvas(figsize=size, facecolor="none", dpi=_DPI)
-        axes = canvas.add_subplot(facecolor="none")
-        draw(axes)
-        axes.set_title(_plain(title))
-        stream = StringIO()
-        # `savefig` would draw everything twice
-        FigureCanvasSVG(canvas).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
-        shown = canvas.get_tightbbox().padded(0.04)  # in inches from below
-        x, y, width, height = (_DPI * n for n in (shown.x0, size[1] - shown.y1, shown.width, shown.height))
-    # a little larger than drawn, because screens are not print
-    root = f'<svg viewBox="{x:.2f} {y:.2f} {width:.2f} {height:.2f}" width="{width * 1.25:.0f}">'
-    return _themed(root, stream.getvalue())
+def _ticks(low: float, high: float, least: float = 0) -> Iterator[float]:
+    """Two to six round numbers from low to high, at least this far apart."""
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = max(least, next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999))
+    first = math.ceil(low / step - 1e-9)
+    yield from (round(step * i, 10) for i in range(first, math.floor(high / step + 1e-9) + 1))
 
 
 def _plain(text: str) -> str:
     """Replace unprintable characters: names come from files and may hold anything."""
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _themed(root: str, svg: str) -> str:
-    """Reduce to the bare element, with unique ids, CSS variables as colours, and the page's fonts."""
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    prefix = f"f{hashlib.sha256(svg.encode()).hexdigest()[:8]}-"
-    svg = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\1{prefix}", svg)
-    svg = root + svg[svg.index(">") + 1 :]
-    svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
-    svg = re.sub(r"font-family: [^;\"]*; ", "", svg)
-    for colour, name in _VARIABLES.items():
-        svg = svg.replace(colour, f"var(--{name})")
-    return svg.replace("xlink:href", "href").strip()

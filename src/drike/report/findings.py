@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from drike.metrics import Estimate, paired_differences
+from drike.metrics import Estimate, Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES, has_0, shown
+
+# Of fewer edits no difference is claimed: were two editors equally good, one would win all five of five edits with a
+# probability of 2 / 2**5, above 5 %.
+FEWEST = 6
 
 
 def gaps(group: Group) -> Iterator[str]:
@@ -32,37 +37,104 @@ def findings(group: Group) -> Iterator[str]:
     seeds = group.seeds()
     cases = max(one.cases for one in group.summaries.values())
     yield f"{group.label}: {cases} test edits, {f'seed {seeds[0]}' if len(seeds) == 1 else f'{len(seeds)} seeds'}."
-    ranked = sorted(
-        ((one.s, name) for name, one in group.summaries.items() if name != UNEDITED and one.s.value is not None),
-        key=lambda pair: -(pair[0].value or 0),
-    )
-    if ranked:
-        (s, best), *others = ranked
-        second = "".join(f", {_lead(group, best, name)} {name} with {shown(one)}" for one, name in others[:1])
-        yield f"Best S: {best} with {shown(s)}{second}."
+    yield verdict(group)
     if group.comparable(METHOD, BASELINE):
         yield _against_baseline(group)
         yield _prompt_sizes(group)
-    yield _uncertainty(cases, [one for one, _ in ranked], len(seeds))
+    yield _uncertainty(cases, [one.metric(group.headline) for one in group.ranked], group.headline, len(seeds))
 
 
-def _lead(group: Group, ours: str, theirs: str) -> str:
-    """How the best editor compares with the next, by their difference on the same edits."""
-    if f"{group.summaries[ours].s.value:.3f}" == f"{group.summaries[theirs].s.value:.3f}":
-        return "equal to"
-    if not group.comparable(ours, theirs):
-        return "on other edits than"
-    difference = paired_differences(group.counts[ours], group.counts[theirs])["S"]
-    return "not significantly above" if has_0(difference) else "significantly above"
+def verdict(group: Group) -> str:
+    """Which editor is best, whether its lead is more than chance, and at what length of prompts."""
+    metric, ranked = group.headline, group.ranked
+    unedited = group.summaries.get(UNEDITED)
+    known = "" if unedited is None or unedited.metric(metric).value is None else shown(unedited.metric(metric))
+    if not ranked:
+        only = f"Only the unedited model was measured: its {metric} is {known}"
+        return f"{only} on {_edits(unedited)}." if unedited and known else "No answer of this run could be judged."
+    best, *others = ranked
+    where, value = _edits(best), shown(best.metric(metric))
+    if best.cases < FEWEST:
+        return f"{best.editor} has {metric} {value} on {where}, too few to tell editors apart."
+    above_unedited = known and _above(group, best.editor, UNEDITED)
+    if known and above_unedited is False:
+        return (
+            f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}; the "
+            f"highest of an editor is {value}, of {best.editor}."
+        )
+    if not others:
+        beyond = f", significantly above the unedited model's {known}" if above_unedited else ""
+        return f"{best.editor} reaches {metric} {value} on {where}{beyond}."
+    level = [one.editor for one in others if one.metric(metric).value == best.metric(metric).value]
+    rest = {one.editor: _above(group, best.editor, one.editor) for one in others if one.editor not in level}
+    verb = f"share the highest {metric}" if level else f"has the highest {metric}"
+    sentence = f"{listed([best.editor, *level])} {verb}, {value} on {where}{_length(group, best)}{_lead(rest)}"
+    method = group.summaries.get(METHOD)
+    if method in others and METHOD not in level and not best.editor.startswith(METHOD):
+        below = "significantly lower" if rest[METHOD] else "not significantly lower"
+        below = below if rest[METHOD] is not None else "measured on other edits"
+        sentence += f"; {METHOD} has {shown(method.metric(metric))}, {below}"
+    return f"{sentence}."
+
+
+def overall(groups: Sequence[Group]) -> str:
+    """The verdict on all groups together: which editor is highest in how many of them, and how often significantly."""
+    if len(groups) == 1:
+        return verdict(groups[0])
+    leads = [(group, [one.editor for one in group.ranked if one.metric(group.headline).value]) for group in groups]
+    first = Counter(editors[0] for _, editors in leads if editors)
+    if not first:
+        return "No editor makes an edit take effect in any of these settings."
+    (most, times), *others = first.most_common()
+    clear = sum(bool(editors[1:] and _above(group, *editors[:2])) for group, editors in leads if most in editors[:1])
+    metric = " or ".join(dict.fromkeys(group.headline for group in groups))
+    also = f"; highest in others: {listed([editor for editor, _ in others])}" if others else ""
+    lead = f"significantly above the next editor in {clear or 'none'}"
+    return f"{most} has the highest {metric} in {times} of {len(groups)} settings, {lead}{also}."
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Names as a phrase: "A, B and C", or "A, B and 4 others"."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _edits(one: Summary) -> str:
+    return f"{one.cases:,} test edit{'s' * (one.cases != 1)}"
+
+
+def _above(group: Group, ours: str, theirs: str) -> bool | None:
+    """Whether an editor is significantly above another in the headline metric; None if that cannot be said."""
+    difference = group.difference(ours, theirs, group.headline)
+    return None if difference is None else not has_0(difference) and (difference.value or 0) > 0
+
+
+def _lead(rest: dict[str, bool | None]) -> str:
+    """Which of the other editors the best one is significantly above, and which not; None: on other edits."""
+    below = [name for name, above in rest.items() if above]
+    near = [name for name, above in rest.items() if above is False]
+    if rest and not below and not near:
+        return ", but no other editor was measured on the same edits"
+    count = f"{'' if near else 'all '}{len(below)} others{' on the same edits' if None in rest.values() else ''}"
+    above = f", significantly above {below[0] if len(below) == 1 else count}" if below else ""
+    return f"{above}, but not significantly above {listed(near)}" if near else above
+
+
+def _length(group: Group, best: Summary) -> str:
+    """The best editor's prompt tokens as a share of those of the baseline."""
+    baseline = group.summaries.get(BASELINE)
+    if baseline is None or best.editor == BASELINE or best.prompt_tokens is None or not baseline.prompt_tokens:
+        return ""
+    return f" with {best.prompt_tokens / baseline.prompt_tokens:.0%} of {BASELINE}'s prompt tokens"
 
 
 def _against_baseline(group: Group) -> str:
     """DR-IKE minus IKE, metric by metric, in words."""
-    compared = paired_differences(group.counts[METHOD], group.counts[BASELINE])
     parts = [
         f"{name} {shown(one, signed=True)} "
         f"({'not significant' if has_0(one) else 'higher' if (one.low or 0) > 0 else 'lower'})"
-        for name in SCORES if (one := compared[name]).value is not None
+        for name in SCORES if (one := group.difference(METHOD, BASELINE, name)) and one.value is not None
     ]  # fmt: skip
     return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(parts)}."
 
@@ -79,9 +151,9 @@ def _prompt_sizes(group: Group) -> str:
     )
 
 
-def _uncertainty(cases: int, of_s: list[Estimate], seeds: int) -> str:
-    widths = [s.high - s.low for s in of_s if s.high is not None and s.low is not None]
-    wide = f" With {cases} edits the interval of S is up to {max(widths):.2f} wide." if widths else ""
+def _uncertainty(cases: int, values: list[Estimate], metric: str, seeds: int) -> str:
+    widths = [one.high - one.low for one in values if one.high is not None and one.low is not None]
+    wide = f" With {cases} edits the interval of {metric} is up to {max(widths):.2f} wide." if widths else ""
     chance = (
         " There is one seed, so the intervals do not include what another split or another initial head would change."
         if seeds == 1 else " An edit that several seeds test counts as one."

@@ -12,11 +12,13 @@ from functools import cached_property
 from itertools import combinations
 
 from drike.errors import ReportError
-from drike.metrics import Counts, Outcome, Summary, counted, summary_of
+from drike.metrics import METRICS, Counts, Estimate, Outcome, Summary, counted, paired_differences, summary_of
 from drike.models.protocols import Usage
 from drike.report.training import Epoch, Step, epochs_of
+from drike.runs.folder import CasePrompts
 
 UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
+HEADLINES = METRICS[:4]  # S, ESR, PC, RR
 # The order of rows; editors that are not named here follow in the order they were measured.
 ORDER = (UNEDITED, "FactPrompt", "EditCoT", "EditCoT-full", "IKE", "Rank-All", "Rank-50%", "DR-IKE")
 
@@ -29,6 +31,7 @@ class ReportedRun:
     were to be evaluated and have no outcomes. steps, training_edits, asked_episodes: of the training run behind it; 0
     where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
     editor, where known. form: of the data files. usage: what the model did for training and for each editor.
+    written: by editor and case id, what the model wrote, by probe. prompts: by editor and case id.
     """
 
     folder: str
@@ -47,6 +50,8 @@ class ReportedRun:
     parameters: Mapping[str, int] = field(default_factory=dict)
     form: str = ""
     usage: Mapping[str, Usage] = field(default_factory=dict)
+    written: Mapping[str, Mapping[str, tuple[str | None, ...]]] = field(default_factory=dict)
+    prompts: Mapping[str, Mapping[str, CasePrompts]] = field(default_factory=dict)
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,6 +90,27 @@ class Group:
     def summaries(self) -> dict[str, Summary]:
         """A summary for each editor."""
         return {editor: summary_of(counts) for editor, counts in self.counts.items()}
+
+    @property
+    def headline(self) -> str:
+        """The metric that editors are ranked by: S, or the first of ESR, PC and RR that was measured."""
+        measured = (
+            name for name in HEADLINES if any(one.metric(name).value is not None for one in self.summaries.values())
+        )
+        return next(measured, HEADLINES[0])
+
+    @property
+    def ranked(self) -> list[Summary]:
+        """The editors' summaries by the headline metric, best first, without the unedited model and what lacks it."""
+        of_editors = (one for name, one in self.summaries.items() if name != UNEDITED)
+        values = [(value, one) for one in of_editors if (value := one.metric(self.headline).value) is not None]
+        return [one for _, one in sorted(values, key=lambda pair: -pair[0])]
+
+    def difference(self, one: str, other: str, metric: str) -> Estimate | None:
+        """The paired difference of two editors; None if they were not measured on the same edits."""
+        if not self.comparable(one, other):
+            return None
+        return paired_differences(self.counts[one], self.counts[other])[metric]
 
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,17 @@ from drike.metrics import Outcome, Summary
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun
 from drike.report.training import step_of
 from drike.runs.checkpoint import FILE
-from drike.runs.folder import read_episodes, read_json, read_outcomes, read_usage, slug
+from drike.runs.folder import (
+    BOTH_WAYS,
+    PROMPTS,
+    CasePrompts,
+    read_episodes,
+    read_json,
+    read_lines,
+    read_outcomes,
+    read_usage,
+    slug,
+)
 from drike.runs.run import Run
 
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
@@ -73,6 +84,8 @@ def read_run(folder: Path) -> ReportedRun:
         parameters=_parameters(outcomes, origin),
         form="; ".join(run.forms),
         usage=usage,
+        written={name: _written(folder, of_editor) for name, of_editor in outcomes.items()},
+        prompts={name: _prompts(folder, name) for name in outcomes},
         started=run.started,
         versions=run.versions,
     )
@@ -108,7 +121,8 @@ def _trained_by(run: Run) -> Path | None:
 
 def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:
     """The settings that rows of a table must share, by the names that --across accepts."""
-    shared = {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
+    shared = {"probes": "published"}  # of runs that do not say
+    shared |= {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
     shared["data"] = f"{split.dataset} {fingerprint[:8]}"
     shared["test"] = f"{len(split.test)} edits"
     if training.train:
@@ -164,6 +178,27 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
             raise RunError(f"{folder} holds the outcomes of {outcomes[0].editor} twice: remove {path}")
         by_editor[outcomes[0].editor] = outcomes
     return by_editor
+
+
+def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str | None, ...]]:
+    """What the model wrote under an editor, by case id and probe: in a sample, or in the evaluation."""
+    sampled = read_outcomes(folder / BOTH_WAYS / f"{slug(outcomes[0].editor)}.jsonl")
+    by_case = ((name, tuple(one.answer for one in of)) for name, of in groupby((*sampled, *outcomes), _case_id))
+    found: dict[str, tuple[str | None, ...]] = {}
+    for case_id, answers in by_case:
+        if any(answer is not None for answer in answers):
+            found.setdefault(case_id, answers)
+    return found
+
+
+def _case_id(outcome: Outcome) -> str:
+    return outcome.case_id
+
+
+def _prompts(folder: Path, editor: str) -> dict[str, CasePrompts]:
+    """The prompts that were kept of an editor, by case id."""
+    path = folder / PROMPTS / f"{slug(editor)}.jsonl"
+    return {one.case_id: one for one in read_lines(path, CasePrompts, "delete the file and evaluate again")}
 
 
 def _text(value: object) -> str:

@@ -3,7 +3,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const text = (i) => (i < 0 ? "" : data.strings[i]);
-  const PROBE = 4, ANSWER = 6, PAGE = 25;
+  const PROBE = 4, ANSWER = 7, PAGE = 25;
   const $ = (id) => document.getElementById(id);
   const haystacks = new Array(data.cases.length);
   let found = [], page = 0;
@@ -15,14 +15,10 @@
     return node;
   };
 
-  const answersOf = (one) => {
-    const answers = new Map();
-    for (let i = 0; i < one[4].length; i += ANSWER) answers.set(one[4][i], i);
-    return answers;
-  };
-  const rightOf = (one, editor) => {
-    for (let i = 0; i < one[4].length; i += ANSWER) if (one[4][i] === editor) return one[4][i + 1];
-    return null;
+  // An editor's place in the answers of a case; -1 if it has none.
+  const placeOf = (one, editor) => {
+    for (let i = 0; i < one[4].length; i += ANSWER) if (one[4][i] === editor) return i;
+    return -1;
   };
 
   const haystack = (n) => {
@@ -45,90 +41,121 @@
   const runs = [...new Set(data.cases.map((one) => `${one[0]}/${one[1]}`))];
   const number = (id) => ($(id).value === "" ? -1 : Number($(id).value));
 
+  // Whether an editor's answers at some probes are as wanted; before: those that "fixed" and "broken" compare with.
+  const fitsAnswer = (answer, right, at, before) => {
+    if (answer === "0") return at.some((p) => right[p] === "0");
+    if (answer === "1") return at.every((p) => right[p] !== "0") && at.some((p) => right[p] === "1");
+    const change = answer === "fixed" ? "01" : "10";
+    return before !== null && at.some((p) => before[p] + right[p] === change);
+  };
+
   const wanted = () => {
     const words = $("f-text").value.toLowerCase().split(/\s+/).filter(Boolean);
     const run = $("f-run").value, editor = number("f-editor"), aspect = number("f-aspect");
-    const answer = $("f-answer").value, from = number("f-from"), to = number("f-to"), change = $("f-change").value;
+    const answer = $("f-answer").value, before = number("f-before");
     return (one, n) => {
       if (run && `${one[0]}/${one[1]}` !== run) return false;
       if (words.length) {
         const hay = haystack(n);
         if (!words.every((word) => hay.includes(word))) return false;
       }
-      if (editor < 0 && aspect < 0 && !answer && (from < 0 || to < 0)) return true;
+      if (editor >= 0 && placeOf(one, editor) < 0) return false;
+      if (aspect < 0 && !answer) return true;
       const at = positions(one, aspect);
-      if (!at.length) return false;
-      if (editor >= 0 || answer) {
-        let some = false;
-        for (let i = 0; i < one[4].length; i += ANSWER) {
-          if (editor >= 0 && one[4][i] !== editor) continue;
-          const wrong = at.some((p) => one[4][i + 1][p] === "0");
-          if (!answer || (answer === "0") === wrong) some = true;
-        }
-        if (!some) return false;
-      }
-      if (from >= 0 && to >= 0) {
-        const a = rightOf(one, from), b = rightOf(one, to);
-        if (a === null || b === null) return false;
-        if (!at.some((p) => a[p] !== b[p] && (!change || change === a[p] + b[p]))) return false;
-      }
-      return true;
+      if (!at.length || !answer) return at.length > 0;
+      const from = placeOf(one, before), was = from < 0 ? null : one[4][from + 1];
+      for (let i = 0; i < one[4].length; i += ANSWER)
+        if ((editor < 0 || one[4][i] === editor) && fitsAnswer(answer, one[4][i + 1], at, was)) return true;
+      return false;
     };
   };
 
   const row = (one) => {
-    const summary = make("summary");
-    summary.append(make("span", text(one[2]), { class: "id" }), " ");
-    summary.append(make("span", text(one[3][1]), { class: "query" }), " ");
+    const details = make("details", "", { class: "case" }), summary = make("summary"), what = make("div");
     const was = one[3][3] < 0 ? "" : `${text(one[3][3])} \u2192 `;
-    summary.append(make("span", was + text(one[3][2]), { class: "objects" }), " ");
-    const tallies = make("span", "", { class: "tallies" });
+    what.append(make("span", text(one[3][1]), { class: "query" }), " ", make("span", was + text(one[3][2]), { class: "objects" }), " ");
+    what.append(make("small", text(one[2])));
+    const tallies = make("div", "", { class: "tallies" });
     for (let i = 0; i < one[4].length; i += ANSWER) {
-      const right = one[4][i + 1], hits = [...right].filter((c) => c === "1").length;
-      tallies.append(make("span", `${data.editors[one[4][i]]} ${hits}/${right.length}`, {
-        class: hits === right.length ? "tally all" : "tally",
-      }), " ");
+      const right = one[4][i + 1], hits = right.split("1").length - 1, judged = right.length - (right.split("-").length - 1);
+      tallies.append(make("span", `${data.editors[one[4][i]]} ${hits}/${judged}`, { class: hits === judged ? "tally all" : "tally" }));
     }
-    summary.append(tallies);
-    const details = make("details");
+    summary.append(what, tallies);
     details.append(summary);
     details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(detail(one));
+      if (details.open && details.children.length === 1) details.append(...detail(one));
     });
     return details;
   };
 
+  // The probes of a case, each with the answers of the editors; those that the filters name, if they name some.
   const detail = (one) => {
-    const box = make("div", "", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Case ${text(one[2])}` });
-    const table = make("table", "", { class: "wide" }), head = make("tr");
-    table.append(make("caption", `${data.groups[one[0]]}, seed ${one[1]}, case ${text(one[2])}`));
-    const editors = [...answersOf(one)];
-    for (const heading of ["query", "aspect", "right answer", "other answer", ...editors.map(([e]) => data.editors[e])])
-      head.append(make("th", heading, { scope: "col" }));
-    const thead = make("thead"), body = make("tbody");
-    thead.append(head);
-    for (let i = 0, p = 0; i < one[3].length; i += PROBE, p++) {
-      const line = make("tr");
-      line.append(make("th", text(one[3][i + 1]), { scope: "row" }), make("td", data.aspects[one[3][i]]));
-      line.append(make("td", text(one[3][i + 2])), make("td", text(one[3][i + 3])));
-      for (const [, at] of editors) {
-        const right = one[4][at + 1][p] === "1", nats = one[4][at + 2], said = one[4][at + 3];
-        const cell = make("td", right ? "\u2713 right" : "\u2717 wrong", { class: right ? "right" : "wrong" });
-        if (said && said[p] >= 0) cell.append(make("span", ` ${text(said[p]).trim().split("\n")[0]}`, { class: "said" }));
-        if (nats && nats[p] !== null) cell.append(" ", make("small", `${nats[p] > 0 ? "+" : ""}${nats[p].toFixed(2)} nats`));
-        line.append(cell);
+    const editor = number("f-editor"), before = number("f-before");
+    const places = [];
+    for (let i = 0; i < one[4].length; i += ANSWER) if (editor < 0 || [editor, before].includes(one[4][i])) places.push(i);
+    return positions(one, number("f-aspect")).map((p) => {
+      const probe = make("section", "", { class: "probe" }), asked = make("div"), answers = make("ul", "", { class: "answers" });
+      const [aspect, query, target, distractor] = one[3].slice(p * PROBE, (p + 1) * PROBE);
+      asked.append(make("small", data.aspects[aspect]), make("p", text(query)));
+      asked.append(make("small", `right: ${text(target)}${distractor < 0 ? "" : `; other: ${text(distractor)}`}`));
+      for (const at of places) answers.append(answer(one[4].slice(at, at + ANSWER), p, probe));
+      probe.append(asked, answers);
+      return probe;
+    });
+  };
+
+  const MARKS = { 1: ["\u2713", "right", "right"], 0: ["\u2717", "wrong", "wrong"], "-": ["\u2013", "", "not judged"] };
+  const answer = ([editor, correct, nats, texts, shots, tokens, prompts], p, probe) => {
+    const item = make("li"), [mark, kind, word] = MARKS[correct[p]];
+    item.append(make("small", data.editors[editor]));
+    const said = make("p", "", { class: kind }), written = texts && texts[p] >= 0;
+    said.append(make("span", mark, { role: "img", "aria-label": word }), " ");
+    said.append(written ? text(texts[p]).trim().split("\n")[0] || "(nothing)" : `${word}, not written`);
+    const prompt = prompts && prompts[p] >= 0 ? data.prompts[prompts[p]] : null, facts = [];
+    if (nats && nats[p] !== null) facts.push(`${nats[p] > 0 ? "+" : ""}${nats[p].toFixed(2)} nats`);
+    if (tokens !== null) facts.push(`\u2248 ${tokens} tokens`);
+    if (!prompt) facts.push(`${shots.length ? shots[p] : shots} retains`);
+    item.append(said, make("small", facts.join(", ")));
+    if (prompt) {
+      const button = make("button", `Prompt: ${decision(prompt)}`, { type: "button", "aria-expanded": "false" });
+      button.addEventListener("click", () => {
+        const open = button.getAttribute("aria-expanded") === "true";
+        for (const one of probe.querySelectorAll("button")) one.setAttribute("aria-expanded", "false");
+        probe.querySelector(".prompt")?.remove();
+        if (!open) probe.append(shownPrompt(prompt, data.editors[editor]));
+        button.setAttribute("aria-expanded", String(!open));
+      });
+      item.append(make("br"), button);
+    }
+    return item;
+  };
+
+  // The demonstrations of a prompt by role: [place in the prompt from 1, text].
+  const byRole = (prompt) => {
+    const roles = new Map(data.roles.map((role) => [role, []])), flat = data.shown[prompt[0]];
+    for (let i = 0; i < flat.length; i += 2) roles.get(data.roles[flat[i]]).push([i / 2 + 1, text(flat[i + 1])]);
+    return [...roles].filter(([, all]) => all.length);
+  };
+  const PLURALS = { copy: "copies", update: "updates", retain: "retains", edit: "statements of the edit" };
+  const counted = (role, all) => `${all.length} ${all.length === 1 ? PLURALS[role].replace(/ies$/, "y").replace(/s( |$)/, "$1") : PLURALS[role]}`;
+  const decision = (prompt) => {
+    const roles = byRole(prompt).filter(([role]) => role !== "edit");
+    return roles.length ? roles.map(([role, all]) => counted(role, all)).join(", ") : "no demonstrations";
+  };
+  const shownPrompt = (prompt, editor) => {
+    const box = make("div", "", { class: "prompt", role: "region", "aria-label": `Prompt of ${editor}` });
+    box.append(make("small", `Prompt of ${editor}`));
+    for (const [role, all] of byRole(prompt)) {
+      const fold = make("details");
+      fold.append(make("summary", counted(role, all)));
+      for (const [place, content] of all) {
+        const block = make("pre", content);
+        block.prepend(make("span", `block ${place}`, { class: "role" }));
+        fold.append(block);
       }
-      body.append(line);
+      box.append(fold);
     }
-    const foot = make("tr");
-    foot.append(make("th", "retains and tokens of the prompt", { scope: "row", colspan: "4" }));
-    for (const [, at] of editors) {
-      const tokens = one[4][at + 5];
-      foot.append(make("td", `${one[4][at + 4]} retains${tokens === null ? "" : `, ${tokens} tokens`}`));
-    }
-    body.append(foot);
-    table.append(thead, body);
-    box.append(table);
+    box.append(make("pre", text(prompt[1])));
     return box;
   };
 
@@ -157,9 +184,10 @@
   };
   options("f-run", "all", runs.map((run) => `${data.groups[Number(run.split("/")[0])]}, seed ${run.split("/")[1]}`), runs);
   options("f-editor", "any", data.editors);
-  options("f-aspect", "all", data.aspects);
-  options("f-from", "any", data.editors);
-  options("f-to", "any", data.editors);
+  const asked = new Set(data.cases.flatMap((one) => one[3].filter((_, i) => i % PROBE === 0)));
+  const aspects = data.aspects.map((_, i) => i).filter((i) => asked.has(i));
+  options("f-aspect", "all", aspects.map((i) => data.aspects[i]), aspects);
+  options("f-before", null, data.editors);
 
   let waiting = 0;
   $("f-text").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 120); });
@@ -171,6 +199,7 @@
   turn("p-previous", () => page - 1);
   turn("p-next", () => page + 1);
   turn("p-last", () => found.length);
+  window.addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll(".fold")) fold.open = true; });
   $("filters").hidden = false;
   filter();
 })();

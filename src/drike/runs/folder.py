@@ -8,6 +8,7 @@
     checkpoint.safetensors  the trained policy, rewritten after every epoch
     outcomes/EDITOR.jsonl  evaluation, one line a probe
     both_ways/EDITOR.jsonl  the same of a sample, judged by scores and by text
+    prompts/EDITOR.jsonl    the prompts of that sample, one line a case
     deployed/EDITOR.jsonl  the same with many edits in force, and gate.jsonl, a line for each decision of the gate
     table.md, summary.json  the tables of an evaluation
     table.md, ceilings.json  the table of ceilings
@@ -39,7 +40,7 @@ from drike.retrieval.budget import Fraction
 from drike.training.reinforce import Episode
 from drike.training.rewards import Earned, RecordedRollout
 
-ANSWERS, BOTH_WAYS = "answers.jsonl", "both_ways"
+ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
 OUTCOMES, DEPLOYED = "outcomes", "deployed"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
@@ -109,6 +110,23 @@ def read_outcomes(path: Path) -> list[Outcome]:
     Raises RunError for a line that is not an outcome.
     """
     return read_lines(path, Outcome, "delete the file and evaluate again")
+
+
+@dataclass(frozen=True)
+class CasePrompts:
+    """An editor's prompts of a case.
+
+    blocks: (role, text), each once; see `Prompt.blocks`. prompts: by query, the positions of its blocks, in order.
+    """
+
+    case_id: str
+    blocks: tuple[tuple[str, str], ...]
+    prompts: Mapping[str, tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        """Refuse positions without a block. Raises ValueError."""
+        if any(not 0 <= i < len(self.blocks) for of_query in self.prompts.values() for i in of_query):
+            raise ValueError("prompts name blocks that are not there")
 
 
 def read_usage(folder: Path) -> dict[str, Usage]:

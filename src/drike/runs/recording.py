@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from drike.editors import Editor
+from drike.editors.editcot import EditCoTFull
 from drike.editors.ike import IKE
 from drike.edits import EditCase
 from drike.evaluation import evaluate
@@ -24,6 +25,8 @@ from drike.runs.folder import (
     ANSWERS,
     BOTH_WAYS,
     OUTCOMES,
+    PROMPTS,
+    CasePrompts,
     EpisodeRecord,
     add_usage,
     append,
@@ -119,6 +122,22 @@ def judged_both_ways(
             found = list(outcomes)
         write_text(path, "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in found))
     return tuple(found)
+
+
+def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
+    """Save an editor's prompts of a sample of cases, unless they are saved already, or the model wrote part of them."""
+    path = folder / PROMPTS / f"{slug(editor.name)}.jsonl"
+    if path.exists() or isinstance(editor, EditCoTFull):
+        return
+    lines = []
+    for case in cases:
+        queries = list(dict.fromkeys(probe.query for probe in case.asked))
+        prompts = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
+        blocks = {block: None for prompt in prompts.values() for block in prompt.blocks}
+        at = {block: i for i, block in enumerate(blocks)}
+        numbered = {query: tuple(at[block] for block in prompt.blocks) for query, prompt in prompts.items()}
+        lines.append(json.dumps(asdict(CasePrompts(case.case_id, tuple(blocks), numbered)), ensure_ascii=False) + "\n")
+    write_text(path, "".join(lines))
 
 
 @contextmanager

@@ -235,7 +235,7 @@ class Calibrated:
     named: Head
     unnamed: Head
     threshold: float = 0.5
-    grey: tuple[float, float] = (0.2, 0.8)
+    grey: tuple[float, float] = (0.25, 0.8)
     semantic: bool = False
     shifts: Mapping[str, float] = field(default_factory=dict)
     edits: int = 0
@@ -462,7 +462,7 @@ _CONTRARIES = [  # of each line, a fact is one of these
         "occupation profession job career | employer employs employed",
         "city town | country nation citizenship | continent | state province | capital",
         "author wrote written writer writes | publisher published | director directed | producer produced"
-        " | composer composed | performer performed sang",
+        " | composer | performer performed sang",
         "founded inception established started start begin began | dissolved abolished ended end closed",
         "chief ceo | chairperson chairman chair | founder",
     )

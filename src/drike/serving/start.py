@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from drike.datasets import TINYFACTS, load
-from drike.encoders import load_encoder
+from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
-from drike.models.served.address import KEY, SERVICES, is_loopback
+from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
 from drike.serving.gateway import Gateway, Mode, Settings
@@ -24,7 +24,7 @@ from drike.serving.live import LiveEdits
 from drike.serving.local import LocalUpstream
 from drike.serving.opening import open_store
 from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
-from drike.serving.scope import Named
+from drike.serving.scope import Named, Scope
 from drike.serving.server import listen, server
 from drike.serving.store import Entry, StoredEdit
 from drike.serving.tenants import Tenants
@@ -32,6 +32,7 @@ from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
+_BULK = 64  # texts at once that are the store's, not a user's
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 
@@ -43,7 +44,8 @@ class Options:
     """What `drike serve` is asked for; None is the default.
 
     upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
-    mode: "on" over a local model, else "shadow". deadline: seconds; 0.05, or 5 over a local model.
+    gate: "named", "calibrated", or a file with a calibration. mode: "on" over a local model, else "shadow". deadline:
+    seconds; 0.05, or 5 over a local model.
     """
 
     upstream: str | None = None
@@ -51,6 +53,7 @@ class Options:
     device: str | None = None
     store: str | None = None
     run: str | None = None
+    gate: str = "named"
     host: str = "127.0.0.1"
     port: int = 8800
     admin_host: str = "127.0.0.1"
@@ -91,6 +94,8 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
     if options.upstream:
         checked_address(options.upstream)
+    elif options.model and is_served(options.model):
+        raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
     store, notes = _store(options)
     open_store(store).close()  # its problems come before anything slow
     keys = Keys(path) if (path := keys_path(store)).exists() else None
@@ -102,9 +107,10 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         listen(options.admin_host, options.admin_port, shared=options.shared_port),
     )
     try:
+        gate = _gate(options.gate)
         writer = _writer(options.run)
         upstream, chat, told = _upstream(options, writer, keys is None)
-        tenants = _tenants(store, keys, writer)
+        tenants = _tenants(store, keys, writer, *gate)
     except BaseException:
         for opened in listening:
             opened.close()
@@ -175,13 +181,30 @@ def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream
     return LocalUpstream(model), AsPrompt(writer), [f"{name} only completes: it continues the last message of a chat"]
 
 
-def _tenants(store: str, keys: Keys | None, writer: Writer) -> Tenants:
+def _gate(name: str) -> tuple[Scope, TextEncoder | None]:
+    """A gate, and the encoder that it needs, which keeps nothing of what users write."""
+    if name == "named":
+        return Named(), None
+    from drike.serving import calibrating
+
+    try:
+        gate = calibrating.default() if name == "calibrated" else calibrating.load(Path(name))
+    except OSError as problem:
+        raise UsageError(
+            f"--gate {name} cannot be read ({problem.strerror}): give named, calibrated or a file"
+        ) from None
+    encoder = load_encoder(gate.encoder, bulk=_BULK)
+    encoder.encode([""])  # its weights are loaded before the first request
+    return gate, encoder
+
+
+def _tenants(store: str, keys: Keys | None, writer: Writer, scope: Scope, encoder: TextEncoder | None) -> Tenants:
     def prepare(edits: Sequence[StoredEdit]) -> None:
         for one in edits[-_PREPARED:]:
             writer.prompts([one.entry.edit], [one.entry.query])
 
     def open_live(tenant: str) -> LiveEdits:
-        return LiveEdits(open_store(store, tenant=tenant), Named(), prepare=prepare)
+        return LiveEdits(open_store(store, tenant=tenant), scope, encoder=encoder, prepare=prepare)
 
     return Tenants(open_live, keys)
 

@@ -134,11 +134,14 @@ class HttpUpstream:
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _explained(self.name, error) from error
         try:
-            if response.status in _REDIRECTS and response.status != _NOT_MODIFIED:
-                raise UpstreamError(f"{self.name} redirects ({response.status}): give the final address as --upstream")
-            yield Reply(
-                response.status, _without(response.raw_headers, _HOP_BY_HOP, length=True), self._chunks(response)
-            )
+            status = response.status
+            if status in _REDIRECTS and status != _NOT_MODIFIED:
+                raise UpstreamError(f"{self.name} redirects ({status}): give the final address as --upstream")
+            if status == 401 and self._authorization:  # its answer may quote the key, which is not the client's
+                raise UpstreamError(f"{self.name} refuses the gateway's key: tell its operator")
+            if not 200 <= status < 600:
+                raise UpstreamError(f"{self.name} answered with status {status}: try again")
+            yield Reply(status, _without(response.raw_headers, _HOP_BY_HOP, length=True), self._chunks(response))
         finally:
             response.close() if not response.content.at_eof() else response.release()
 

@@ -1,0 +1,190 @@
+"""What a page shows of a group first: the verdict, one edit before and after, the scores, and the aspects by editor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drike.datasets.generated import GENERATED
+from drike.edits import Aspect
+from drike.judging import JUDGES
+from drike.metrics import Estimate, Share, Summary
+from drike.report.figures import Figure, pareto
+from drike.report.findings import findings, verdict
+from drike.report.groups import BASELINE, UNEDITED, Group
+from drike.report.tables import INTERVALS, SCORES, cell, shown, starred
+from drike.table import Table
+
+MEANINGS = {
+    Aspect.REWRITE: "the edit's own query (ESR)",
+    Aspect.PARAPHRASE: "the edited fact in other words (PC)",
+    Aspect.NEIGHBORHOOD: "a fact about another subject, which must stay (RR)",
+    Aspect.SAME_SUBJECT: "another fact about the edited subject, which must stay",
+    Aspect.ALIAS: "the edited fact with the subject under another name",
+    Aspect.YES_NO: "the edited fact as a question answered yes or no",
+    Aspect.CHOICE: "the edited fact as one of several options",
+    Aspect.REVERSE: "the subject, asked for by the new object",
+    Aspect.MULTI_HOP: "a fact that follows from the edit and others",
+    Aspect.PUSHBACK: "the edited fact after a doubt",
+    Aspect.DISTRACTOR: "the edited fact after a misleading sentence",
+}
+CHOSEN = (
+    "the first of the sample that took", "the first of the sample, in which no edit took", "the first test edit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Example:
+    """An edit's own query without and under the best editor. Texts are None where the model did not write."""
+
+    case_id: str
+    query: str
+    old: str | None
+    new: str
+    editor: str
+    before: str | None
+    after: str | None
+    took: bool | None
+    chosen: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The share of right answers of an editor in each aspect that any editor was asked; the lowest in words."""
+
+    editor: str
+    best: bool
+    shares: Mapping[Aspect, Share]
+    lowest: str
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What stands above a group's tables. metrics: of the best editor, with their meanings."""
+
+    label: str
+    verdict: str
+    about: str
+    metrics: tuple[tuple[str, str, str], ...]
+    best: str
+    example: Example | None
+    chart: Figure | None
+    scores: Table
+    notes: tuple[str, ...]
+    asked: tuple[tuple[Aspect, str, str], ...]
+    profiles: tuple[Profile, ...]
+    weakest: str
+
+
+def overview(group: Group) -> Overview:
+    """The overview of a group."""
+    summaries, ranked = list(group.summaries.values()), group.ranked
+    best = ranked[0] if ranked else summaries[0]
+    about, _, *notes = findings(group)
+    asked = [aspect for aspect in Aspect if any(one.aspects[aspect].probes for one in summaries)]
+    most = {aspect: max((one.aspects[aspect] for one in summaries), key=lambda share: share.probes) for aspect in asked}
+    counts = {aspect: f"{_count(of.probes, 'probe')} of {_count(of.edits, 'edit')}" for aspect, of in most.items()}
+    return Overview(
+        group.label,
+        verdict(group),
+        " ".join([about, *judges(group)]),
+        tuple((name, shown(best.metric(name)), meaning) for name, meaning in SCORES.items()),
+        best.editor,
+        example(group, best.editor) if ranked else None,
+        pareto(group),
+        scores(group),
+        (INTERVALS, *notes),
+        tuple((aspect, MEANINGS[aspect], counts[aspect]) for aspect in asked),
+        tuple(
+            Profile(one.editor, one is best, {a: one.aspects[a] for a in asked}, _lowest(one, asked))
+            for one in summaries
+        ),
+        " ".join([_weakest(group, best, asked), *generated(group)]),
+    )
+
+
+def judges(group: Group) -> list[str]:
+    """The rule by which its answers were judged; older runs do not say."""
+    names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
+    return [JUDGES[name].caption for name in names if name in JUDGES]
+
+
+def generated(group: Group) -> list[str]:
+    """A note on generated probes, if its runs asked any; older runs did not."""
+    return [GENERATED] if any(run.settings.get("probes") == "all" for run in group.runs) else []
+
+
+def scores(group: Group) -> Table:
+    """The main scores of every editor, with the difference of the headline metric from the baseline, and its cost."""
+    metric = group.headline
+    against = BASELINE if BASELINE in group.summaries else ""
+    header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
+    rows = []
+    for name, one in group.summaries.items():
+        difference = (group.difference(name, against, metric) or Estimate(None)) if name != against else Estimate(None)
+        apart = [starred(difference)] if against else []
+        costs = (cell(one, "retains/prompt"), cell(one, "tokens/prompt"))
+        rows.append((name, *(cell(one, column) for column in SCORES), *apart, *costs))
+    return Table(group.label, header, tuple(rows))
+
+
+def example(group: Group, editor: str) -> Example | None:
+    """The first edit that took of those whose answers were written, or the first with an answer, or the first edit."""
+    found: list[tuple[int, int, Example]] = []
+    for run in group.runs:
+        for one in run.outcomes.get(editor, ()):
+            if one.aspect is not Aspect.REWRITE:
+                continue
+            answers = [run.written.get(name, {}).get(one.case_id) for name in (UNEDITED, editor)]
+            before, after = (_line(texts[0]) if texts else None for texts in answers)  # the rewrite probe is the first
+            written = after is not None and (before is not None or UNEDITED not in run.outcomes)
+            rank = 2 - written - bool(written and one.correct)
+            made = Example(
+                one.case_id, one.query, one.distractor, one.target, editor, before, after, one.correct, CHOSEN[rank]
+            )
+            found.append((rank, len(found), made))
+    return min(found)[-1] if found else None
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _line(text: str | None) -> str | None:
+    """The first line of an answer."""
+    return None if text is None else next(iter(text.strip().splitlines()), "(nothing)")
+
+
+def _lowest(one: Summary, asked: list[Aspect]) -> str:
+    """The editor's lowest share in words."""
+    measured = [(value, aspect) for aspect in asked if (value := one.aspects[aspect].estimate.value) is not None]
+    if len(measured) < 2:
+        return ""
+    lowest = min(value for value, _ in measured)
+    tied = [other for value, other in measured if value == lowest]
+    if len(tied) == len(measured):
+        return f"The same in all aspects: {lowest:.3f}"
+    return f"Lowest: {' and '.join(tied)}" if len(tied) < 3 else f"Lowest: {len(tied)} aspects at {lowest:.3f}"
+
+
+def _weakest(group: Group, best: Summary, asked: list[Aspect]) -> str:
+    """The lowest share of the best editor, and of all editors, with intervals."""
+
+    def lowest(summaries: list[Summary]) -> tuple[float, Summary, Aspect] | None:
+        shares = (
+            (value, one, aspect) for one in summaries for aspect in asked
+            if (value := one.aspects[aspect].estimate.value) is not None
+        )  # fmt: skip
+        return min(shares, key=lambda found: found[0], default=None)
+
+    own, any_editor = lowest([best]), lowest(group.ranked)
+    if own is None or len(asked) < 2:
+        return ""
+    _, _, aspect = own
+    sentence = f"{best.editor} is weakest in {aspect}, {MEANINGS[aspect]}: {shown(best.aspects[aspect].estimate)}."
+    if any_editor is None or any_editor[1] is best:
+        return f"{sentence} No editor has a lower share in any aspect."
+    _, one, other = any_editor
+    return (
+        f"{sentence} The lowest share of any editor is {one.editor}'s in {other}: {shown(one.aspects[other].estimate)}."
+    )
