@@ -16,7 +16,7 @@ from drike.errors import DataError, UsageError
 from drike.evaluation import evaluate
 from drike.metrics import summarise
 from drike.prompts import Prompt
-from drike.report.deployed import calibration_table, gate_table, near_misses, thresholds_table
+from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
 from drike.runs.folder import read_outcomes
 from drike.serving.questions import common_questions, read_questions
 from drike.serving.scope import Named
@@ -118,6 +118,7 @@ def test_tables_of_probabilities_say_how_well_they_hold() -> None:
     assert by_bin["0.2 to 0.5"] == ("0.400", "1.000", "1") and by_bin["0.5 to 0.8"] == ("0.600", "0.000", "1")
     by_threshold = {row[0]: row[1:] for row in thresholds_table(records).rows}
     assert by_threshold["0.3"] == ("1.000", "0.3333") and by_threshold["0.7"] == ("0.500", "0.0000")
+    assert [one.alt.startswith(("Share of edits", "Questions on which")) for one in gate_figures(records)] == [True] * 2
     assert [row[2] for row in near_misses(records).rows] == [
         "did not fire",
         "fired falsely",

@@ -19,10 +19,12 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.evaluation import evaluate
+from drike.files import with_checksum
 from drike.judging import GENERATE, GREEDY, Judge
 from drike.metrics import summarise
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel
+from drike.report.reading import read_run
 from drike.tinyfacts import TEMPLATES, facts
 from drike.unanswered import own_answers, with_own_answers
 from scripted import ScriptedModel
@@ -216,6 +218,10 @@ def test_an_edit_is_asked_what_is_published_unless_all_probes_are_asked_for(tmp_
     rows = [re.search(r"\| FactPrompt \|.*", table) for table in tables]
     assert rows[0] and rows[1] and rows[0][0] == rows[1][0], "the paper's metrics are the same"
     assert run("report", str(full), "--out", str(page)) == 0
+    record = json.loads((plain / "run.json").read_text())
+    del record["settings"]["probes"], record["sha256"]
+    (plain / "run.json").write_text(json.dumps(with_checksum(record)))
+    assert read_run(plain).settings["probes"] == "published", "older versions did not say"
     assert GENERATED in page.read_text()
 
 

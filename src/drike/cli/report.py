@@ -58,7 +58,7 @@ def report(
     from drike.report.page import html
 
     with progress("tables and figures"):
-        deployed = [table for folder in evaluated for table in read_deployed(folder)]
+        deployed = [one for folder in evaluated if (one := read_deployed(folder)) is not None]
         document = made.document(groups, across or (), ceilings.values(), deployed)
     found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {

@@ -81,7 +81,7 @@ def serve(
     started = start(options)
     live = started.tenants.live("default")
     lines = [
-        f"drike serves {started.gateway.upstream.name}",
+        f"Serving {started.gateway.upstream.name}",
         f"  API     {started.url}",
         f"  admin   {started.admin_url}",
         f"  mode    {started.gateway.settings.mode}",
@@ -89,7 +89,7 @@ def serve(
         f"  keys    {'needed' if started.tenants.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),
         "Try it:",
-        f"  {_curl(started.url, started.example)}",
+        f"  {_curl(started.url, started.example, key=started.tenants.keys is not None)}",
     ]
     for line in lines:
         say(line)
@@ -122,11 +122,12 @@ def _serve_together(workers: int, store: str | None, upstream: str | None, port:
     raise SystemExit(processes.run([[*own, "--admin-port", str(admin_port + i)] for i in range(workers)]))
 
 
-def _curl(url: str, question: str) -> str:
+def _curl(url: str, question: str, *, key: bool) -> str:
     """A command that asks one question."""
     body = json.dumps({"model": "any", "messages": [{"role": "user", "content": question}]}, ensure_ascii=False)
     quoted = body.replace("'", "'\\''")
-    return f"curl {url}/chat/completions -H 'Content-Type: application/json' -d '{quoted}'"
+    named = " -H 'Authorization: Bearer KEY'" if key else ""
+    return f"curl {url}/chat/completions -H 'Content-Type: application/json'{named} -d '{quoted}'"
 
 
 @keys_app.command("add", cls=Command)

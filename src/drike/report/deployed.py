@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 from drike.deployed import GateRecord
 from drike.judging import JUDGES
 from drike.metrics import Counts, counted, estimated, resampled, summary_of
+from drike.report.figures import Figure, gate_curve
 from drike.report.tables import INTERVALS, shown
 from drike.runs.folder import DEPLOYED, outcomes_path, read_lines, read_outcomes
 from drike.runs.run import Run
@@ -26,11 +28,19 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
 
 
-def read_deployed(folder: Path) -> list[Table]:
-    """The tables of a run that was evaluated with --stored; none of another run. Raises RunError."""
+@dataclass(frozen=True)
+class DeployedRun:
+    """What a report shows of a run that was evaluated with --stored."""
+
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+
+
+def read_deployed(folder: Path) -> DeployedRun | None:
+    """What to show of a run that was evaluated with --stored; None for another run. Raises RunError."""
     path = folder / DEPLOYED / GATE
     if not path.exists():
-        return []
+        return None
     run = Run.open(folder)
     records = read_lines(path, GateRecord, "evaluate again")
     names = [name for name in run.editors or () if outcomes_path(folder, name, DEPLOYED).exists()]
@@ -42,7 +52,9 @@ def read_deployed(folder: Path) -> list[Table]:
         for name in names
     }
     judge = [JUDGES[run.judge].caption] if run.judge else []
-    return deployed_tables(counts, records, f"{run.settings['stored']} edits in force", *judge)
+    title = f"{run.settings['stored']} edits in force, {run.split().title}, model {run.model}"
+    tables = deployed_tables(counts, records, title, *judge)
+    return DeployedRun(tuple(gate_figures(records)), tuple(tables))
 
 
 def deployed_tables(
@@ -50,9 +62,26 @@ def deployed_tables(
 ) -> list[Table]:
     """All tables of an evaluation with many edits in force; those of probabilities only where the gate has them."""
     tables = [deployed_table(counts, f"Deployed: {title}", *notes), gate_table(records)]
-    if len({one.probability for one in records} | {one.nearest_probability for one in records}) > 2:
+    if has_probabilities(records):
         tables += [calibration_table(records), thresholds_table(records)]
     return [*tables, near_misses(records)]
+
+
+def has_probabilities(records: Sequence[GateRecord]) -> bool:
+    """Whether the gate gave more than yes and no."""
+    return len({one.probability for one in records} | {one.nearest_probability for one in records}) > 2
+
+
+def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
+    """How well the gate's probabilities hold, and fires against false fires; none for a gate without probabilities."""
+    if not has_probabilities(records):
+        return []
+    held = [(float(mean), float(asked)) for _, mean, asked, _ in calibration_table(records).rows]
+    fires = [(float(false), float(right)) for _, right, false in thresholds_table(records).rows]
+    return [
+        gate_curve(held, "probability", "Share of edits that are asked, by the gate's probability", diagonal=True),
+        gate_curve(fires, "false fires", "Questions on which the edit fires that they ask, against false fires"),
+    ]
 
 
 def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *notes: str) -> Table:

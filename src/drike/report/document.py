@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from drike.report import figures
 from drike.report.comparison import counterparts
+from drike.report.deployed import DeployedRun
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
@@ -57,11 +58,11 @@ def document(
     groups: Sequence[Group],
     across: Iterable[str] = (),
     ceilings: Iterable[Table] = (),
-    deployed: Iterable[Table] = (),
+    deployed: Sequence[DeployedRun] = (),
 ) -> Document:
     """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ.
 
-    deployed: the tables of runs with many edits in force.
+    deployed: what to show of runs with many edits in force.
     """
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
@@ -69,7 +70,12 @@ def document(
         _hops(groups),
         Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
-        Section("deployed", "Many edits in force", tables=tuple(deployed)),
+        Section(
+            "deployed",
+            "Many edits in force",
+            figures=tuple(figure for one in deployed for figure in one.figures),
+            tables=tuple(table for one in deployed for table in one.tables),
+        ),
         Section("ceilings", "Ceilings", tables=tuple(ceilings)),
         _variants(groups),
         _cost(groups),

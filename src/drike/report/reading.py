@@ -121,7 +121,8 @@ def _trained_by(run: Run) -> Path | None:
 
 def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:
     """The settings that rows of a table must share, by the names that --across accepts."""
-    shared = {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
+    shared = {"probes": "published"}  # of runs that do not say
+    shared |= {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
     shared["data"] = f"{split.dataset} {fingerprint[:8]}"
     shared["test"] = f"{len(split.test)} edits"
     if training.train:

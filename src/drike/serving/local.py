@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drike.errors import ModelError
@@ -90,8 +90,10 @@ class LocalUpstream:
             [done] = self._model.generate([text], asked.tokens or MAX_ANSWER_TOKENS, stop)
         else:
             done = self._reply(asked.messages, asked.tokens or _REPLY_TOKENS)
+        if asked.messages is not None:
+            done = replace(done, text=done.text.lstrip())
         ends = [at for one in asked.stop if (at := done.text.find(one)) >= 0]
-        return Completion(done.text[: min(ends)], done.prompt_tokens, done.completion_tokens) if ends else done
+        return replace(done, text=done.text[: min(ends)]) if ends else done
 
 
 @dataclass(frozen=True)

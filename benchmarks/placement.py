@@ -1,0 +1,53 @@
+"""Compare ways of placing an edit in a request: as the editor's prompt, or as a block before a chat's text.
+
+    python benchmarks/placement.py [--edits 60] [--seed 0]
+
+The embedded model answers the queries and paraphrases of TinyFacts' test edits under each placement of
+`drike.serving.placement`; an answer is right if it begins with the new object. The model was trained on the prompts'
+layout and has no chat template, so its figures for the block say nothing about models that follow instructions.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from drike.datasets import TINYFACTS, load
+from drike.editors import make
+from drike.encoders import load_encoder
+from drike.models import EMBEDDED
+from drike.models import load as load_model
+from drike.retrieval.pool import Pool
+from drike.serving.placement import AsBlock, AsPrompt, NearestWriter
+
+
+def main() -> None:
+    """Ask every probe under every placement."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--edits", type=int, default=60, help="test edits")
+    parser.add_argument("--seed", type=int, default=0, help="of the split")
+    args = parser.parse_args()
+    split = load(TINYFACTS).split(seed=args.seed, train=0, test=args.edits)
+    model = load_model(EMBEDDED)
+    pool = Pool(split.demonstrations, load_encoder("hashing"), seed=args.seed)
+    placements = {
+        "prompt, nearest copies and updates (drike serve)": AsPrompt(NearestWriter(pool)),
+        "prompt, IKE": AsPrompt(make("ike", pool=pool)),
+        "block, nearest copies and updates": AsBlock(NearestWriter(pool)),
+        "block, facts alone": AsBlock(NearestWriter(pool), tokens=0),
+    }
+    print("| placement | own queries | paraphrases | tokens |\n|---|---:|---:|---:|", flush=True)
+    for name, placement in placements.items():
+        right: dict[bool, list[bool]] = {True: [], False: []}
+        tokens: list[int] = []
+        for case in split.test:
+            queries = [case.edit.query, *(probe.query for probe in case.paraphrases)]
+            texts = [placement.place([case.edit], query, query) for query in queries]
+            tokens += model.count_tokens(texts) if model.count_tokens else []
+            for query, done in zip(queries, model.generate(texts), strict=True):
+                right[query == case.edit.query].append(done.text.strip().startswith(case.edit.target_new))
+        shares = [sum(right[own]) / len(right[own]) for own in (True, False)]
+        print(f"| {name} | {shares[0]:.2f} | {shares[1]:.2f} | {sum(tokens) / len(tokens):.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
