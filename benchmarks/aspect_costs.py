@@ -75,8 +75,8 @@ def rows(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits:
     per_edit = [sum(len(case.asked) for case in some) / len(some) for some in (three, whole)]
     found, total = [], [0, own]
     for editor in (make(one, pool=pool) for one in EDITORS):
-        tokens_of(model, editor, whole)  # once more, since the engine checks itself when it first meets longer prompts
-        counts = [tokens_of(model, editor, some) for some in (three, whole)]
+        for _ in range(2):  # the second time the engine has checked itself on prompts of this length
+            counts = [tokens_of(model, editor, some) for some in (three, whole)]
         total = [sum(pair) for pair in zip(total, counts, strict=True)]
         found.append((editor.name, counts))
         print(f"{name}: {editor.name}", file=sys.stderr, flush=True)

@@ -100,7 +100,8 @@ def entry(case: EditCase, relation: str | None = None) -> Entry:
 def counterfact(folder: Path) -> Data:
     """20,000 rows of the flat files, and those of the 400 original ones that they lack; conflicts superseded.
 
-    Relations are known of the 400 rows, and so of the wordings that occur there with one relation only.
+    Relations are known of the 400 rows, and so of the wordings that occur there with one relation only. Where those of
+    two edits of a subject are known and differ, the query of each is a question about the other's subject.
     """
     original = cases(folder / "counterfact_400.json")
     relations: dict[str | None, set[str]] = defaultdict(set)
@@ -121,6 +122,14 @@ def counterfact(folder: Path) -> Data:
         for query, kind in dict.fromkeys(of_edit[key])
         if query != entries[key].query
     ]
+    of_subject: dict[str, list[int]] = defaultdict(list)
+    for place, key in enumerate(kept):
+        if entries[key].relation:
+            of_subject[entries[key].subject].append(place)
+    for places in of_subject.values():
+        for one, other in itertools.permutations(places, 2):
+            if entries[kept[one]].relation != entries[kept[other]].relation:
+                asked.append(Asked(entries[kept[other]].query, one, "same_subject"))
     return Data("CounterFact", tuple(entries[key] for key in kept), tuple(asked))
 
 
@@ -365,10 +374,8 @@ def subject_rows(folder: Path, encoder: TextEncoder) -> Table:
     wiki, hallu = knowedit(folder / WIKI, "WikiData-counterfact"), halluedit(folder)
     wiki = with_aliases(wiki)
     rows = []
-    for data, half in ((wiki, 1), (hallu, 0), (hallu, 1)):
-        asked = (
-            data.of_half(half, "alias", *QUESTIONS) if data is hallu else data.of_half(half, "alias", "same_subject")
-        )
+    for data, half in ((wiki, 1), (hallu, 0), (hallu, 1), (counterfact(folder), 1)):
+        asked = data.of_half(half, *(("alias", "same_subject") if data is wiki else QUESTIONS))
         index = EditIndex.of(data.edits, encoder)
         for name, gate in (("named, nearest", Named()), ("default calibration", default())):
             shares = right_and_fires(gate, data, asked, encoder, index)

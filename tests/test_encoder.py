@@ -173,6 +173,16 @@ class TestPlainBert:
         assert (again.encode([*TEXTS, *TEXTS]) == first).all()
         assert "_model" not in vars(again)
 
+    def test_a_long_running_encoder_forgets_texts_and_computes_them_again(
+        self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoder = load_encoder(tiny_bert, keep=False)
+        monkeypatch.setattr("drike.encoders.frozen._REMEMBERED", 2)
+        first = encoder.encode(["one", "two", "three"])
+        assert not encoder._known
+        np.testing.assert_allclose(encoder.encode(["three", "one"]), first[[2, 0]], atol=1e-6)
+        assert set(encoder._known) == {"one", "three"}
+
     def test_different_weights_have_a_different_identity(self, tiny_bert: Path, tmp_path: Path) -> None:
         load_encoder(tiny_bert, features=tmp_path).encode(TEXTS)
         copy = tmp_path / "copy"

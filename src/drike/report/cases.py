@@ -57,8 +57,9 @@ def unwritten(groups: Sequence[Group]) -> str:
     """How many edits have no written answer, and how to get them; "" if every one has."""
     edits = written = 0
     for run in (run for group in groups for run in group.runs):
-        having = [{*run.written.get(editor, ())} for editor in run.outcomes]
-        edits, written = edits + len(run.test), written + len(set.intersection(*having))
+        of_editors = [run.written.get(editor, {}) for editor in run.outcomes]
+        whole = [{case_id for case_id, texts in of.items() if None not in texts} for of in of_editors]
+        edits, written = edits + len(run.test), written + len(set.intersection(*whole))
     return "" if written == edits else (
         f"Of {written:,} of {edits:,} edits all answers were written; others were judged by scores alone. "
         "drike evaluate --write has the model write every answer."

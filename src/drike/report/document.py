@@ -17,7 +17,18 @@ from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
 from drike.report.latex import HEAD, as_latex
 from drike.report.overview import generated, judges
 from drike.report.paper import EPOCH_SECONDS, RETAIN_BUDGETS
-from drike.report.tables import INTERVALS, PER_PROMPT, SCORES, aspects, compared, costs, paired, summary_table, work
+from drike.report.tables import (
+    INTERVALS,
+    PER_PROMPT,
+    SCORES,
+    aspects,
+    compared,
+    costs,
+    hops,
+    paired,
+    summary_table,
+    work,
+)
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
 from drike.table import Table, as_markdown, markdown_text
@@ -56,6 +67,7 @@ def document(
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
+        _hops(groups),
         Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
         _differences(groups),
         Section(
@@ -106,6 +118,13 @@ def _summary(groups: Sequence[Group]) -> Section:
     further = ((group, aspects(list(group.summaries.values()), *generated(group))) for group in groups)
     tables += tuple(_labelled(table, group.label) for group, table in further if table)
     return Section("summary", "Summary", tuple(text), tables=tables)
+
+
+def _hops(groups: Sequence[Group]) -> Section:
+    """Multi-hop questions by their number of hops, where it varies."""
+    found = ((group, hops(list(group.summaries.values()))) for group in groups)
+    tables = tuple(_labelled(table, group.label) for group, table in found if table)
+    return Section("hops", "Multi-hop questions", tables=tables)
 
 
 def _differences(groups: Sequence[Group]) -> Section:

@@ -168,7 +168,7 @@ def budget(group: Group, editor: str) -> Figure:
     found = distribution_of(group.outcomes[editor])
     plot = _Plot(130, 0.4, max(16, *found.counts) + 0.6, 0, 1.15 * max(found.counts.values()))
     for k, edits in found.counts.items():
-        plot.line("bar", (k, 0), (k, edits))
+        plot.line("column", (k, 0), (k, edits))
     for i, paper in enumerate(RETAIN_BUDGETS):
         plot.line("front", (paper.mean, 0), (paper.mean, plot.high))
         plot.text(f"{paper.model}: {paper.mean:.2f}", "100%", 12 + 16 * i, anchor="end")

@@ -117,7 +117,7 @@ def _lead(rest: dict[str, bool | None]) -> str:
     if rest and not below and not near:
         return ", but no other editor was measured on the same edits"
     count = f"{'' if near else 'all '}{len(below)} others{' on the same edits' if None in rest.values() else ''}"
-    above = f", significantly above {below[0] if len(below) == 1 else count}" if below else ""
+    above = f", significantly above {listed(below) if len(below) < 3 else count}" if below else ""
     return f"{above}, but not significantly above {listed(near)}" if near else above
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drike.datasets.generated import GENERATED
@@ -10,7 +10,7 @@ from drike.edits import Aspect
 from drike.judging import JUDGES
 from drike.metrics import Estimate, Share, Summary
 from drike.report.figures import Figure, pareto
-from drike.report.findings import findings, verdict
+from drike.report.findings import findings, listed, verdict
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell, shown, starred
 from drike.table import Table
@@ -96,7 +96,7 @@ def overview(group: Group) -> Overview:
         (INTERVALS, *notes),
         tuple((aspect, MEANINGS[aspect], counts[aspect]) for aspect in asked),
         tuple(
-            Profile(one.editor, one is best, {a: one.aspects[a] for a in asked}, _lowest(one, asked))
+            Profile(one.editor, one is best, {a: one.aspects[a] for a in asked}, _lowest_words(one, asked))
             for one in summaries
         ),
         " ".join([_weakest(group, best, asked), *generated(group)]),
@@ -155,36 +155,30 @@ def _line(text: str | None) -> str | None:
     return None if text is None else next(iter(text.strip().splitlines()), "(nothing)")
 
 
-def _lowest(one: Summary, asked: list[Aspect]) -> str:
-    """The editor's lowest share in words."""
-    measured = [(value, aspect) for aspect in asked if (value := one.aspects[aspect].estimate.value) is not None]
-    if len(measured) < 2:
+def _lowest(one: Summary) -> tuple[float, list[Aspect]]:
+    """The editor's lowest share, and the aspects that have it; 1 and none where nothing was measured."""
+    values = [(value, aspect) for aspect in Aspect if (value := one.aspects[aspect].estimate.value) is not None]
+    least = min((value for value, _ in values), default=1.0)
+    return least, [aspect for value, aspect in values if value == least]
+
+
+def _lowest_words(one: Summary, asked: Sequence[Aspect]) -> str:
+    least, aspects = _lowest(one)
+    if len(asked) < 2 or not aspects:
         return ""
-    lowest = min(value for value, _ in measured)
-    tied = [other for value, other in measured if value == lowest]
-    if len(tied) == len(measured):
-        return f"The same in all aspects: {lowest:.3f}"
-    return f"Lowest: {' and '.join(tied)}" if len(tied) < 3 else f"Lowest: {len(tied)} aspects at {lowest:.3f}"
+    return f"Lowest: {listed(aspects)}" if len(aspects) < 3 else f"Lowest: {len(aspects)} aspects at {least:.3f}"
 
 
-def _weakest(group: Group, best: Summary, asked: list[Aspect]) -> str:
+def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
     """The lowest share of the best editor, and of all editors, with intervals."""
-
-    def lowest(summaries: list[Summary]) -> tuple[float, Summary, Aspect] | None:
-        shares = (
-            (value, one, aspect) for one in summaries for aspect in asked
-            if (value := one.aspects[aspect].estimate.value) is not None
-        )  # fmt: skip
-        return min(shares, key=lambda found: found[0], default=None)
-
-    own, any_editor = lowest([best]), lowest(group.ranked)
-    if own is None or len(asked) < 2:
+    least, aspects = _lowest(best)
+    if len(asked) < 2 or not aspects:
         return ""
-    _, _, aspect = own
-    sentence = f"{best.editor} is weakest in {aspect}, {MEANINGS[aspect]}: {shown(best.aspects[aspect].estimate)}."
-    if any_editor is None or any_editor[1] is best:
+    what = f"{aspects[0]}, {MEANINGS[aspects[0]]}" if len(aspects) == 1 else listed(aspects)
+    sentence = f"{best.editor} is weakest in {what}: {shown(best.aspects[aspects[0]].estimate)}."
+    other = min(group.ranked, key=lambda one: _lowest(one)[0], default=best)
+    if _lowest(other)[0] >= least:
         return f"{sentence} No editor has a lower share in any aspect."
-    _, one, other = any_editor
-    return (
-        f"{sentence} The lowest share of any editor is {one.editor}'s in {other}: {shown(one.aspects[other].estimate)}."
-    )
+    lowest = _lowest(other)[1][0]
+    value = shown(other.aspects[lowest].estimate)
+    return f"{sentence} The lowest share of any editor is {other.editor}'s in {lowest}: {value}."

@@ -68,11 +68,17 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         data=as_script(packed(groups)),
         unwritten=unwritten(groups),
         blocks=blocks,
+        columns=columns,
         shown=shown,
         starred=STARRED,
         marks=_MARKS,
     )  # fmt: skip
     return page.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no UTF-8
+
+
+def columns(count: int) -> int:
+    """How many stand beside each other where there is room: up to four, so that the last row has the fewest gaps."""
+    return count if count < 5 else min((4, 3), key=lambda beside: -count % beside)
 
 
 def blocks(table: Table) -> list[Block]:

@@ -381,8 +381,9 @@ def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, fl
         spans = {(mention.begin, mention.end) for mention in mentions}
         groups[without(asked.text, asked.spoken, spans)].append(i)
     texts = list(dict.fromkeys(part for text in groups for part in parts(text)))
-    whole, *others = _embedded(index, [asked.text, *texts])
-    vectors = dict(zip(texts, others, strict=True))
+    wholes = parts(asked.text)
+    embedded = _embedded(index, [*wholes, *texts])
+    vectors = dict(zip(texts, embedded[len(wholes) :], strict=True))
     found = []
     for text, group in groups.items():
         best: dict[int, tuple[float, float, str]] = {}
@@ -398,7 +399,10 @@ def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, fl
             mentions = by_edit[i]
             features = {
                 "masked": nearness,
-                "whole": _closest(index, whole, [one.whole for one in index.wordings[i]]),
+                "whole": max(
+                    _closest(index, vector, [one.whole for one in index.wordings[i]])
+                    for vector in embedded[: len(wholes)]
+                ),
                 "margin": margin,
                 "same_kind": float(kind is not None and kind == wanted),
                 "other_kind": float(kind is not None and wanted is not None and kind != wanted),
