@@ -196,13 +196,14 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     if not probabilities or not 0 < level < 1:
         raise ValueError("a certificate needs probes that must not fire, and a level between 0 and 1")
     threshold = lowest_threshold(probabilities, level, confidence)
-    strictest = 1 - _fires(probabilities, THRESHOLDS[0])
+    fires = _fires(probabilities)
+    strictest = 1 - fires(THRESHOLDS[0])
     return Certificate(
         level,
         confidence,
         threshold,
         len(probabilities),
-        float(np.mean(_fires(probabilities, THRESHOLDS[0] if threshold is None else threshold))),
+        float(np.mean(fires(THRESHOLDS[0] if threshold is None else threshold))),
         _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000,
         0
         if threshold is not None
@@ -212,9 +213,9 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
 
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:
     """The lowest of `THRESHOLDS` that is certified; None where not even the strictest is."""
-    passed, before = None, None
+    shares, passed, before = _fires(probabilities), None, None
     for threshold in THRESHOLDS:
-        fires = _fires(probabilities, threshold)
+        fires = shares(threshold)
         if before is None or not np.array_equal(fires, before):
             if not exceeds(1 - fires, 1 - level, confidence):
                 break
@@ -223,12 +224,16 @@ def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, con
     return passed
 
 
-def _fires(probabilities: Sequence[Sequence[float]], threshold: float) -> Matrix:
-    """The share of each edit's probes that fire [edits]."""
+def _fires(probabilities: Sequence[Sequence[float]]) -> Callable[[float], Matrix]:
+    """The share of each edit's probes that fire at a threshold [edits]."""
     counts = np.array([len(of_edit) for of_edit in probabilities])
-    owners = np.repeat(np.arange(len(counts)), counts)
-    fired: Matrix = np.bincount(owners, np.concatenate(probabilities) >= threshold, len(counts)) / counts
-    return fired
+    owners, values = np.repeat(np.arange(len(counts)), counts), np.concatenate(probabilities)
+
+    def shares(threshold: float) -> Matrix:
+        found: Matrix = np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
+        return found
+
+    return shares
 
 
 def _smallest(passes: Callable[[int], bool], most: int) -> int:
