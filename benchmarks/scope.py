@@ -45,7 +45,7 @@ from drike.serving.calibrating import (
     save,
 )
 from drike.serving.names import masked
-from drike.serving.scope import Calibrated, EditIndex, Head, Named, Nearest, Scope, contrary
+from drike.serving.scope import Calibrated, EditIndex, LogisticHead, Named, Nearest, Scope, contrary
 from drike.serving.store import Entry, StoredEdit, claims
 from drike.table import Table
 
@@ -220,7 +220,7 @@ HEADS = (
 
 def blank(encoder: TextEncoder) -> Calibrated:
     """A gate without knowledge, from which the default one is fitted."""
-    named, unnamed = (Head(dict.fromkeys(names, 0.0), 0.0) for names in HEADS)
+    named, unnamed = (LogisticHead(dict.fromkeys(names, 0.0), 0.0) for names in HEADS)
     return Calibrated(encoder.name, named, unnamed, semantic=True)
 
 
@@ -299,9 +299,9 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     )
 
 
-def rounded(head: Head) -> Head:
+def rounded(head: LogisticHead) -> LogisticHead:
     """A head in three decimals."""
-    return Head({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
+    return LogisticHead({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
 
 
 def right_and_fires(gate: Scope, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> Rates:
@@ -453,11 +453,15 @@ def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
 
 def resampled(values: Sequence[Sequence[float]], level: float) -> Iterator[tuple[float | None, float]]:
     """For each random half, the threshold certified on it and the share of false fires over all edits."""
+    every, shares = (
+        np.concatenate(values),
+        np.repeat([1 / len(some) for some in values], [len(some) for some in values]),
+    )
     for seed in range(SPLITS):
         half = random.Random(seed).sample(values, len(values) // 2)
         threshold = lowest_threshold(half, level)
         limit = 2.0 if threshold is None else threshold
-        yield threshold, float(np.mean([np.mean(np.asarray(some) >= limit) for some in values]))
+        yield threshold, float(shares[every >= limit].sum() / len(values))
 
 
 def time_rows(encoder: TextEncoder) -> Table:

@@ -48,6 +48,7 @@ from gateways import ENTRY, ask, completed, running
 
 CHAT = "/chat/completions"
 AT_ONCE = 16
+MOST_OPEN = 64  # requests of a soak: a machine that is busy otherwise must not be given more and more
 
 
 @dataclass
@@ -376,7 +377,7 @@ async def _load(url: str, pid: int, minutes: float, rng: random.Random, series: 
                 series.found[str(response.status)] += 1
                 if response.status >= 400 and not fault:
                     series.wrong.append(f"{response.status} without a fault")
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, TimeoutError) as error:
             series.found[type(error).__name__] += 1
             if not fault:
                 series.wrong.append(f"{error!r} without a fault")
@@ -391,7 +392,7 @@ async def _load(url: str, pid: int, minutes: float, rng: random.Random, series: 
         samples: list[tuple[float, int, int]] = []
         began, n, open_jobs = time.monotonic(), 0, set()
         while (gone := time.monotonic() - began) < 60 * minutes:
-            if n < gone * rate:
+            if n < gone * rate and len(open_jobs) < MOST_OPEN:
                 job = asyncio.create_task(one(rng.choice(faults) if rng.random() < 0.01 else None, n))
                 open_jobs.add(job)
                 job.add_done_callback(open_jobs.discard)

@@ -17,7 +17,7 @@ from commands import run
 from drike.errors import DrikeError
 from drike.serving.start import Options, start
 from drike.serving.store import Entry
-from gateways import ask
+from gateways import FewShots, ask
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -87,7 +87,10 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
         start(Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0))
 
 
-def test_a_gateway_whose_keys_are_all_revoked_stays_closed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.start._writer", lambda run: FewShots())
     run("keys", "add")
     id = capsys.readouterr().out.split("-")[1]
     run("keys", "revoke", id)

@@ -22,7 +22,7 @@ from drike import records
 from drike.files import checksum_ok, with_checksum, write_text
 from drike.retrieval.calibration import exceeds
 from drike.serving.names import masked, words
-from drike.serving.scope import Calibrated, Candidate, EditIndex, Head
+from drike.serving.scope import Calibrated, Candidate, EditIndex, LogisticHead
 from drike.serving.store import StoredEdit, StoreError
 
 Matrix = NDArray[np.float64]
@@ -122,7 +122,7 @@ def _considered(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
     return [gate.considered(probe.query, index) for probe in probes]
 
 
-def fit(found: Sequence[Example], prior: Head, strength: float = _STRENGTH) -> Head:
+def fit(found: Sequence[Example], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
     """The head that makes the examples most probable, drawn towards another one by as much as `strength` examples."""
     names = tuple(prior.weights)
     x = np.array([[one.features[name] for name in names] + [1.0] for one in found], dtype=np.float64)
@@ -130,7 +130,7 @@ def fit(found: Sequence[Example], prior: Head, strength: float = _STRENGTH) -> H
     weight = np.array([one.weight for one in found], dtype=np.float64)
     start = np.array([*prior.weights.values(), prior.bias])
     *weights, bias = _newton(x.reshape(len(found), -1), y, weight, start, strength) if found else start
-    return Head(dict(zip(names, map(float, weights), strict=True)), float(bias))
+    return LogisticHead(dict(zip(names, map(float, weights), strict=True)), float(bias))
 
 
 def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: float) -> Matrix:
@@ -196,13 +196,14 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
     if not probabilities or not 0 < level < 1:
         raise ValueError("a certificate needs probes that must not fire, and a level between 0 and 1")
     threshold = lowest_threshold(probabilities, level, confidence)
-    strictest = 1 - _fires(probabilities, THRESHOLDS[0])
+    fires = _fires(probabilities)
+    strictest = 1 - fires(THRESHOLDS[0])
     return Certificate(
         level,
         confidence,
         threshold,
         len(probabilities),
-        float(np.mean(_fires(probabilities, THRESHOLDS[0] if threshold is None else threshold))),
+        float(np.mean(fires(THRESHOLDS[0] if threshold is None else threshold))),
         _smallest(lambda n: exceeds(strictest, 1 - n / 10_000, confidence), 9_999) / 10_000,
         0
         if threshold is not None
@@ -212,9 +213,9 @@ def certified(probabilities: Sequence[Sequence[float]], level: float, confidence
 
 def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, confidence: float = 0.95) -> float | None:
     """The lowest of `THRESHOLDS` that is certified; None where not even the strictest is."""
-    passed, before = None, None
+    shares, passed, before = _fires(probabilities), None, None
     for threshold in THRESHOLDS:
-        fires = _fires(probabilities, threshold)
+        fires = shares(threshold)
         if before is None or not np.array_equal(fires, before):
             if not exceeds(1 - fires, 1 - level, confidence):
                 break
@@ -223,12 +224,16 @@ def lowest_threshold(probabilities: Sequence[Sequence[float]], level: float, con
     return passed
 
 
-def _fires(probabilities: Sequence[Sequence[float]], threshold: float) -> Matrix:
-    """The share of each edit's probes that fire [edits]."""
+def _fires(probabilities: Sequence[Sequence[float]]) -> Callable[[float], Matrix]:
+    """The share of each edit's probes that fire at a threshold [edits]."""
     counts = np.array([len(of_edit) for of_edit in probabilities])
-    owners = np.repeat(np.arange(len(counts)), counts)
-    fired: Matrix = np.bincount(owners, np.concatenate(probabilities) >= threshold, len(counts)) / counts
-    return fired
+    owners, values = np.repeat(np.arange(len(counts)), counts), np.concatenate(probabilities)
+
+    def shares(threshold: float) -> Matrix:
+        found: Matrix = np.bincount(owners[values >= threshold], minlength=len(counts)) / counts
+        return found
+
+    return shares
 
 
 def _smallest(passes: Callable[[int], bool], most: int) -> int:
@@ -263,8 +268,8 @@ class _Record:
     """A gate's parameters as JSON."""
 
     encoder: str
-    named: Head
-    unnamed: Head
+    named: LogisticHead
+    unnamed: LogisticHead
     threshold: float
     grey: tuple[float, float]
     semantic: bool

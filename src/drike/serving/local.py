@@ -186,8 +186,10 @@ def _reason(asked: _Asked, done: Completion) -> str:
     return "length" if asked.tokens and (done.completion_tokens or 0) >= asked.tokens else "stop"
 
 
-def _usage(done: Completion) -> dict[str, int]:
-    read, written = done.prompt_tokens or 0, done.completion_tokens or 0
+def _usage(done: Completion) -> dict[str, int] | None:
+    read, written = done.prompt_tokens, done.completion_tokens
+    if read is None or written is None:
+        return None
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 

@@ -15,6 +15,7 @@ from drike.errors import UsageError
 _SECONDS_FOR_HEADERS = 10.0
 _BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
 _SECONDS_TO_END = 10
+_SECONDS_IDLE = 75  # longer than clients keep connections, so that none is closed as its next request arrives
 
 
 class GuardedProtocol(asyncio.Protocol):
@@ -109,6 +110,6 @@ def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:
         uvicorn.Config(
             by_port, http=GuardedProtocol, ws="none", lifespan="on", proxy_headers=False, server_header=False,
             date_header=False, access_log=False, log_config=None, log_level="critical",
-            timeout_graceful_shutdown=_SECONDS_TO_END,
+            timeout_graceful_shutdown=_SECONDS_TO_END, timeout_keep_alive=_SECONDS_IDLE,
         )
     )  # fmt: skip
