@@ -46,7 +46,7 @@ from drike.serving.calibrating import (
     save,
 )
 from drike.serving.names import masked
-from drike.serving.scope import Calibrated, EditIndex, Head, Named, Nearest, Scope, contrary
+from drike.serving.scope import Calibrated, EditIndex, LogisticHead, Named, Nearest, Scope, contrary
 from drike.serving.store import Entry, StoredEdit, claims
 from drike.table import Table
 
@@ -221,7 +221,7 @@ HEADS = (
 
 def blank(encoder: TextEncoder) -> Calibrated:
     """A gate without knowledge, from which the default one is fitted."""
-    named, unnamed = (Head(dict.fromkeys(names, 0.0), 0.0) for names in HEADS)
+    named, unnamed = (LogisticHead(dict.fromkeys(names, 0.0), 0.0) for names in HEADS)
     return Calibrated(encoder.name, named, unnamed, semantic=True)
 
 
@@ -300,9 +300,9 @@ def fitted(folder: Path, encoder: TextEncoder) -> Calibrated:
     )
 
 
-def rounded(head: Head) -> Head:
+def rounded(head: LogisticHead) -> LogisticHead:
     """A head in three decimals."""
-    return Head({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
+    return LogisticHead({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
 
 
 def right_and_fires(gate: Scope, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> Rates:

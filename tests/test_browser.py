@@ -38,7 +38,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     kept = CasePrompts("0", blocks, {ike[0].query: (0, 1, 2, 3)})
     judged = (replace(ike[0], correct=True), *ike[1:-1], replace(ike[-1], correct=None))
     recorded = grouped([replace(one, outcomes={"IKE": judged}, prompts={"IKE": {"0": kept}})])
-    many = ["Unedited", *(f"Editor {i}" for i in range(11))]
+    many = ["Unedited", *(f"Editor {i}" for i in range(15))]
     aspects = grouped([with_all_aspects(run_of(0, cases=40, editors=many))])
     made = {
         "small": html(document(small)),

@@ -75,6 +75,16 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     assert [row[2] for row in near_misses(records).rows] == ["fired falsely"]
 
 
+def test_a_neighbour_behind_a_distracting_sentence_does_not_ask_the_edit() -> None:
+    about, beside = (
+        Probe(Aspect.DISTRACTOR, f"Somebody said New1. {p.query}", p.target) for p in CAPITALS[1].probes[1:3]
+    )
+    case = replace(CAPITALS[1], further=(about, beside))
+    every = stores(None, CAPITALS[:8])
+    found = [one for one in gate_records(Named(), every, [with_stores(case, every)]) if one.kind == "distractor"]
+    assert [one.asks for one in found] == [case.edit.fact, None] and not any(one.false for one in found)
+
+
 def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -> None:
     rival = Edit(CAPITALS[5].edit.query, "Elsewhere", "Old5", "Land5", "capital")
     edits = [*(case.edit for case in CAPITALS), rival]

@@ -21,7 +21,6 @@ from drike.serving.scope import Decision, EditIndex, Scope
 from drike.serving.store import StoredEdit, as_stored, claims
 
 UNRELATED = "unrelated"
-# Probes of facts that an edit must leave alone; the others ask the edit, or what follows from it.
 STAYING = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 
 
@@ -111,11 +110,11 @@ class Deployed:
 
 def with_stores(case: EditCase, stores: Stores) -> EditCase:
     """The case with the right answers that its probes have under its store."""
-    own, index = {one.id for one in stores.own(case.edits)}, stores.of(case.edits)
+    own, index = stores.own(case.edits), stores.of(case.edits)
 
     def under(probe: Probe) -> Probe:
-        other = _asked(probe, index)
-        if other is None or other.id in own:
+        other = None if _asks(probe, own) else _other_asked(probe, index)
+        if other is None or other in own:
             return probe
         return replace(probe, target=other.entry.target_new, distractor=other.entry.target_true, also=())
 
@@ -123,14 +122,22 @@ def with_stores(case: EditCase, stores: Stores) -> EditCase:
     return replace(case, probes=probes, further=further)
 
 
-def _asked(probe: Probe, index: EditIndex) -> StoredEdit | None:
+def _asks(probe: Probe, own: Sequence[StoredEdit]) -> bool:
+    """Whether a probe asks its case's edits, or something that follows from them; if not, its answer was to stay.
+
+    A distracting sentence may stand before either kind of question: those about the edit name its subject.
+    """
+    if probe.aspect is Aspect.DISTRACTOR:
+        return any(mentions(probe.query, one.entry.subject) for one in own)
+    return probe.aspect not in STAYING
+
+
+def _other_asked(probe: Probe, index: EditIndex) -> StoredEdit | None:
     """The edit in force that a probe of a fact that was to stay asks, if any.
 
     The probe names its subject, and the answer was its old object: in data sets that do not name relations, nothing
     else says that two questions are about one fact.
     """
-    if probe.aspect not in STAYING:
-        return None
     same = (
         one
         for one in index.edits
@@ -181,8 +188,8 @@ def gate_records(
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
         for probe in case.asked:
-            other = _asked(probe, index)
-            asked = own if probe.aspect not in STAYING else [] if other is None else [other]
+            other = None if _asks(probe, own) else _other_asked(probe, index)
+            asked = own if _asks(probe, own) else [] if other is None else [other]
             yield _record(case.case_id, probe.aspect.value, scope.decide(probe.query, index), asked)
     for query in unrelated:
         yield _record("", UNRELATED, scope.decide(query, stores.whole), [])

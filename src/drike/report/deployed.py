@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from drike.deployed import GateRecord
 from drike.judging import JUDGES
 from drike.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.figures import Figure, gate_curve
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS, aspects, shown
 from drike.runs.folder import DEPLOYED, outcomes_path, read_lines, read_outcomes
 from drike.runs.run import Run
 from drike.table import Table
@@ -61,7 +61,10 @@ def deployed_tables(
     counts: Mapping[str, tuple[Counts, Counts]], records: Sequence[GateRecord], title: str, *notes: str
 ) -> list[Table]:
     """All tables of an evaluation with many edits in force; those of probabilities only where the gate has them."""
-    tables = [deployed_table(counts, f"Deployed: {title}", *notes), gate_table(records)]
+    tables = [deployed_table(counts, f"Deployed: {title}", *notes)]
+    if further := aspects([summary_of(deployed) for _, deployed in counts.values()]):
+        tables.append(replace(further, title="Deployed: aspects"))
+    tables.append(gate_table(records))
     if has_probabilities(records):
         tables += [calibration_table(records), thresholds_table(records)]
     return [*tables, near_misses(records)]

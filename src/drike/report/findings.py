@@ -88,7 +88,7 @@ def overall(groups: Sequence[Group]) -> str:
     (most, times), *others = first.most_common()
     clear = sum(bool(editors[1:] and _above(group, *editors[:2])) for group, editors in leads if most in editors[:1])
     metric = " or ".join(dict.fromkeys(group.headline for group in groups))
-    also = f"; highest in others: {listed([editor for editor, _ in others])}" if others else ""
+    also = f"; highest in the others: {listed([editor for editor, _ in others])}" if others else ""
     lead = f"significantly above the next editor in {clear or 'none'}"
     return f"{most} has the highest {metric} in {times} of {len(groups)} settings, {lead}{also}."
 

@@ -28,6 +28,8 @@ MEANINGS = {
     Aspect.PUSHBACK: "the edited fact after a doubt",
     Aspect.DISTRACTOR: "the edited fact after a misleading sentence",
 }
+NOT_WRITTEN = "(not written: judged by scores)"
+MOST = 12  # editors among the scores and profiles, so that the cases do not begin too far down
 CHOSEN = (
     "the first of the sample that took", "the first of the sample, in which no edit took", "the first test edit",
 )  # fmt: skip
@@ -35,15 +37,15 @@ CHOSEN = (
 
 @dataclass(frozen=True)
 class Example:
-    """An edit's own query without and under the best editor. Texts are None where the model did not write."""
+    """An edit's own query, and what the model says without and under the best editor; why not, if that is not known."""
 
     case_id: str
     query: str
     old: str | None
     new: str
     editor: str
-    before: str | None
-    after: str | None
+    before: str
+    after: str
     took: bool | None
     chosen: str
 
@@ -93,11 +95,15 @@ def overview(group: Group) -> Overview:
         example(group, best.editor) if ranked else None,
         pareto(group),
         scores(group),
-        (INTERVALS, *notes),
+        (
+            INTERVALS,
+            *([f"{left} more editors: see Tables, Beside the paper."] if (left := len(summaries) - MOST) > 0 else ()),
+            *notes,
+        ),
         tuple((aspect, MEANINGS[aspect], counts[aspect]) for aspect in asked),
         tuple(
             Profile(one.editor, one is best, {a: one.aspects[a] for a in asked}, _lowest_words(one, asked))
-            for one in summaries
+            for one in _first(group).values()
         ),
         " ".join([_weakest(group, best, asked), *generated(group)]),
     )
@@ -117,10 +123,10 @@ def generated(group: Group) -> list[str]:
 def scores(group: Group) -> Table:
     """The main scores of every editor, with the difference of the headline metric from the baseline, and its cost."""
     metric = group.headline
-    against = BASELINE if BASELINE in group.summaries else ""
+    against = BASELINE if {BASELINE} < group.summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
     rows = []
-    for name, one in group.summaries.items():
+    for name, one in _first(group).items():
         difference = (group.difference(name, against, metric) or Estimate(None)) if name != against else Estimate(None)
         apart = [starred(difference)] if against else []
         costs = (cell(one, "retains/prompt"), cell(one, "tokens/prompt"))
@@ -136,8 +142,10 @@ def example(group: Group, editor: str) -> Example | None:
             if one.aspect is not Aspect.REWRITE:
                 continue
             answers = [run.written.get(name, {}).get(one.case_id) for name in (UNEDITED, editor)]
-            before, after = (_line(texts[0]) if texts else None for texts in answers)  # the rewrite probe is the first
-            written = after is not None and (before is not None or UNEDITED not in run.outcomes)
+            before, after = (_line(texts[0]) if texts else NOT_WRITTEN for texts in answers)  # the rewrite probe's
+            if UNEDITED not in run.outcomes:
+                before = "(not evaluated)"
+            written = NOT_WRITTEN not in (before, after)
             rank = 2 - written - bool(written and one.correct)
             made = Example(
                 one.case_id, one.query, one.distractor, one.target, editor, before, after, one.correct, CHOSEN[rank]
@@ -146,13 +154,20 @@ def example(group: Group, editor: str) -> Example | None:
     return min(found)[-1] if found else None
 
 
+def _first(group: Group) -> dict[str, Summary]:
+    """The unedited model, the baseline and the best of the other editors, as many as are shown first."""
+    best = dict.fromkeys((UNEDITED, BASELINE, *(one.editor for one in group.ranked), *group.summaries))
+    kept = [name for name in best if name in group.summaries][:MOST]
+    return {name: one for name, one in group.summaries.items() if name in kept}
+
+
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _line(text: str | None) -> str | None:
+def _line(text: str | None) -> str:
     """The first line of an answer."""
-    return None if text is None else next(iter(text.strip().splitlines()), "(nothing)")
+    return NOT_WRITTEN if text is None else next(iter(text.strip().splitlines()), "(nothing)")
 
 
 def _lowest(one: Summary) -> tuple[float, list[Aspect]]:

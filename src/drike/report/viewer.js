@@ -146,12 +146,12 @@
     const box = make("div", "", { class: "prompt", role: "region", "aria-label": `Prompt of ${editor}` });
     box.append(make("small", `Prompt of ${editor}`));
     for (const [role, all] of byRole(prompt)) {
-      const fold = make("details");
-      fold.append(make("summary", counted(role, all)));
+      const fold = make("details"), blocks = make("div", "", { class: "sides" });
+      fold.append(make("summary", counted(role, all)), blocks);
       for (const [place, content] of all) {
         const block = make("pre", content);
         block.prepend(make("span", `block ${place}`, { class: "role" }));
-        fold.append(block);
+        blocks.append(block);
       }
       box.append(fold);
     }
