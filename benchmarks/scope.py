@@ -18,6 +18,7 @@ import itertools
 import json
 import random
 import re
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -539,6 +540,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
     options = parser.parse_args()
+    if options.only != "times" and not options.data.is_dir():
+        print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
+        return
     encoder = load_encoder(features=options.cache, keep=options.only != "times")
     if options.fit:
         save(fitted(options.data, encoder), options.fit)
