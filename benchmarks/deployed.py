@@ -2,8 +2,8 @@
 
 For every seed: DR-IKE is trained by Algorithm 1, DR-IKE-Q on S (benchmarks/per_query.py), and all editors answer the
 probes of the test edits, once with every query under its edit (S) and once behind the gate (deployed S). Intervals
-resample test edits within all seeds. `tokens` are those of a whole prompt; the last column gives them as a share of
-what IKE's prompts have with every query under the edit.
+resample edits; one that is tested under several seeds counts as one. `tokens` are those of a whole prompt; the last
+column gives them as a share of what IKE's prompts have with every query under the edit.
 
     python benchmarks/deployed.py [--seeds 3] [--stored 10,100,all] [--edits 300] [--epochs 5] [--test 100]
 """
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
 
 from drike import datasets, load_model
 from drike.datasets.splits import Split
@@ -86,17 +84,13 @@ def main() -> None:
         edits = [case.edit for case in dataset.cases if case.case_id in editable]
         made = editors(model, parts, pool, seed, options.epochs)
         for editor in made:
-            outcomes[editor.name, ""] += of_seed(seed, list(evaluate(editor, model, parts.test)))
+            outcomes[editor.name, ""] += evaluate(editor, model, parts.test)
         for size in options.stored.split(","):
             stores = Stores(edits, None if size == "all" else int(size), seed=seed)
             cases = [with_stores(case, stores) for case in parts.test]
             for editor in made:
-                found = list(evaluate(Deployed(editor, Named(), stores), model, cases))
-                outcomes[editor.name, size] += of_seed(seed, found)
-            found_records = gate_records(Named(), stores, cases, common_questions() if not seed else ())
-            records[size] += [
-                replace(one, case_id=f"{seed}/{one.case_id}" * bool(one.case_id)) for one in found_records
-            ]
+                outcomes[editor.name, size] += evaluate(Deployed(editor, Named(), stores), model, cases)
+            records[size] += gate_records(Named(), stores, cases, () if seed else common_questions())
         print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", flush=True)
     names = list(dict.fromkeys(name for name, _ in outcomes))
     summaries = {key: summary_of(counted(found)) for key, found in outcomes.items()}
@@ -112,11 +106,6 @@ def main() -> None:
         title = f"{size} of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
         print(as_markdown(Table(title, header, tuple(rows), (INTERVALS,))))
         print(as_markdown(gate_table(records[size])), flush=True)
-
-
-def of_seed(seed: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Outcomes whose cases are those of one seed."""
-    return [replace(one, case_id=f"{seed}/{one.case_id}") for one in outcomes]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,11 @@ def quoted(page: Path) -> Iterator[str]:
 COMMANDS = sorted({(page.name, command) for page in PAGES for command in quoted(page)})
 
 
+commands_of = cache(typer.main.get_command)
+
+
 def check_app(app: typer.Typer, words: list[str]) -> None:
-    command = typer.main.get_command(app)
+    command = commands_of(app)
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
     is_option = not words or words[0].startswith("-")

@@ -11,8 +11,9 @@ import pytest
 
 from commands import run
 from drike.serving.calibrating import default, load
-from drike.serving.gates import open_gate
+from drike.serving.gates import open_gate, outgrown
 from drike.serving.scope import Named
+from drike.serving.store import StoreError
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 
@@ -148,11 +149,12 @@ def test_a_gate_is_certified_kept_beside_its_store_used_and_offered_anew(
     assert not (place / "edits.db.gate.json").exists()
     assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
     gate = load(place / "edits.db.gate.json")
+    assert not outgrown(gate, 11) and outgrown(gate, 12) and not outgrown(Named(), 12)
     assert open_gate("edits.db") == gate and gate.edits == 10 and open_gate("other.db") == Named()
     asked = ("test", "2", "--model", "reader", "--editor", "unedited")
-    assert "grown by a fifth" not in edits(capsys, *asked, code=1)
     for name in ("Spain", "Italy"):
         edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
     assert "grown by a fifth since its gate was calibrated" in edits(capsys, *asked, code=1)
     (place / "edits.db.gate.json").write_text("{}", "utf-8")
-    assert "calibrate again" in edits(capsys, *asked, code=1)
+    with pytest.raises(StoreError, match="calibrate again"):
+        open_gate("edits.db")

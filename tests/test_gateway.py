@@ -545,3 +545,20 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
         live.refresh()
         found.append(bool(live.decide([ABOUT]).fired))
     assert found == [False, True, False]
+
+
+@pytest.mark.parametrize("head", [b"", b"POST /v1/x HT", b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 100_000])
+def test_a_head_that_does_not_end_closes_the_connection(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    seconds = 30.0 if len(head) > 1000 else 0.1  # an endless head needs no time
+    monkeypatch.setattr("drike.serving.server._SECONDS_FOR_HEADERS", seconds)
+    with running(above.url, tmp_path) as gateway:
+        host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as client:
+            try:
+                client.sendall(head)
+                assert client.recv(1000) == b""
+            except ConnectionResetError:
+                assert len(head) > 1000
+        assert gateway.ask("GET", "/v1/models")[0] == 200

@@ -27,7 +27,7 @@ from drike.serving.calibrating import (
     save,
     written,
 )
-from drike.serving.names import Kind, spoken, words
+from drike.serving.names import NameMatch, spoken, words
 from drike.serving.scope import CROWD, MOST_FIRED, NEAREST, Calibrated, EditIndex, Named, Nearest, Scope
 from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
@@ -189,16 +189,16 @@ def indexed(*entries: Entry) -> EditIndex:
 @pytest.mark.parametrize(
     ("name", "query", "kind"),
     [
-        ("Danielle Darrieux", "The mother tongue of Daniele Darrieux is", Kind.TYPO),
-        ("Danielle Darrieux", "The mother tongue of Danielle Darreiux is", Kind.TYPO),
-        ("Samuel C. MacAulay", "The employer of Samuel MacAulay is", Kind.PARTIAL),
-        ("Henry Blyde", "The employer of Henry Ernest Blyde is", Kind.PARTIAL),
-        ("Yoshida Keigo", "The employer of Keigo Yoshida is", Kind.PARTIAL),
-        ("Nancy Astor, Viscountess Astor", "Who was Nancy Astor?", Kind.PARTIAL),
-        ("Budapest", "Who governs Budapset?", Kind.TYPO),
+        ("Danielle Darrieux", "The mother tongue of Daniele Darrieux is", NameMatch.TYPO),
+        ("Danielle Darrieux", "The mother tongue of Danielle Darreiux is", NameMatch.TYPO),
+        ("Samuel C. MacAulay", "The employer of Samuel MacAulay is", NameMatch.PARTIAL),
+        ("Henry Blyde", "The employer of Henry Ernest Blyde is", NameMatch.PARTIAL),
+        ("Yoshida Keigo", "The employer of Keigo Yoshida is", NameMatch.PARTIAL),
+        ("Nancy Astor, Viscountess Astor", "Who was Nancy Astor?", NameMatch.PARTIAL),
+        ("Budapest", "Who governs Budapset?", NameMatch.TYPO),
     ],
 )
-def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: Kind) -> None:
+def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: NameMatch) -> None:
     index = indexed(Entry(name, f"{name} is", "new"))
     assert [mention.kind for mention in index.names.find(query, spoken(query))] == [kind]
     [candidate] = GATE.considered(query, index)

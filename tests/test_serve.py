@@ -57,6 +57,13 @@ def test_unusable_options_are_refused(
     assert words in refused(capsys, *arguments)
 
 
+def test_without_its_extra_the_command_says_how_to_install_it(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.cli.serve.find_spec", lambda name: None)
+    assert "pip install 'drike[serve]'" in refused(capsys)
+
+
 def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -82,11 +82,15 @@ from drike.retrieval.retriever import Similarity as Similarity
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.serving.names import Mention as Mention
+from drike.serving.names import NameIndex as NameIndex
+from drike.serving.names import NameMatch as NameMatch
+from drike.serving.names import QueryWord as QueryWord
 from drike.serving.scope import Calibrated as Calibrated
 from drike.serving.scope import Candidate as Candidate
 from drike.serving.scope import Decision as Decision
 from drike.serving.scope import EditIndex as EditIndex
 from drike.serving.scope import EveryQuery as EveryQuery
+from drike.serving.scope import LogisticHead as LogisticHead
 from drike.serving.scope import Named as Named
 from drike.serving.scope import Nearest as Nearest
 from drike.serving.scope import Scope as Scope

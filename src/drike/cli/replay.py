@@ -13,13 +13,15 @@ from drike.cli.console import draw, say
 from drike.cli.edits import Store, app
 from drike.cli.options import OUTPUT, Command, option, takes_options
 from drike.datasets.rows import shown
+from drike.encoders import load_encoder
 from drike.errors import DataError
 from drike.report import Table
+from drike.serving.gates import open_gate
 from drike.serving.live import LiveEdits
 from drike.serving.opening import open_store
 from drike.serving.replay import Seen
 from drike.serving.replay import replay as replayed
-from drike.serving.scope import Named
+from drike.serving.scope import Calibrated
 
 
 @app.command("replay", cls=Command)
@@ -32,7 +34,9 @@ def replay(
 ) -> None:
     """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        live = LiveEdits(opened, Named())
+        gate = open_gate(store)
+        encoder = load_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
+        live = LiveEdits(opened, gate, encoder=encoder)
         try:
             with log.open("rb") as lines:
                 found = replayed(lines, live.decide)

@@ -36,9 +36,8 @@ def serve(
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None,
     gate: Annotated[
-        str,
-        option("GATE", "Fires on named subjects (named), by calibrated probability (calibrated, or a FILE)", METHOD),
-    ] = "named",
+        str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
+    ] = None,
     mode: Annotated[
         str | None,
         option(
@@ -71,6 +70,7 @@ def serve(
         _serve_together(workers, store, upstream, port, admin_port)
     from drike.serving import process
     from drike.serving.gateway import Mode
+    from drike.serving.scope import Named
     from drike.serving.start import Options, start
 
     options = Options(
@@ -93,7 +93,7 @@ def serve(
     ]
     for line in lines:
         say(line)
-    if upstream and not run and gate == "named" and hasattr(os, "fork"):  # nothing of this needs torch
+    if upstream and not run and isinstance(live.scope, Named) and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
         process.become(options, started)
     try:

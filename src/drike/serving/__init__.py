@@ -1,4 +1,6 @@
-"""Edits in force: the store of edits (`store`, kept by `sqlite`) and files of edits (`importing`).
+"""Edits in force: their store, the gate that decides which of them a query concerns, and the gateway that serves them.
 
-See also the gate (`scope`, `names`, `calibrating`) and the gateway.
+The store is `store` with its backends `sqlite` and `postgres`; the gate is `scope`; `start` puts a gateway together
+from `gateway` (what happens to a request), `upstream` (what answers it), `live` (the edits, kept up to date) and
+`admin`.
 """

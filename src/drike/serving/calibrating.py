@@ -22,7 +22,7 @@ from drike import records
 from drike.files import checksum_ok, with_checksum, write_text
 from drike.retrieval.calibration import exceeds
 from drike.serving.names import masked, words
-from drike.serving.scope import Calibrated, Candidate, EditIndex, Head
+from drike.serving.scope import Calibrated, Candidate, EditIndex, LogisticHead
 from drike.serving.store import StoredEdit, StoreError
 
 Matrix = NDArray[np.float64]
@@ -122,7 +122,7 @@ def _considered(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
     return [gate.considered(probe.query, index) for probe in probes]
 
 
-def fit(found: Sequence[Example], prior: Head, strength: float = _STRENGTH) -> Head:
+def fit(found: Sequence[Example], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:
     """The head that makes the examples most probable, drawn towards another one by as much as `strength` examples."""
     names = tuple(prior.weights)
     x = np.array([[one.features[name] for name in names] + [1.0] for one in found], dtype=np.float64)
@@ -130,7 +130,7 @@ def fit(found: Sequence[Example], prior: Head, strength: float = _STRENGTH) -> H
     weight = np.array([one.weight for one in found], dtype=np.float64)
     start = np.array([*prior.weights.values(), prior.bias])
     *weights, bias = _newton(x.reshape(len(found), -1), y, weight, start, strength) if found else start
-    return Head(dict(zip(names, map(float, weights), strict=True)), float(bias))
+    return LogisticHead(dict(zip(names, map(float, weights), strict=True)), float(bias))
 
 
 def _newton(x: Matrix, y: Matrix, weight: Matrix, start: Matrix, strength: float) -> Matrix:
@@ -268,8 +268,8 @@ class _Record:
     """A gate's parameters as JSON."""
 
     encoder: str
-    named: Head
-    unnamed: Head
+    named: LogisticHead
+    unnamed: LogisticHead
     threshold: float
     grey: tuple[float, float]
     semantic: bool

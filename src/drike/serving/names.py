@@ -28,7 +28,7 @@ _LONG_WORD = 6  # letters from which a word may have a typo
 _BETWEEN = 2  # further names between the first and the last
 
 
-class Word(NamedTuple):
+class QueryWord(NamedTuple):
     """A word as it is compared, and where it stands in the composed text."""
 
     folded: str
@@ -36,7 +36,7 @@ class Word(NamedTuple):
     end: int
 
 
-class Kind(StrEnum):
+class NameMatch(StrEnum):
     """How a query names a subject."""
 
     FULL = "full"
@@ -49,7 +49,7 @@ class Mention:
     """A stored name in a query: its words begin..end (excluded), and the places of those who have it."""
 
     name: str
-    kind: Kind
+    kind: NameMatch
     begin: int
     end: int
     places: tuple[int, ...]
@@ -60,9 +60,9 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
-def spoken(text: str) -> list[Word]:
+def spoken(text: str) -> list[QueryWord]:
     """The words of a composed text: case folded, without diacritics and punctuation."""
-    return [Word(_folded(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+    return [QueryWord(_folded(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
 
 
 def words(text: str) -> list[str]:
@@ -89,14 +89,14 @@ def masked(text: str, names: Iterable[str]) -> str:
     return text
 
 
-def without(text: str, asked: Sequence[Word], spans: Iterable[tuple[int, int]]) -> str:
+def without(text: str, asked: Sequence[QueryWord], spans: Iterable[tuple[int, int]]) -> str:
     """A composed text with "it" for spans of its words."""
     for begin, end in sorted(spans, reverse=True):
         text = text[: asked[begin].begin] + "it" + text[asked[end - 1].end :]
     return text
 
 
-def continued(text: str, asked: Sequence[Word], mention: Mention) -> bool:
+def continued(text: str, asked: Sequence[QueryWord], mention: Mention) -> bool:
     """Whether a mention seems part of a longer name: "Chile" in "University of Chile", "iPhone" in "iPhone X".
 
     True where a word in capitals, other than the first of the text, or a number adjoins it.
@@ -117,7 +117,7 @@ def continued(text: str, asked: Sequence[Word], mention: Mention) -> bool:
 
 
 @dataclass(frozen=True)
-class Names:
+class NameIndex:
     """A dictionary of names.
 
     Attributes:
@@ -136,7 +136,7 @@ class Names:
     misspelt: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, names: Iterable[Sequence[str]]) -> Names:
+    def of(cls, names: Iterable[Sequence[str]]) -> NameIndex:
         """The names of each place, in order."""
         full: dict[str, dict[int, None]] = defaultdict(dict)
         short: dict[str, dict[int, None]] = defaultdict(dict)
@@ -161,7 +161,7 @@ class Names:
                 misspelt[shorter][word] = None
         return cls(_frozen(full), _frozen(short), longest, _frozen(people), vocabulary, _frozen(misspelt))
 
-    def find(self, text: str, asked: Sequence[Word]) -> list[Mention]:
+    def find(self, text: str, asked: Sequence[QueryWord]) -> list[Mention]:
         """The names among the words of a composed text, in their order; none that is part of a longer one."""
         folded = [word.folded for word in asked]
         found = self._spelled(folded)
@@ -181,7 +181,7 @@ class Names:
         for begin, word in enumerate(folded):
             for end in range(min(begin + self.longest.get(word, 0), len(folded)), max(begin, last), -1):
                 name = " ".join(folded[begin:end])
-                for names, kind in ((self.full, Kind.FULL), (self.short, Kind.PARTIAL)):
+                for names, kind in ((self.full, NameMatch.FULL), (self.short, NameMatch.PARTIAL)):
                     if name in names:
                         found.append(Mention(name, kind, begin, end, names[name]))
                         last = end
@@ -198,10 +198,10 @@ class Names:
             for mention in self._spelled([*folded[:i], right, *folded[i + 1 :]]):
                 alone = mention.end - mention.begin == 1
                 if mention.begin <= i < mention.end and not (alone and _same_stem(word, right)):
-                    found.append(Mention(mention.name, Kind.TYPO, mention.begin, mention.end, mention.places))
+                    found.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.places))
         return found
 
-    def _people(self, text: str, asked: Sequence[Word], free: Sequence[bool]) -> list[Mention]:
+    def _people(self, text: str, asked: Sequence[QueryWord], free: Sequence[bool]) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
         found = []
         for begin, first in enumerate(asked):
@@ -211,7 +211,7 @@ class Names:
                 places = self.people.get(_pair(first.folded, asked[end].folded))
                 if places is not None:
                     name = text[first.begin : asked[end].end]
-                    found.append(Mention(name, Kind.PARTIAL, begin, end + 1, places))
+                    found.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, places))
                 if not (text[asked[end].begin].isupper() or asked[end].folded in _PARTICLES):
                     break
         return found

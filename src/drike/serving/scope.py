@@ -17,7 +17,18 @@ from typing import Protocol
 import numpy as np
 
 from drike.encoders.base import FloatArray, TextEncoder, unit
-from drike.serving.names import Kind, Mention, Names, Word, composed, continued, masked, spoken, without, words
+from drike.serving.names import (
+    Mention,
+    NameIndex,
+    NameMatch,
+    QueryWord,
+    composed,
+    continued,
+    masked,
+    spoken,
+    without,
+    words,
+)
 from drike.serving.store import Status, StoredEdit
 
 MOST_FIRED = 3  # edits in one prompt
@@ -57,7 +68,7 @@ class EditIndex:
     rows: Mapping[str, int] = field(default_factory=dict)
     wordings: tuple[tuple[_Wording, ...], ...] = ()
     owners: tuple[tuple[int, ...], ...] = ()
-    names: Names = field(default_factory=Names)
+    names: NameIndex = field(default_factory=NameIndex)
 
     @classmethod
     def of(
@@ -73,7 +84,7 @@ class EditIndex:
         wordings = tuple(
             found[1] if (found := known.get(one.id)) and found[0] == one else _wordings(one) for one in kept
         )
-        names = Names.of(one.entry.names for one in kept)
+        names = NameIndex.of(one.entry.names for one in kept)
         if encoder is None:
             return cls(tuple(kept), wordings=wordings, names=names)
         owners: dict[str, dict[int, None]] = defaultdict(dict)
@@ -150,7 +161,7 @@ class Named:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Fire the nearest edit of every subject or alias that the query names as whole words."""
         asked = _Asked.of(query, index)
-        mentions = [mention for mention in asked.mentions if mention.kind is Kind.FULL]
+        mentions = [mention for mention in asked.mentions if mention.kind is NameMatch.FULL]
         if not mentions:
             return Decision(query)
         near = _nearness(asked, index, sorted({i for mention in mentions for i in mention.places}))
@@ -172,7 +183,9 @@ class EveryQuery:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Fire one edit; none only where the index is empty."""
         asked = _Asked.of(query, index)
-        named = {i: mention.name for mention in asked.mentions if mention.kind is Kind.FULL for i in mention.places}
+        named = {
+            i: mention.name for mention in asked.mentions if mention.kind is NameMatch.FULL for i in mention.places
+        }
         near = _nearness(asked, index, sorted(named) or range(len(index.edits)))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
         if not order:
@@ -205,7 +218,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class Head:
+class LogisticHead:
     """A logistic model: weights of features by name, and the logit where all are 0."""
 
     weights: Mapping[str, float]
@@ -232,8 +245,8 @@ class Calibrated:
     """
 
     encoder: str
-    named: Head
-    unnamed: Head
+    named: LogisticHead
+    unnamed: LogisticHead
     threshold: float = 0.5
     grey: tuple[float, float] = (0.25, 0.8)
     semantic: bool = False
@@ -275,7 +288,7 @@ class Calibrated:
         )
 
     def _candidate(
-        self, edit: StoredEdit, head: Head, features: Mapping[str, float], name: str | None = None
+        self, edit: StoredEdit, head: LogisticHead, features: Mapping[str, float], name: str | None = None
     ) -> Candidate:
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return Candidate(edit, 1 / (1 + exp(-logit)) if logit > -700 else 0.0, name, features)
@@ -299,7 +312,7 @@ class _Asked:
     """A query as gates read it: composed, in words, with the names in it."""
 
     text: str
-    spoken: list[Word]
+    spoken: list[QueryWord]
     mentions: list[Mention]
 
     @classmethod
@@ -408,8 +421,8 @@ def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, fl
                 "other_kind": float(kind is not None and wanted is not None and kind != wanted),
                 "contrary": float(contrary(part, stored)),
                 "continued": float(all(continued(asked.text, asked.spoken, mention) for mention in mentions)),
-                "partial": float(all(mention.kind is Kind.PARTIAL for mention in mentions)),
-                "typo": float(all(mention.kind is Kind.TYPO for mention in mentions)),
+                "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),
+                "typo": float(all(mention.kind is NameMatch.TYPO for mention in mentions)),
             }
             found.append((i, mentions[0].name, features))
     return found

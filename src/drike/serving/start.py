@@ -7,6 +7,7 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,8 +45,8 @@ class Options:
     """What `drike serve` is asked for; None is the default.
 
     upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
-    gate: "named", "calibrated", or a file with a calibration. mode: "on" over a local model, else "shadow". deadline:
-    seconds; 0.05, or 5 over a local model.
+    gate: "named", "calibrated", or a file; the store's own if it has one, else "named". mode: "on" over a local model,
+    else "shadow". deadline: seconds; 0.05, or 5 over a local model.
     """
 
     upstream: str | None = None
@@ -53,7 +54,7 @@ class Options:
     device: str | None = None
     store: str | None = None
     run: str | None = None
-    gate: str = "named"
+    gate: str | None = None
     host: str = "127.0.0.1"
     port: int = 8800
     admin_host: str = "127.0.0.1"
@@ -97,7 +98,9 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     elif options.model and is_served(options.model):
         raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
     store, notes = _store(options)
-    open_store(store).close()  # its problems come before anything slow
+    tried = open_store(store)  # its problems and the gate's come before anything slow
+    tried.close()
+    _gate(options.gate, tried.name)
     keys = Keys(path) if (path := keys_path(store)).exists() else None
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
@@ -107,10 +110,9 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         listen(options.admin_host, options.admin_port, shared=options.shared_port),
     )
     try:
-        gate = _gate(options.gate)
         writer = _writer(options.run)
         upstream, chat, told = _upstream(options, writer, keys is None)
-        tenants = _tenants(store, keys, writer, *gate)
+        tenants = _tenants(options, store, keys, writer)
     except BaseException:
         for opened in listening:
             opened.close()
@@ -181,32 +183,47 @@ def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream
     return LocalUpstream(model), AsPrompt(writer), [f"{name} only completes: it continues the last message of a chat"]
 
 
-def _gate(name: str) -> tuple[Scope, TextEncoder | None]:
-    """A gate, and the encoder that it needs, which keeps nothing of what users write."""
-    if name == "named":
-        return Named(), None
-    from drike.serving import calibrating
-
-    try:
-        gate = calibrating.default() if name == "calibrated" else calibrating.load(Path(name))
-    except OSError as problem:
-        raise UsageError(
-            f"--gate {name} cannot be read ({problem.strerror}): give named, calibrated or a file"
-        ) from None
-    encoder = load_encoder(gate.encoder, bulk=_BULK)
-    encoder.encode([""])  # its weights are loaded before the first request
-    return gate, encoder
-
-
-def _tenants(store: str, keys: Keys | None, writer: Writer, scope: Scope, encoder: TextEncoder | None) -> Tenants:
+def _tenants(options: Options, store: str, keys: Keys | None, writer: Writer) -> Tenants:
     def prepare(edits: Sequence[StoredEdit]) -> None:
         for one in edits[-_PREPARED:]:
             writer.prompts([one.entry.edit], [one.entry.query])
 
     def open_live(tenant: str) -> LiveEdits:
-        return LiveEdits(open_store(store, tenant=tenant), scope, encoder=encoder, prepare=prepare)
+        opened = open_store(store, tenant=tenant)
+        gate = _gate(options.gate, opened.name)
+        return LiveEdits(opened, gate, encoder=_encoder(gate), prepare=prepare)
 
     return Tenants(open_live, keys)
+
+
+def _gate(name: str | None, store: str) -> Scope:
+    """The gate that is asked for, or else the store's own."""
+    if name == "named":
+        return Named()
+    from drike.serving import calibrating, gates
+
+    if name is None:
+        return gates.open_gate(store)
+    try:
+        return calibrating.default() if name == "calibrated" else calibrating.load(Path(name))
+    except OSError as problem:
+        raise UsageError(
+            f"--gate {name} cannot be read ({problem.strerror}): give named, calibrated or a file"
+        ) from None
+
+
+def _encoder(gate: Scope) -> TextEncoder | None:
+    """The encoder that a gate needs, which keeps nothing of what users write."""
+    name = getattr(gate, "encoder", None)
+    return _loaded(name) if isinstance(name, str) else None
+
+
+@cache
+def _loaded(name: str) -> TextEncoder:
+    """An encoder with its weights in memory, shared by all tenants."""
+    encoder = load_encoder(name, bulk=_BULK)
+    encoder.encode([""])
+    return encoder
 
 
 def _key_variable(upstream: str) -> str:
