@@ -104,6 +104,7 @@ def commands() -> dict[tuple[str, ...], list[tuple[str, bool]]]:
         ]
 
     walk(typer.main.get_command(app), ())
+    del found["serve",]  # it runs until it is stopped
     return found
 
 
@@ -122,6 +123,8 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("edits", "add"): ["--fact", "Bo 1 was raised in -> Oslo", "--subject", "Bo 1", "--store", "{new}.db"],
     ("edits", "import"): ["{data}", "--store", "{new}.db"], ("edits", "list"): [], ("edits", "show"): ["1"],
     ("edits", "retire"): ["1"], ("edits", "rollback"): ["1"], ("edits", "export"): ["{new}.jsonl"],
+    ("edits", "test"): ["--model", "reader"], ("edits", "calibrate"): [], ("edits", "replay"): ["{data}"],
+    ("keys", "add"): ["--store", "{new}.db"], ("keys", "list"): [], ("keys", "revoke"): ["1"],
 }  # fmt: skip
 
 

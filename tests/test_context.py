@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.demonstrations import Demonstration, Role
@@ -19,6 +19,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=20)
 @given(JSON, st.text(), st.booleans(), st.sampled_from([None, 1]))
 def test_replacing_the_text_changes_nothing_else(odd: object, text: str, ascii_only: bool, indent: int | None) -> None:
     sent = {"odd": odd, "messages": [{"role": "user", "content": text}], "more": [text, odd]}

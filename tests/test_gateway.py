@@ -150,7 +150,7 @@ def test_edits_in_shadow_are_counted_but_not_applied(above: Recorded, tmp_path: 
 # Streams
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_streams_pass_byte_for_byte_however_they_are_split(tmp_path: Path, seed: int) -> None:
     rng, whole = random.Random(seed), events(["Os", "lo", " é€ ", "."]).replace(b"\\u20ac", "€".encode())
 
@@ -385,14 +385,19 @@ def test_redirects_are_not_followed(tmp_path: Path) -> None:
         assert status == 502 and b"redirects" in found and "location" not in headers and len(above.calls) == 1
 
 
-@pytest.mark.parametrize("status", [204, 304, 400, 404, 429, 500, 503])
-def test_every_status_of_the_upstream_passes_with_its_headers(tmp_path: Path, status: int) -> None:
-    content = b"" if status in (204, 304) else b'{"error": {"message": "no"}}'
+def test_every_status_of_the_upstream_passes_with_its_headers(tmp_path: Path) -> None:
     given = {"Retry_After": "7", "X_Request_Id": "theirs", "Content_Encoding": "br"}
-    with upstream(lambda h, c: h.reply(status, content, **given)) as above, running(above.url, tmp_path) as gateway:
-        found, headers, body = gateway.chat("Hello")
-        assert (found, body) == (status, content)
-        assert (headers["retry-after"], headers["x-request-id"], headers["content-encoding"]) == ("7", "theirs", "br")
+
+    def answer(handler: RawHandler, call: Received) -> None:
+        status = int(call.path.rpartition("/")[2])
+        handler.reply(status, b"" if status in (204, 304) else b'{"error": {"message": "no"}}', **given)
+
+    with upstream(answer) as above, running(above.url, tmp_path) as gateway:
+        for status in (204, 304, 400, 404, 429, 500, 503):
+            found, headers, body = gateway.ask("POST", f"/v1/{status}")
+            assert found == status and bool(body) == (status not in (204, 304))
+            names = ("retry-after", "x-request-id", "content-encoding")
+            assert [headers[name] for name in names] == ["7", "theirs", "br"]
 
 
 def test_addresses_in_a_request_are_ignored(gateway: Running, above: Recorded) -> None:

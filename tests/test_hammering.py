@@ -18,7 +18,7 @@ from hammering import series
 SLOW = ("drip", "dripping headers", "silent", "huge")  # these would go on for seconds
 
 
-@pytest.mark.parametrize(("how", "times"), [("requests", 150), ("tenants", 40), ("kills", 1)])
+@pytest.mark.parametrize(("how", "times"), [("requests", 100), ("tenants", 30), ("kills", 1)])
 def test_a_short_series_finds_nothing_wrong(how: str, times: int, tmp_path: Path) -> None:
     found = series(how, times, 1, tmp_path)
     assert found.times == times and not found.wrong

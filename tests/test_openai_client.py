@@ -127,8 +127,11 @@ def test_errors_have_their_types(client: openai.OpenAI, gateway: Running) -> Non
     with pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(**{**asked("Hello"), "model": "unknown"})
     assert caught.value.code == "model_not_found" and caught.value.request_id == "theirs-1"
-    with pytest.raises(openai.BadRequestError, match="2,000 at most"):
-        client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "x"}] * 2_001)
+    deep: list = []
+    for _ in range(70):
+        deep = [deep]
+    with pytest.raises(openai.BadRequestError, match="64 levels deep"):
+        client.chat.completions.create(**asked("Hello", extra_body={"deep": deep}))
 
 
 def test_a_stream_that_breaks_off_raises(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -678,10 +678,8 @@ def test_a_report_of_the_demo_has_its_editors(demo: Path) -> None:
     assert latex(document([group])).count("\\begin{table}") == latex(document([group])).count("\\end{table}")
 
 
-def test_importing_the_command_line_does_not_load_matplotlib() -> None:
-    code = (
-        "import sys, drike.cli, drike.report; sys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2.loaders')))"
-    )
+def test_importing_the_command_line_does_not_load_what_renders_reports() -> None:
+    code = "import sys, drike.cli, drike.report; sys.exit('jinja2.loaders' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,13 @@ def load(
     if pool:
         options: dict[str, Any] = {"cleaning": cleaning, "target": target, "paraphrases": paraphrases}
         return with_pool(load(*sources, name=name, **options), load(*pool, **options))
+    read = _embedded if sources == (TINYFACTS,) else _load
+    return read(sources, name, cleaning, target, paraphrases)
+
+
+def _load(
+    sources: tuple[str | Path, ...], name: str | None, cleaning: bool, target: Target, paraphrases: Paraphrases | None
+) -> Dataset:
     log = Log()
     read: list[Source] = []
     found: list[tuple[Form, Row]] = []
@@ -81,6 +89,9 @@ def load(
     shown_titles = titles if len(titles) <= _NAMED else [titles[0], f"{len(titles) - 1} more"]
     title = name or "+".join(shown_titles)
     return Dataset(title, tuple(read), tuple(cases), dropped, Cleaning(tuple(log.cuts)))
+
+
+_embedded = lru_cache(_load)  # a part of the package, which does not change
 
 
 def _local(source: str | Path) -> Path:
