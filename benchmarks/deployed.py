@@ -21,6 +21,8 @@ from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
+from drike.gates.questions import common_questions
+from drike.gates.scope import Named
 from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
@@ -32,8 +34,6 @@ from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import Checkpoint
-from drike.serving.questions import common_questions
-from drike.serving.scope import Named
 from drike.table import Table
 from drike.training.answers import answers_under
 from drike.training.balanced import train_balanced

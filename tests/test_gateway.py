@@ -15,14 +15,14 @@ from typing import BinaryIO
 
 import pytest
 
+from drike.gates.scope import Decision, EditIndex
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.serving.live import LiveEdits
 from drike.serving.relay import Limits
-from drike.serving.scope import Decision, EditIndex
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import Entry, Status
 from drike.serving.upstream import HttpUpstream
+from drike.stores.sqlite import SqliteStore
+from drike.stores.store import Entry, Status
 from gateways import ENTRY, RawHandler, Received, Recorded, Running, ask, events, running, upstream
 
 CHAT = "/v1/chat/completions"
@@ -556,7 +556,7 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
 def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
-    from drike.serving.scope import Named
+    from drike.gates.scope import Named
 
     times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 3, 5)]
     store = SqliteStore(tmp_path / "edits.db")

@@ -17,7 +17,7 @@ import pytest
 from commands import run
 from drike.errors import DrikeError
 from drike.serving.start import Options, start
-from drike.serving.store import Entry
+from drike.stores.store import Entry
 from gateways import FewShots, ask
 
 

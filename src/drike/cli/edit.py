@@ -17,9 +17,9 @@ from drike.edited import EditedModel
 from drike.editors import make
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
+from drike.gates.scope import EveryQuery, Named
 from drike.models.served.options import ApiOptions
 from drike.report import Table
-from drike.serving.scope import EveryQuery, Named
 
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")

@@ -52,19 +52,19 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from drike.errors import DrikeError
+from drike.gates.names import words
+from drike.gates.reliability import Bin, curve
+from drike.gates.scope import Decision, EditIndex
 from drike.models.served.address import is_loopback
 from drike.serving import page
-from drike.serving import store as stores
 from drike.serving.gateway import Gateway, bearer
 from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits, Seen
-from drike.serving.names import words
 from drike.serving.relay import RequestError
-from drike.serving.reliability import Bin, curve
-from drike.serving.scope import Decision, EditIndex
-from drike.serving.store import ConflictError, Status, StoredEdit, UnavailableError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
+from drike.stores import store as stores
+from drike.stores.store import ConflictError, Status, StoredEdit, UnavailableError
 
 _LARGEST = 1 << 20  # bytes of a request
 _MOST_LISTED, _SHOWN_CANDIDATES = 500, 10

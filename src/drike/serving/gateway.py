@@ -25,6 +25,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import Message, Receive, Scope, Send
 
+from drike.gates.scope import Decision
 from drike.models.served.address import is_loopback
 from drike.serving import guardrail
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
@@ -43,9 +44,8 @@ from drike.serving.relay import (
     reply_json,
     while_connected,
 )
-from drike.serving.scope import Decision
-from drike.serving.store import Status, StoredEdit
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
+from drike.stores.store import Status, StoredEdit
 
 _LOG = logging.getLogger(__name__)
 _PREFIX = b"/v1"
