@@ -217,7 +217,7 @@ def running(
     access = {} if keys is None else {"access": keys.grant}
     gateway = Gateway(
         connected, tenants.live, chat=AsBlock(FewShots()), completion=AsPrompt(FewShots()),
-        settings=settings or Settings(mode, deadline=5.0), **access,
+        settings=settings or Settings(mode, deadline=5.0, own_pages=keys is None), **access,
     )  # fmt: skip
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     ports = [one.getsockname()[1] for one in sockets]

@@ -292,6 +292,22 @@ def test_large_headers_are_refused(gateway: Running) -> None:
     assert gateway.ask("POST", CHAT, b"{}", X_Large="x" * (17 << 10))[0] == 431
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1.evil.example", "null", "http://["])
+def test_another_sites_page_cannot_ask_with_the_upstreams_key(gateway: Running, above: Recorded, origin: str) -> None:
+    before = len(above.calls)
+    status, _, answer = gateway.ask("POST", CHAT, b"{}", Content_Type="text/plain", Origin=origin)
+    assert status == 403 and b"wrong_origin" in answer and len(above.calls) == before
+    assert gateway.ask("POST", CHAT, b"{}", Origin="http://localhost:3000")[0] == 200
+
+
+def test_with_a_key_a_page_of_any_site_may_ask(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "edits.keys.json")
+    key = keys.add("default", Role.USE)
+    with running(above.url, tmp_path, keys=keys) as gateway:
+        headers = {"Origin": "https://app.example", "Authorization": f"Bearer {key}"}
+        assert gateway.ask("POST", CHAT, b"{}", **headers)[0] == 200
+
+
 def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, settings=Settings(limits=Limits(seconds=0.1))) as gateway:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
@@ -505,6 +521,8 @@ def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
         ("POST", "/admin/v1/edits/99/retire", {}, {}, 400),
         ("POST", "/admin/v1/edits/1/retire", {"reason": 1}, {}, 400),
         ("GET", "/admin/v1/edits/99", None, {}, 404),
+        ("GET", "/admin/v1/edit", None, {}, 404),
+        ("DELETE", "/admin/v1/edits/1", None, {}, 405),
         ("GET", "/admin/v1/edits?limit=-1", None, {}, 400),
         ("GET", "/admin/v1/edits?status=odd", None, {}, 400),
         ("GET", "/admin/v1/edits", None, {"Host": "evil.example"}, 403),

@@ -46,6 +46,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -99,7 +100,13 @@ def application(gateway: Gateway, tenants: Tenants) -> Starlette:
         await gateway.upstream.close()
         gateway.close()
 
-    return Starlette(routes=routes, lifespan=lifespan)
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_offered})
+
+
+async def not_offered(request: Request, problem: Exception) -> Response:
+    """Refuse a path or a method that no route has."""
+    status = problem.status_code if isinstance(problem, HTTPException) else 404
+    return _error(status, "no_such_path", f"the admin port does not offer {request.method} {request.url.path}")
 
 
 async def healthy(request: Request) -> Response:

@@ -121,7 +121,8 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
     deadline = options.deadline or (5.0 if local else 0.05)
     gateway = Gateway(
-        upstream, tenants.live, chat=chat, completion=AsPrompt(writer), settings=Settings(mode, deadline),
+        upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
+        settings=Settings(mode, deadline, own_pages=keys is None),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
