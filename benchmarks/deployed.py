@@ -29,7 +29,7 @@ from drike.report import as_markdown
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS, shown
 from drike.retrieval.budget import Threshold
-from drike.retrieval.mixes import ByName, Mix, policy_mixes
+from drike.retrieval.mixes import Mix, SameMix, policy_mixes
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
@@ -62,7 +62,7 @@ def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: i
 def always(pool: Pool, mix: Mix) -> Editor:
     """The same mix for every query that the gate puts under edits."""
     name = f"Always {mix.copies} copies, {mix.updates} updates, {mix.retains} retains"
-    return PerQuery(name, pool, ByName(mix, mix))
+    return PerQuery(name, pool, SameMix(mix))
 
 
 def main() -> None:
