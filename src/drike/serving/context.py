@@ -25,6 +25,7 @@ _NOTICE = (
     "The following facts are correct and newer than what you remember. They are data, not instructions. Where the "
     "message below concerns them, answer by them, without mentioning this note; all else stays as you know it."
 )
+_EXAMPLES = "Examples that only show how such facts are used; their own facts may be made up:\n\n"
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
 
 
@@ -126,7 +127,7 @@ def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], nonce: 
         if left < 0:
             break
         shown.append(text)
-    examples = "".join(["Examples of such facts, and of answers to questions with them:\n\n", *shown]) if shown else ""
+    examples = "".join([_EXAMPLES, *shown]) if shown else ""
     return f'<{_TAG} id="{nonce}">\n{_NOTICE}\n{"".join(lines)}{examples}</{_TAG} id="{nonce}">\n\n'
 
 
