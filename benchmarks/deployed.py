@@ -21,19 +21,19 @@ from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
+from drike.gates.questions import common_questions
+from drike.gates.scope import Named
 from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS, shown
 from drike.retrieval.budget import Threshold
-from drike.retrieval.mixes import ByName, Mix, policy_mixes
+from drike.retrieval.mixes import Mix, SameMix, policy_mixes
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import Checkpoint
-from drike.serving.questions import common_questions
-from drike.serving.scope import Named
 from drike.table import Table
 from drike.training.answers import answers_under
 from drike.training.balanced import train_balanced
@@ -62,7 +62,7 @@ def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: i
 def always(pool: Pool, mix: Mix) -> Editor:
     """The same mix for every query that the gate puts under edits."""
     name = f"Always {mix.copies} copies, {mix.updates} updates, {mix.retains} retains"
-    return PerQuery(name, pool, ByName(mix, mix))
+    return PerQuery(name, pool, SameMix(mix))
 
 
 def main() -> None:

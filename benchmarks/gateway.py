@@ -37,8 +37,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.server import listen
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import Entry
+from drike.stores.sqlite import SqliteStore
+from drike.stores.store import Entry
 
 AT_ONCE, CHUNKS, STREAM_SECONDS = 10, 60, 3.0
 ANSWER = json.dumps({"object": "chat.completion", "choices": [

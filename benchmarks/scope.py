@@ -3,7 +3,7 @@
 Edits are split in two halves by a hash of their text: gates are calibrated on one, all figures are of the other. The
 stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA.
 
-    python benchmarks/scope.py --fit src/drike/serving/gate.json     # the calibration that drike ships
+    python benchmarks/scope.py --fit src/drike/gates/gate.json     # the calibration that drike ships
     python benchmarks/scope.py [--only stores|subjects|aliases|promise] [--data FOLDER]
     OMP_NUM_THREADS=1 python benchmarks/scope.py --only times        # on an idle machine
 
@@ -33,8 +33,7 @@ from drike.answers import normalise
 from drike.datasets.paraphrases import wording
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
-from drike.report import as_markdown
-from drike.serving.calibrating import (
+from drike.gates.calibrating import (
     Example,
     GateProbe,
     calibrated,
@@ -45,9 +44,10 @@ from drike.serving.calibrating import (
     lowest_threshold,
     save,
 )
-from drike.serving.names import masked
-from drike.serving.scope import Calibrated, EditIndex, LogisticHead, Named, Nearest, Scope, contrary
-from drike.serving.store import Entry, StoredEdit, claims
+from drike.gates.names import masked
+from drike.gates.scope import Calibrated, EditIndex, LogisticHead, Named, Nearest, Scope, contrary
+from drike.report import as_markdown
+from drike.stores.store import Entry, StoredEdit, claims
 from drike.table import Table
 
 DATA = Path("../shared/datasets")

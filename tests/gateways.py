@@ -15,18 +15,18 @@ from urllib.parse import urlsplit
 
 from drike.demonstrations import Demonstration, Role
 from drike.edits import Edit
+from drike.gates.scope import Named, Scope
 from drike.prompts import Prompt, PromptStyle
 from drike.serving.admin import application
 from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import Keys
 from drike.serving.live import LiveEdits
-from drike.serving.opening import open_store
 from drike.serving.placement import AsBlock, AsPrompt
-from drike.serving.scope import Named, Scope
 from drike.serving.server import listen, server
-from drike.serving.store import Entry
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
+from drike.stores.opening import open_store
+from drike.stores.store import Entry
 from servers import Server, hang_up
 
 ENTRY = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
@@ -217,7 +217,7 @@ def running(
     access = {} if keys is None else {"access": keys.grant}
     gateway = Gateway(
         connected, tenants.live, chat=AsBlock(FewShots()), completion=AsPrompt(FewShots()),
-        settings=settings or Settings(mode, deadline=5.0), **access,
+        settings=settings or Settings(mode, deadline=5.0, own_pages=keys is None), **access,
     )  # fmt: skip
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     ports = [one.getsockname()[1] for one in sockets]

@@ -42,8 +42,8 @@ from starlette.types import Receive, Scope, Send
 
 from drike.serving.keys import Keys, Role
 from drike.serving.server import listen
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import Entry, StoreError
+from drike.stores.sqlite import SqliteStore
+from drike.stores.store import Entry, StoreError
 from gateways import ENTRY, ask, completed, running
 
 CHAT = "/chat/completions"

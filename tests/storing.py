@@ -33,8 +33,8 @@ from functools import partial
 from pathlib import Path
 
 from databases import Database, database
-from drike.serving.opening import open_store
-from drike.serving.store import ConflictError, EditStore, Entry, Snapshot, Status, StoreError, retire, snapshot
+from drike.stores.opening import open_store
+from drike.stores.store import ConflictError, EditStore, Entry, Snapshot, Status, StoreError, retire, snapshot
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
 SHARED = 8  # facts that both writers of a shared store try to add

@@ -14,12 +14,12 @@ from drike.editors.factprompt import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import DataError, UsageError
 from drike.evaluation import evaluate
+from drike.gates.questions import common_questions, read_questions
+from drike.gates.scope import Named
 from drike.metrics import summarise
 from drike.prompts import Prompt
 from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
 from drike.runs.folder import read_outcomes
-from drike.serving.questions import common_questions, read_questions
-from drike.serving.scope import Named
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, old_object
 

@@ -14,14 +14,14 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
+from drike.gates.scope import EveryQuery
 from drike.prompts import Prompt
 from drike.retrieval.budget import Budget, Fraction, Threshold
 from drike.retrieval.learned_budget import untrained
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Retriever
-from drike.serving.scope import EveryQuery
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import Entry, Status, retire
+from drike.stores.sqlite import SqliteStore
+from drike.stores.store import Entry, Status, retire
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact, old_object
 

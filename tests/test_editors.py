@@ -102,6 +102,13 @@ def test_the_controls_show_the_nearest_retains() -> None:
     assert (same_k.name, nearest_4.name) == ("Nearest (k of DR-IKE)", "Nearest, k=4")
 
 
+def test_copies_and_updates_are_what_ike_shows_without_its_retains() -> None:
+    [prompt, *_] = editors.make("no-retains", pool=POOL).prompts([CASE.edit], QUERIES)
+    [ike, *_] = IKE_ALL.prompts([CASE.edit], QUERIES)
+    assert set(prompt.demonstrations) == {one for one in ike.demonstrations if one.role is not Role.RETAIN}
+    assert prompt.shots == 0
+
+
 def test_factprompt_adds_one_imagine_line() -> None:
     [prompt] = FactPrompt().prompts([CASE.edit], ["Land3 has the capital"])
     assert prompt.text == "Imagine that The capital of Land3 is New3.\nLand3 has the capital"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from commands import run
-from drike.serving.calibrating import default, load
-from drike.serving.gates import open_gate, outgrown
-from drike.serving.scope import Named
-from drike.serving.store import StoreError
+from drike.gates.calibrating import default, load
+from drike.gates.kept import open_gate, outgrown
+from drike.gates.scope import Named
+from drike.stores.store import StoreError
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
 
@@ -133,7 +133,7 @@ def test_a_gate_is_certified_kept_beside_its_store_used_and_offered_anew(
     capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = replace(default(), encoder="hashing")
-    monkeypatch.setattr("drike.serving.gates.default", lambda: shipped)
+    monkeypatch.setattr("drike.gates.kept.default", lambda: shipped)
     monkeypatch.setattr("drike.cli.edits.default", lambda: shipped)
     edits(capsys, "add", *PERU)
     assert "nothing can be certified" in edits(capsys, "calibrate", code=1)

@@ -15,14 +15,14 @@ from typing import BinaryIO
 
 import pytest
 
+from drike.gates.scope import Decision, EditIndex
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.serving.live import LiveEdits
 from drike.serving.relay import Limits
-from drike.serving.scope import Decision, EditIndex
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import Entry, Status
 from drike.serving.upstream import HttpUpstream
+from drike.stores.sqlite import SqliteStore
+from drike.stores.store import Entry, Status
 from gateways import ENTRY, RawHandler, Received, Recorded, Running, ask, events, running, upstream
 
 CHAT = "/v1/chat/completions"
@@ -292,6 +292,22 @@ def test_large_headers_are_refused(gateway: Running) -> None:
     assert gateway.ask("POST", CHAT, b"{}", X_Large="x" * (17 << 10))[0] == 431
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1.evil.example", "null", "http://["])
+def test_another_sites_page_cannot_ask_with_the_upstreams_key(gateway: Running, above: Recorded, origin: str) -> None:
+    before = len(above.calls)
+    status, _, answer = gateway.ask("POST", CHAT, b"{}", Content_Type="text/plain", Origin=origin)
+    assert status == 403 and b"wrong_origin" in answer and len(above.calls) == before
+    assert gateway.ask("POST", CHAT, b"{}", Origin="http://localhost:3000")[0] == 200
+
+
+def test_with_a_key_a_page_of_any_site_may_ask(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "edits.keys.json")
+    key = keys.add("default", Role.USE)
+    with running(above.url, tmp_path, keys=keys) as gateway:
+        headers = {"Origin": "https://app.example", "Authorization": f"Bearer {key}"}
+        assert gateway.ask("POST", CHAT, b"{}", **headers)[0] == 200
+
+
 def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, settings=Settings(limits=Limits(seconds=0.1))) as gateway:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
@@ -505,6 +521,8 @@ def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
         ("POST", "/admin/v1/edits/99/retire", {}, {}, 400),
         ("POST", "/admin/v1/edits/1/retire", {"reason": 1}, {}, 400),
         ("GET", "/admin/v1/edits/99", None, {}, 404),
+        ("GET", "/admin/v1/edit", None, {}, 404),
+        ("DELETE", "/admin/v1/edits/1", None, {}, 405),
         ("GET", "/admin/v1/edits?limit=-1", None, {}, 400),
         ("GET", "/admin/v1/edits?status=odd", None, {}, 400),
         ("GET", "/admin/v1/edits", None, {"Host": "evil.example"}, 403),
@@ -538,7 +556,7 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
 def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
-    from drike.serving.scope import Named
+    from drike.gates.scope import Named
 
     times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 3, 5)]
     store = SqliteStore(tmp_path / "edits.db")

@@ -15,8 +15,8 @@ from commands import run
 from drike.datasets import load
 from drike.datasets.forms import own
 from drike.errors import DataError
-from drike.serving.importing import read_edits
-from drike.serving.store import Entry
+from drike.stores.importing import read_edits
+from drike.stores.store import Entry
 from test_datasets import flat_row, written
 
 HEADER = (

@@ -11,7 +11,7 @@ import pytest
 
 from browsing import CHROMIUM, DRIVER, Browser, browser
 from drike.serving.keys import Keys, Role
-from drike.serving.store import Entry, Status, rollback
+from drike.stores.store import Entry, Status, rollback
 from gateways import RawHandler, Received, Running, ask, completed, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"

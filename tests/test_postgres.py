@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from databases import Database
-from drike.serving.opening import open_store
-from drike.serving.store import ConflictError, EditStore, Entry, StoreError, retire, snapshot
+from drike.stores.opening import open_store
+from drike.stores.store import ConflictError, EditStore, Entry, StoreError, retire, snapshot
 
 pytestmark = pytest.mark.postgres
 PERU = Entry("Peru", "The capital of Peru is", "Oslo")
@@ -108,7 +108,7 @@ def test_a_password_comes_from_the_environment_or_the_address_and_is_never_shown
 
 
 def test_a_missing_driver_is_reported_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "drike.serving.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "drike.stores.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"needs psycopg: pip install 'drike\[postgres\]'"):
         open_store("postgresql://127.0.0.1/edits")
@@ -213,7 +213,7 @@ def test_of_writers_at_the_same_time_one_adds_a_fact_and_the_others_see_it(addre
 
 
 def test_a_store_in_use_is_reported_after_a_while(address: str) -> None:
-    from drike.serving.postgres import PostgresStore
+    from drike.stores.postgres import PostgresStore
 
     store, other = PostgresStore(address), PostgresStore(address, wait=0.05)
     with store.transaction():

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from drike.encoders import HashingEncoder
-from drike.serving.calibrating import default
-from drike.serving.reliability import Bin, curve
-from drike.serving.scope import Candidate, Decision, EditIndex, Named
-from drike.serving.store import Entry, StoredEdit
+from drike.gates.calibrating import default
+from drike.gates.reliability import Bin, curve
+from drike.gates.scope import Candidate, Decision, EditIndex, Named
+from drike.stores.store import Entry, StoredEdit
 
 PERU = Entry("Peru", "The capital of Peru is", "Oslo")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from commands import run
+from drike.gates.scope import Named
 from drike.serving.live import LiveEdits
 from drike.serving.replay import replay
-from drike.serving.scope import Named
-from drike.serving.sqlite import SqliteStore
+from drike.stores.sqlite import SqliteStore
 from gateways import ENTRY
 
 ABOUT = {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}

@@ -17,7 +17,7 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.encoders.base import FloatArray, Progress
-from drike.serving.calibrating import (
+from drike.gates.calibrating import (
     GateProbe,
     calibrated,
     certified,
@@ -27,9 +27,9 @@ from drike.serving.calibrating import (
     save,
     written,
 )
-from drike.serving.names import NameMatch, spoken, words
-from drike.serving.scope import CROWD, MOST_FIRED, NEAREST, Calibrated, EditIndex, Named, Nearest, Scope
-from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
+from drike.gates.names import NameMatch, spoken, words
+from drike.gates.scope import CROWD, MOST_FIRED, NEAREST, Calibrated, EditIndex, Named, Nearest, Scope
+from drike.stores.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PERU = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
@@ -175,7 +175,7 @@ def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits() 
 
 
 def test_the_gate_loads_no_torch() -> None:
-    code = "import sys, drike.serving.scope; sys.exit('torch' in sys.modules)"
+    code = "import sys, drike.gates.scope; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from commands import run
 from drike.errors import DrikeError
 from drike.serving.start import Options, start
-from drike.serving.store import Entry
+from drike.stores.store import Entry
 from gateways import FewShots, ask
 
 
@@ -98,14 +99,18 @@ def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drike.serving.start._writer", lambda run: FewShots())
+    options = Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
+    keyless = start(options)
+    assert keyless.gateway.settings.own_pages
     run("keys", "add")
     id = capsys.readouterr().out.split("-")[1]
     run("keys", "revoke", id)
-    started = start(Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0, host="0.0.0.0"))
-    assert started.gateway.access("") is None
-    started.tenants.close()
-    for opened in started.sockets:
-        opened.close()
+    started = start(replace(options, host="0.0.0.0"))
+    assert started.gateway.access("") is None and not started.gateway.settings.own_pages
+    for one in (keyless, started):
+        one.tenants.close()
+        for opened in one.sockets:
+            opened.close()
 
 
 @pytest.mark.slow

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import databases
 import storing
-from drike.serving.importing import import_file
-from drike.serving.sqlite import SqliteStore
-from drike.serving.store import (
+from drike.stores.importing import import_file
+from drike.stores.sqlite import SqliteStore
+from drike.stores.store import (
     ConflictError,
     EditStore,
     Entry,
@@ -52,7 +52,7 @@ def opener(request: pytest.FixtureRequest) -> Opener:
     server = request.getfixturevalue("postgres")
 
     def open_postgres(path: Path) -> EditStore:
-        from drike.serving.postgres import PostgresStore
+        from drike.stores.postgres import PostgresStore
 
         return PostgresStore(server.of(path), clock=lambda: NOON)
 
@@ -573,7 +573,7 @@ def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:
 
 
 def test_the_store_needs_no_torch() -> None:
-    code = "import sys, drike.serving.importing, drike.serving.sqlite; sys.exit('torch' in sys.modules)"
+    code = "import sys, drike.stores.importing, drike.stores.sqlite; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from drike.answers import matches
 from drike.edited import BeforeAfter, EditedModel
-from drike.serving.questions import common_questions
-from drike.serving.store import StoredEdit
+from drike.gates.questions import common_questions
+from drike.stores.store import StoredEdit
 
 UNRELATED, NEGATIVE = "unrelated", "negative"
 _STEP = 25  # of the common questions, every 25th is asked

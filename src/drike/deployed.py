@@ -16,9 +16,9 @@ from drike.editors import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
+from drike.gates.scope import Decision, EditIndex, Scope
 from drike.prompts import Prompt
-from drike.serving.scope import Decision, EditIndex, Scope
-from drike.serving.store import StoredEdit, as_stored, claims
+from drike.stores.store import StoredEdit, as_stored, claims
 
 UNRELATED = "unrelated"
 STAYING = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)

@@ -19,11 +19,11 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
+from drike.gates.scope import Decision, EditIndex, EveryQuery, Named, Scope
 from drike.judging import complete
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
-from drike.serving.scope import Decision, EditIndex, EveryQuery, Named, Scope
-from drike.serving.store import EditStore, Snapshot, StoredEdit, as_stored, snapshot, stamp
+from drike.stores.store import EditStore, Snapshot, StoredEdit, as_stored, snapshot, stamp
 from drike.table import Table
 from drike.visible import visible
 

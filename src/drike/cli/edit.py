@@ -14,12 +14,12 @@ from drike.cli.options import ModelOptions, RunOptions, takes_options
 from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.datasets import TINYFACTS
 from drike.edited import EditedModel
-from drike.editors import make
+from drike.editors import NO_RETAINS, make
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
+from drike.gates.scope import EveryQuery, Named
 from drike.models.served.options import ApiOptions
 from drike.report import Table
-from drike.serving.scope import EveryQuery, Named
 
 _ARROW = "->"
 _ARROWS = re.compile("\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}|=>")
@@ -56,7 +56,8 @@ def edit(
         editable=0 if data and data != [TINYFACTS] else None,  # all rows of other data may demonstrate
     )  # fmt: skip
     opened = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
-    by, asked = editor.casefold() if editor else "dr-ike" if base else "ike", opened.model
+    default, asked = "dr-ike" if base else "ike" if every_query else NO_RETAINS, opened.model
+    by = editor.casefold() if editor else default
     chosen = make(by, pool=setup.pool, model=asked, trained=base.trained if base else None, limit=opened.limit)
     edits = [parse_fact(text, setup.dataset.cases) for text in fact]
     if subject:

@@ -23,18 +23,18 @@ from drike.editors import PER_QUERY, Editor, make
 from drike.encoders import load_encoder
 from drike.errors import UsageError
 from drike.files import write_text
+from drike.gates import kept
+from drike.gates.calibrating import default, save
+from drike.gates.kept import gate_path
+from drike.gates.questions import common_questions, read_questions
+from drike.gates.scope import Calibrated, EditIndex, Named, Scope
 from drike.models.served.options import ApiOptions
 from drike.report import Table
-from drike.serving import gates
-from drike.serving import store as stores
-from drike.serving.calibrating import default, save
-from drike.serving.gates import gate_path
-from drike.serving.importing import Imported, import_edits, read_edits
-from drike.serving.opening import open_store
 from drike.serving.placement import NearestWriter
-from drike.serving.questions import common_questions, read_questions
-from drike.serving.scope import Calibrated, EditIndex, Named, Scope
-from drike.serving.store import Entry, Snapshot, Status, StoredEdit, StoreError
+from drike.stores import store as stores
+from drike.stores.importing import Imported, import_edits, read_edits
+from drike.stores.opening import open_store
+from drike.stores.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 
@@ -244,7 +244,7 @@ def calibrate(
         raise UsageError("a gate is kept beside the file of a store: export the edits of the database into a file")
     with closing(open_store(store, create=False)) as opened:
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-    gate, found = gates.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
+    gate, found = kept.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
     say(f"{len(in_force):,} edits in force: {found.sentence}")
     if found.threshold is None:
         raise StoreError("no gate was written: the one in use stays as it was")
@@ -254,8 +254,8 @@ def calibrate(
 
 def _gate(store: str, edits: int) -> Scope:
     """The gate of a store, with a note if the store has outgrown it."""
-    gate = gates.open_gate(store)
-    if gates.outgrown(gate, edits):
+    gate = kept.open_gate(store)
+    if kept.outgrown(gate, edits):
         note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
     return gate
 

@@ -15,13 +15,13 @@ from drike.cli.options import OUTPUT, Command, option, takes_options
 from drike.datasets.rows import shown
 from drike.encoders import load_encoder
 from drike.errors import DataError
+from drike.gates.kept import open_gate
+from drike.gates.scope import Calibrated
 from drike.report import Table
-from drike.serving.gates import open_gate
 from drike.serving.live import LiveEdits
-from drike.serving.opening import open_store
 from drike.serving.replay import Seen
 from drike.serving.replay import replay as replayed
-from drike.serving.scope import Calibrated
+from drike.stores.opening import open_store
 
 
 @app.command("replay", cls=Command)

@@ -68,9 +68,9 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
+    from drike.gates.scope import Named
     from drike.serving import process
     from drike.serving.gateway import Mode
-    from drike.serving.scope import Named
     from drike.serving.start import Options, start
 
     options = Options(

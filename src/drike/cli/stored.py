@@ -15,6 +15,9 @@ from drike.editors import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.files import write_text
+from drike.gates.calibrating import default
+from drike.gates.questions import common_questions, read_questions
+from drike.gates.scope import Calibrated, Named, Scope
 from drike.judging import Judge
 from drike.metrics import Outcome, counted
 from drike.models.protocols import LanguageModel
@@ -24,9 +27,6 @@ from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
-from drike.serving.calibrating import default
-from drike.serving.questions import common_questions, read_questions
-from drike.serving.scope import Calibrated, Named, Scope
 
 
 @dataclass(frozen=True)

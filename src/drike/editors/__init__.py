@@ -20,7 +20,7 @@ from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.retrieval.budget import Budget, Fraction, SameCount, TokenLimit
-from drike.retrieval.mixes import ByName, Mix, SameSize, mixes_of
+from drike.retrieval.mixes import ByName, Mix, SameMix, SameSize, mixes_of
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever, Similarity
@@ -28,8 +28,9 @@ from drike.retrieval.retriever import Retriever, Similarity
 UNTRAINED = ("unedited", "factprompt", "editcot", "ike")
 TRAINED = ("rank-all", "rank-50", "dr-ike")
 PER_QUERY, BY_NAME, SAME_SIZE = "dr-ike-q", "by-name", "nearest-same-size"
+NO_RETAINS = "no-retains"
 SAME_K, NEAREST = "nearest-same-k", "nearest@"
-NAMES = (*UNTRAINED, "editcot-full", BY_NAME, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K")
+NAMES = (*UNTRAINED, "editcot-full", BY_NAME, NO_RETAINS, *TRAINED, PER_QUERY, SAME_SIZE, SAME_K, f"{NEAREST}K")
 
 
 class Editor(Protocol):
@@ -86,10 +87,11 @@ def make(
 ) -> Editor:
     """An editor by its name: one of NAMES, where "nearest@4" shows the 4 retains nearest to the edit.
 
-    model: for "editcot-full", which calls it to write its prompts. trained: a checkpoint, for the editors of TRAINED
+    model: for "editcot-full", which calls it to write its prompts. trained: a checkpoint, for the editors of TRAINED,
     for "dr-ike-q", whose policy `--objective balanced` trains, and for "nearest-same-k", which shows as many retains as
     DR-IKE would, but the nearest ones; all of these write prompts in the style of the training. "by-name" and
-    "nearest-same-size" are controls of "dr-ike-q". limit: of prompt tokens, for editors that show demonstrations.
+    "nearest-same-size" are controls of "dr-ike-q". "no-retains" shows all copies and updates: the best behind a gate,
+    where every query that it sees concerns the edit. limit: of prompt tokens, for editors that show demonstrations.
 
     Raises UsageError for an unknown name, a missing model or a missing checkpoint.
     """
@@ -100,10 +102,12 @@ def make(
         k = int(name.removeprefix(NEAREST))
         return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
     everything = mixes_of(pool.roles)[-1]
-    switch = ByName(named=replace(everything, retains=0), other=Mix(0, 0, everything.retains))
+    no_retains = replace(everything, retains=0)
+    switch = ByName(named=no_retains, other=Mix(0, 0, everything.retains))
     by_name = PerQuery("Switch by name", pool, switch, nearest.style, limit)
     editors: dict[str, Editor] = {
         "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike, BY_NAME: by_name,
+        NO_RETAINS: replace(by_name, name="Copies and updates", policy=SameMix(no_retains)),
     }  # fmt: skip
     if model is not None:
         editors["editcot-full"] = EditCoTFull(model)

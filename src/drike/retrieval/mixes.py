@@ -97,6 +97,17 @@ class ByName(MixPolicy):
 
 
 @dataclass(frozen=True)
+class SameMix(MixPolicy):
+    """One mix for every query."""
+
+    mix: Mix
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+        """The mix, for each of them."""
+        return [self.mix for _ in queries]
+
+
+@dataclass(frozen=True)
 class SameSize(MixPolicy):
     """A control: as many demonstrations as `policy` shows a query, but the nearest ones, whatever their role."""
 

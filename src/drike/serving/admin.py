@@ -46,24 +46,25 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from drike.errors import DrikeError
+from drike.gates.names import words
+from drike.gates.reliability import Bin, curve
+from drike.gates.scope import Decision, EditIndex
 from drike.models.served.address import is_loopback
 from drike.serving import page
-from drike.serving import store as stores
 from drike.serving.gateway import Gateway, bearer
 from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits, Seen
-from drike.serving.names import words
 from drike.serving.relay import RequestError
-from drike.serving.reliability import Bin, curve
-from drike.serving.scope import Decision, EditIndex
-from drike.serving.store import ConflictError, Status, StoredEdit, UnavailableError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
+from drike.stores import store as stores
+from drike.stores.store import ConflictError, Status, StoredEdit, UnavailableError
 
 _LARGEST = 1 << 20  # bytes of a request
 _MOST_LISTED, _SHOWN_CANDIDATES = 500, 10
@@ -99,7 +100,13 @@ def application(gateway: Gateway, tenants: Tenants) -> Starlette:
         await gateway.upstream.close()
         gateway.close()
 
-    return Starlette(routes=routes, lifespan=lifespan)
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_offered})
+
+
+async def not_offered(request: Request, problem: Exception) -> Response:
+    """Refuse a path or a method that no route has."""
+    status = problem.status_code if isinstance(problem, HTTPException) else 404
+    return _error(status, "no_such_path", f"the admin port does not offer {request.method} {request.url.path}")
 
 
 async def healthy(request: Request) -> Response:

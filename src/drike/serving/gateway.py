@@ -21,10 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import Message, Receive, Scope, Send
 
+from drike.gates.scope import Decision
+from drike.models.served.address import is_loopback
 from drike.serving import guardrail
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
 from drike.serving.keys import Grant
@@ -42,9 +44,8 @@ from drike.serving.relay import (
     reply_json,
     while_connected,
 )
-from drike.serving.scope import Decision
-from drike.serving.store import Status, StoredEdit
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
+from drike.stores.store import Status, StoredEdit
 
 _LOG = logging.getLogger(__name__)
 _PREFIX = b"/v1"
@@ -66,10 +67,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a gateway works. deadline: seconds for deciding and editing a request."""
+    """How a gateway works.
+
+    deadline: seconds for deciding and editing a request. own_pages: without keys, web pages of other sites are refused,
+    which would ask with the upstream's key.
+    """
 
     mode: Mode = Mode.SHADOW
     deadline: float = 0.05
+    own_pages: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
@@ -198,6 +204,9 @@ class Gateway:
             raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
         if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
             raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+        if self.settings.own_pages and origin is not None and not is_loopback(_host(origin)):
+            raise RequestError(403, "wrong_origin", "another site's page may not ask this: make a key (drike keys add)")
         grant = self.access(bearer(scope))
         if grant is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
@@ -265,6 +274,13 @@ def _headers(edited: Edited, mode: Mode) -> Headers:
     listed = ",".join(f"{one.id}@{one.version}" for one in edited.edits)
     named = [(b"x-drike-edits", listed.encode())] if listed else []
     return [(b"x-drike-scope", edited.scope.encode()), (b"x-drike-mode", mode.encode()), *named]
+
+
+def _host(origin: bytes) -> str | None:
+    try:
+        return urlsplit(origin.decode("latin-1")).hostname
+    except ValueError:
+        return None
 
 
 def _report(error: Exception) -> None:

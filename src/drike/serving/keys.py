@@ -20,9 +20,9 @@ from pathlib import Path
 from drike.errors import DrikeError
 from drike.files import write_text
 from drike.records import parse, read
-from drike.serving.store import POSTGRES, stamp
+from drike.stores.opening import TENANT
+from drike.stores.store import POSTGRES, stamp
 
-TENANT = "default"
 _KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -128,8 +128,3 @@ class Keys:
 def keys_path(store: str) -> Path:
     """The file of keys beside a store; of one in a database, in the working directory."""
     return Path("edits" if store.startswith(POSTGRES) else store).with_suffix(".keys.json")
-
-
-def store_path(store: Path, tenant: str) -> Path:
-    """The store of a tenant: the given file, or one beside it."""
-    return store if tenant == TENANT else store.with_name(f"{store.stem}.{tenant}{store.suffix}")

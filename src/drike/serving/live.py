@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 
 from drike.edits import mentions
 from drike.encoders.base import TextEncoder
-from drike.serving.scope import Decision, EditIndex, Scope
-from drike.serving.store import EditStore, Snapshot, Status, StoredEdit, StoreError, snapshot, stamp
+from drike.gates.scope import Decision, EditIndex, Scope
+from drike.stores.store import EditStore, Snapshot, Status, StoredEdit, StoreError, snapshot, stamp
 
 _SHOWN = 200  # decisions that are kept to be looked at
 

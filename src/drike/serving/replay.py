@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from drike.gates.scope import Candidate, Decision
 from drike.serving.context import chat_target, completion_target, parse
-from drike.serving.scope import Candidate, Decision
 
 _INNER = ("body", "request")  # where logs keep a request
 

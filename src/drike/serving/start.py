@@ -16,20 +16,20 @@ import uvicorn
 from drike.datasets import TINYFACTS, load
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
+from drike.gates.scope import Named, Scope
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
 from drike.serving.gateway import Gateway, Mode, Settings
-from drike.serving.keys import TENANT, Grant, Keys, keys_path
+from drike.serving.keys import Grant, Keys, keys_path
 from drike.serving.live import LiveEdits
 from drike.serving.local import LocalUpstream
-from drike.serving.opening import open_store
 from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
-from drike.serving.scope import Named, Scope
 from drike.serving.server import listen, server
-from drike.serving.store import Entry, StoredEdit
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
+from drike.stores.opening import TENANT, open_store
+from drike.stores.store import Entry, StoredEdit
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -121,7 +121,8 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
     deadline = options.deadline or (5.0 if local else 0.05)
     gateway = Gateway(
-        upstream, tenants.live, chat=chat, completion=AsPrompt(writer), settings=Settings(mode, deadline),
+        upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
+        settings=Settings(mode, deadline, own_pages=keys is None),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
@@ -200,10 +201,10 @@ def _gate(name: str | None, store: str) -> Scope:
     """The gate that is asked for, or else the store's own."""
     if name == "named":
         return Named()
-    from drike.serving import calibrating, gates
+    from drike.gates import calibrating, kept
 
     if name is None:
-        return gates.open_gate(store)
+        return kept.open_gate(store)
     try:
         return calibrating.default() if name == "calibrated" else calibrating.load(Path(name))
     except OSError as problem:

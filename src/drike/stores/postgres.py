@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.serving.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stored
+from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stored
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """

@@ -14,7 +14,7 @@ from drike.records import parse
 @cache
 def common_questions() -> tuple[str, ...]:
     """Questions and requests such as assistants get, in our own words."""
-    return tuple(resources.files("drike.serving").joinpath("questions.txt").read_text("utf-8").splitlines())
+    return tuple(resources.files("drike.gates").joinpath("questions.txt").read_text("utf-8").splitlines())
 
 
 def read_questions(path: Path) -> list[str]:

@@ -15,7 +15,7 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, scan_rows
 from drike.errors import DataError
-from drike.serving.store import (
+from drike.stores.store import (
     LISTS,
     NEEDED,
     ConflictError,

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from drike.encoders.base import FloatArray, TextEncoder, unit
-from drike.serving.names import (
+from drike.gates.names import (
     Mention,
     NameIndex,
     NameMatch,
@@ -29,7 +29,7 @@ from drike.serving.names import (
     without,
     words,
 )
-from drike.serving.store import Status, StoredEdit
+from drike.stores.store import Status, StoredEdit
 
 MOST_FIRED = 3  # edits in one prompt
 NEAREST = 16  # edits that are looked at where no subject is named

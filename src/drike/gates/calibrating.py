@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from drike import records
 from drike.files import checksum_ok, with_checksum, write_text
+from drike.gates.names import masked, words
+from drike.gates.scope import Calibrated, Candidate, EditIndex, LogisticHead
 from drike.retrieval.calibration import exceeds
-from drike.serving.names import masked, words
-from drike.serving.scope import Calibrated, Candidate, EditIndex, LogisticHead
-from drike.serving.store import StoredEdit, StoreError
+from drike.stores.store import StoredEdit, StoreError
 
 Matrix = NDArray[np.float64]
 THRESHOLDS = tuple(round(1 / (1 + float(np.exp(-logit))), 6) for logit in np.arange(12, -6, -0.25))
@@ -260,7 +260,7 @@ def load(path: Path) -> Calibrated:
 @cache
 def default() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/scope.md says how it was made."""
-    return _read(resources.files("drike.serving").joinpath("gate.json").read_bytes(), "gate.json")
+    return _read(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from drike.encoders.base import TextEncoder
-from drike.serving.calibrating import Certificate, calibrated, certify, default, load, written
-from drike.serving.scope import Calibrated, EditIndex, Named, Scope
-from drike.serving.store import POSTGRES, StoredEdit, StoreError
+from drike.gates.calibrating import Certificate, calibrated, certify, default, load, written
+from drike.gates.scope import Calibrated, EditIndex, Named, Scope
+from drike.stores.store import POSTGRES, StoredEdit, StoreError
 
 GROWN = 1.2  # a gate is to be calibrated again for a store that has grown by this factor
 

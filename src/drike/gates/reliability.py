@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.serving.scope import Calibrated, EditIndex, Scope
-from drike.serving.store import StoredEdit
+from drike.gates.scope import Calibrated, EditIndex, Scope
+from drike.stores.store import StoredEdit
 
 _FOLDS = 5
 _MOST = 500  # texts that are asked

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drike.serving.keys import TENANT, store_path
-from drike.serving.store import POSTGRES, EditStore, StoreError
+from drike.stores.store import POSTGRES, EditStore, StoreError
+
+TENANT = "default"
+
+
+def store_path(store: Path, tenant: str) -> Path:
+    """The file of a tenant's store: the given one, or one beside it."""
+    return store if tenant == TENANT else store.with_name(f"{store.stem}.{tenant}{store.suffix}")
 
 
 def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True) -> EditStore:
@@ -15,11 +21,11 @@ def open_store(address: str | Path, *, tenant: str = TENANT, create: bool = True
     create: make the store if it is missing. Raises StoreError if it cannot be used.
     """
     if not str(address).startswith(POSTGRES):
-        from drike.serving.sqlite import SqliteStore
+        from drike.stores.sqlite import SqliteStore
 
         return SqliteStore(store_path(Path(address), tenant), create=create)
     try:
-        from drike.serving.postgres import PostgresStore
+        from drike.stores.postgres import PostgresStore
     except ImportError:
         raise StoreError("a PostgreSQL store needs psycopg: pip install 'drike[postgres]'") from None
     return PostgresStore(str(address), schema=None if tenant == TENANT else f"drike-{tenant}", create=create)

@@ -1,0 +1,5 @@
+"""Stores of edits.
+
+`store` has the rules and the protocol, `sqlite` and `postgres` keep edits, `opening` chooses one by its address,
+`importing` reads files of edits.
+"""
