@@ -246,7 +246,7 @@ def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
-    assert run("evaluate", *options, "--max-calls", "30", "--out", str(tmp_path / "a")) == 3
+    assert run("evaluate", *options, "--max-calls", "30", "--concurrency", "1", "--out", str(tmp_path / "a")) == 3
     said = " ".join(capsys.readouterr().err.split())
     assert "30 requests that --max-calls leaves are used up" in said and "Traceback" not in said
     assert served.requests == 30
