@@ -255,7 +255,7 @@ def broken_after(m: int, kind: str) -> list[Episode]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("m", [1, 3, 8])
+@pytest.mark.parametrize("m", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_controller_learns_to_keep_about_m_retains_if_more_break_the_answer(kind: str, m: int) -> None:
     episodes = broken_after(m, kind)
     assert any(episode.kept > m for episode in episodes[:20]), "the untrained controller must keep more than m"

@@ -47,7 +47,7 @@ def harness() -> Iterator[Harness]:
     harness.process.communicate()
 
 
-@pytest.mark.parametrize("command", ["balanced", "evaluate"])
+@pytest.mark.parametrize("command", [pytest.param("balanced", marks=pytest.mark.slow), "evaluate"])
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(harness: Harness, command: str) -> None:
     harness.check(command, times=2)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import run
+from drike.encoders import TextEncoder, load_encoder
+from drike.gates.calibrating import default
 from drike.gates.scope import Named
 from drike.serving.live import LiveEdits
 from drike.serving.replay import replay
@@ -58,6 +61,23 @@ def test_the_command_shows_fires_and_writes_nothing(
     assert "4 requests, 3 would get an edit (75.0%)" in shown and "2 lines" not in shown
     assert shown.index("Name a poet") < shown.index("What is the capital")
     assert store.read_bytes() == before
+
+
+def test_no_vectors_of_logged_questions_are_kept_on_disk(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[bool] = []
+
+    def loaded(name: str, *, keep: bool = True) -> TextEncoder:
+        kept.append(keep)
+        return load_encoder("hashing")
+
+    monkeypatch.setattr("drike.cli.replay.load_encoder", loaded)
+    monkeypatch.setattr("drike.cli.replay.open_gate", lambda store: replace(default(), encoder="hashing"))
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(LINES))
+    assert run("edits", "replay", str(log), "--store", str(store)) == 0
+    assert kept == [False]
 
 
 @pytest.mark.parametrize(("content", "word"), [("", "no request"), (None, "cannot be read")])

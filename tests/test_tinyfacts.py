@@ -194,6 +194,7 @@ def test_a_short_build_is_deterministic_and_loads(tmp_path: Path) -> None:
     assert tokenizer("New Fact: x").input_ids == world()[1].encode("New Fact: x").ids
 
 
+@pytest.mark.slow
 def test_the_other_model_is_narrower_and_its_rows_state_the_same_edits_in_other_words(tmp_path: Path) -> None:
     out = tmp_path / "other"
     list(build(out, seed=1, threads=1, curriculum=(Stage(1, 2),), other=True))

@@ -35,7 +35,7 @@ def replay(
     """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
         gate = open_gate(store)
-        encoder = load_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
+        encoder = load_encoder(gate.encoder, keep=False) if isinstance(gate, Calibrated) else None
         live = LiveEdits(opened, gate, encoder=encoder)
         try:
             with log.open("rb") as lines:

@@ -1,7 +1,7 @@
 """A model of this process as an upstream, in OpenAI's form: one request at a time, greedily, without sampling.
 
 Text completions are plain. A chat goes through the model's chat template; a model without one, such as the embedded
-model, which only completes, completes the text of the last user message with one line.
+model, which only completes, completes the text of the last message with one line.
 """
 
 from __future__ import annotations

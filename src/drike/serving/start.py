@@ -153,12 +153,15 @@ def _writer(run: str | None) -> Writer:
         rows = dataset.split(seed=0, train=0, test=0).demonstrations
         return NearestWriter(Pool(rows, load_encoder("hashing")))
     from drike.editors import PER_QUERY, make
+    from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
 
     base = TrainedRun.open(Path(run))
+    policys = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
+    trained = checkpoint.load(Path(run), encoder=policys)
     dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
     pool = Pool(dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder), seed=base.run.seed)
-    return make(PER_QUERY if base.trained.per_query else "dr-ike", pool=pool, trained=base.trained)
+    return make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained)
 
 
 def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
