@@ -319,6 +319,7 @@ class TestHalluEditBench:
         added = Counter(one.aspect.value for one in asked.further[len(data.cases[0].further) :])
         assert added == {"pushback": 2, "distractor": 1}, "it publishes yes_no and choice, and has no neighbours"
         assert any("1 same_subject; right is what the unedited model says" in line for line in lines(data))
+        assert "  same_subject probes: none published" in lines(data)
 
     def test_a_file_may_have_another_number_of_hops_and_several_files_are_one_data_set(self, tmp_path: Path) -> None:
         fewer = {name: value for name, value in quiz_row("Bo").items() if not name.endswith("3hop")}

@@ -54,6 +54,12 @@ def one_of(model: str, rule: Callable[[str], str]) -> CustomModel | ScriptedMode
     return CustomModel("text", lambda prompts, most, stop: [f" {rule(prompt)}" for prompt in prompts])
 
 
+def test_tinyfacts_questions_need_the_old_object() -> None:
+    unknown = Edit(TEMPLATES["P17"][0].format("New Nowhere"), "Peru", subject="New Nowhere", relation="P17")
+    case = EditCase("own", unknown, (rewrite_probe(unknown),))
+    assert not with_generated([case])[0].unanswered
+
+
 def test_the_same_seed_generates_the_same_probes_and_another_seed_others() -> None:
     assert with_generated(CAPITALS[:8]) == CASES
     assert with_generated(CAPITALS[4:8]) == CASES[4:], "whatever the other cases are"

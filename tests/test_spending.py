@@ -30,6 +30,7 @@ from servers import Handler, Served, chat_answer, connect, serve, serving, statu
 
 READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
 SMALL = ("--encoder", "hashing", "--edits", "4", "--test", "2")
+GREEN = ("--encoder", "hashing", "--fact", "Somewhere is -> green", "--every-query")
 
 
 @pytest.fixture(scope="module")
@@ -233,17 +234,7 @@ def test_a_tokenizer_counts_what_a_chat_template_adds(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_an_edit_is_estimated_beforehand(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    options = (
-        "edit",
-        "--model",
-        served.named(),
-        "--encoder",
-        "hashing",
-        "--fact",
-        "Somewhere is -> green",
-        "--every-query",
-    )
-    options += ("--ask", "Somewhere is", "--ask", "Elsewhere is")
+    options = ("edit", "--model", served.named(), *GREEN, "--ask", "Somewhere is", "--ask", "Elsewhere is")
     assert run(*options, "--dry-run", "--price-in", "1") == 0
     shown = capsys.readouterr().out
     assert served.requests == 0 and bound(shown, "calls") == 4 and "money" in shown
@@ -255,7 +246,7 @@ def test_a_reached_limit_exits_with_code_3_and_paid_answers_are_reused(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--model", served.named(), "--encoder", "hashing", "--test", "3", "--editors", "factprompt")
-    assert run("evaluate", *options, "--max-calls", "30", "--out", str(tmp_path / "a")) == 3
+    assert run("evaluate", *options, "--max-calls", "30", "--concurrency", "1", "--out", str(tmp_path / "a")) == 3
     said = " ".join(capsys.readouterr().err.split())
     assert "30 requests that --max-calls leaves are used up" in said and "Traceback" not in said
     assert served.requests == 30
@@ -279,17 +270,7 @@ def test_training_stopped_by_a_limit_keeps_its_episodes_and_policy(served: Serve
 
 
 def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) -> None:
-    options = (
-        "edit",
-        "--model",
-        served.named(),
-        "--encoder",
-        "hashing",
-        "--fact",
-        "Somewhere is -> green",
-        "--every-query",
-        "--no-cache",
-    )
+    options = ("edit", "--model", served.named(), *GREEN, "--no-cache")
     assert run(*options) == run(*options) == 0
     assert served.requests == 4 and not list((tmp_path / "cache").rglob("answers*"))
 
@@ -297,7 +278,7 @@ def test_no_cache_pays_again_and_stores_nothing(served: Served, tmp_path: Path) 
 def test_the_cache_command_shows_and_clears_the_cache(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("edit", "--model", served.named(), "--encoder", "hashing", "--fact", "Somewhere is -> green", "--every-query")
+    run("edit", "--model", served.named(), *GREEN)
     capsys.readouterr()
     assert run("cache", "info") == 0
     assert capsys.readouterr().out.startswith("2 answers")
@@ -311,7 +292,7 @@ def test_a_failing_server_ends_a_command_with_one_sentence(tmp_path: Path, capsy
     commands = {
         "train": ("train", *SMALL),
         "evaluate": ("evaluate", "--encoder", "hashing", "--test", "2"),
-        "edit": ("edit", "--encoder", "hashing", "--fact", "Somewhere is -> green", "--every-query"),
+        "edit": ("edit", *GREEN),
     }
     with serve(status(401)) as server:
         for name, command in commands.items():

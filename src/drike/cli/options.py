@@ -100,7 +100,9 @@ OPTIONS: Mapping[str, Any] = {
     ),
     "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, least=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
-    "editor": option("NAME", "Editor to use (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD),
+    "editor": option(
+        "NAME", "Editor to use (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD
+    ),
     "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
     "stored": option(
         "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD

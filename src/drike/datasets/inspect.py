@@ -48,7 +48,8 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     for aspect in Aspect:
         counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
-        yield f"  {aspect.value} probes: {sum(counts):,}{missing}" if any(counts) else f"  {aspect.value} probes: n/a"
+        without = "none published" if any(one.aspect is aspect for case in cases for one in case.unanswered) else "n/a"
+        yield f"  {aspect.value} probes: " + (f"{sum(counts):,}{missing}" if any(counts) else without)
     yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
     if unanswered := [one.aspect.value for case in cases for one in case.unanswered]:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))

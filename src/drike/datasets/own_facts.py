@@ -33,7 +33,7 @@ def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
     """Further questions about an edit of a fact of TinyFacts in one of its wordings; none about other edits."""
     subject, relation = edit.subject or "", edit.relation or ""
     worded = edit.query in (one.format(subject) for one in TEMPLATES.get(relation, ()))
-    if worded and _objects().get((relation, subject)) == edit.target_true:
+    if worded and edit.target_true is not None and _objects().get((relation, subject)) == edit.target_true:
         yield from _same_subject(edit, rng)
         yield from _alias(edit)
         yield from _two_hops(edit, rng)
