@@ -418,7 +418,7 @@ def test_a_request_id_is_passed_on_or_made(gateway: Running, above: Recorded) ->
 
 
 def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tmp_path: Path) -> None:
-    given = {"Authorization": "Bearer theirs", "Api_Key": "theirs", "Cookie": "theirs"}
+    given = {"Authorization": "Bearer theirs", "Api_Key": "theirs", "Cookie": "theirs", "OpenAI_Project": "theirs"}
     for made, expected in (
         (HttpUpstream(above.url), ["Bearer theirs"]),
         (HttpUpstream(above.url, "ours"), ["Bearer ours"]),
@@ -428,7 +428,8 @@ def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tm
             gateway.ask("GET", "/v1/models", **given)
         call = above.calls[-1]
         assert call.header("authorization") == expected
-        assert bool(call.header("cookie") + call.header("api-key")) == (expected == ["Bearer theirs"])
+        for name in ("cookie", "api-key", "openai-project"):
+            assert bool(call.header(name)) == (expected == ["Bearer theirs"])
 
 
 def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Path) -> None:

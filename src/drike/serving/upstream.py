@@ -25,7 +25,9 @@ _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding"
     b" upgrade host content-length expect".split()
 )
-_CREDENTIALS = frozenset([b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key", b"cookie"])
+_CREDENTIALS = frozenset(  # and who pays
+    b"authorization api-key x-api-key x-goog-api-key cookie openai-organization openai-project".split()
+)
 _REDIRECTS = range(300, 400)
 _NOT_MODIFIED = 304
 _LARGEST_HEADERS = 32 << 10
