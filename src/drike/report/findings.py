@@ -29,7 +29,9 @@ def gaps(group: Group) -> Iterator[str]:
     summaries = group.summaries.values()
     if absent := [name for name in SCORES if all(one.metric(name).value is None for one in summaries)]:
         missing = ", ".join(name for name in absent if name != "S")
-        yield f"Not measured: {missing}, as the test edits have no such probes; S needs ESR, PC and RR ({group.label})."
+        unjudged = any(one.correct is None for of_editor in group.outcomes.values() for one in of_editor)
+        which = "no such probes that the rule can judge" if unjudged else "no such probes"
+        yield f"Not measured: {missing}, as the test edits have {which}; S needs ESR, PC and RR ({group.label})."
 
 
 def findings(group: Group) -> Iterator[str]:
