@@ -3,9 +3,10 @@
     python benchmarks/gateway.py [--requests 2000] [--streams 500] [--edits 20000] [--changes 100] [--encoder]
 
 An upstream that answers at once, the gateway, and the client are processes of this machine. Requests go directly to the
-upstream and through the gateway in turns, 10 at a time; overhead is the difference of the two distributions' median
-and 99th percentile. CPU time and memory are the gateway's own, from /proc. The client needs CPU time too, so run this
-on an otherwise idle machine with two cores or more.
+upstream and through the gateway in turns, 1 or 10 at a time; overhead is the difference of the two distributions'
+median and 99th percentile. "edited": the share of answers with an edit; where one fires, the others were late. CPU time
+and memory are the gateway's own, from /proc. The client needs CPU time too, so run this on an otherwise idle machine
+with two cores or more.
 
 Rows: "no edits" has an empty store, "nothing fires" and "one fires" have --edits edits; all decide by names, without an
 encoder. A streamed answer has 60 chunks. The open streams take 3 seconds each, all at once. An edit is in force when a
@@ -144,23 +145,26 @@ async def ask(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[fl
         return time.perf_counter() - began, found, response.headers.get("x-drike-edits", "")
 
 
-async def overhead(session: aiohttp.ClientSession, above: str, running: Running, body: bytes, count: int) -> str:
+async def overhead(
+    session: aiohttp.ClientSession, above: str, running: Running, body: bytes, count: int, *, at_once: int = AT_ONCE
+) -> str:
     """Ask directly and through the gateway in turns; a row of figures."""
     times: dict[str, list[float]] = {above: [], running.url: []}
     for url in times:  # connections
-        await asyncio.gather(*(ask(session, url, body) for _ in range(AT_ONCE)))
-    cpu, asked = 0.0, 0
+        await asyncio.gather(*(ask(session, url, body) for _ in range(at_once)))
+    cpu, asked, edited = 0.0, 0, 0
     while asked < count:
         for url, seconds in times.items():
             before = running.cpu
             for _ in range(10):
-                found = await asyncio.gather(*(ask(session, url, body) for _ in range(AT_ONCE)))
+                found = await asyncio.gather(*(ask(session, url, body) for _ in range(at_once)))
                 seconds += [one for one, _, _ in found]
+                edited += sum(bool(edits) for _, _, edits in found)
             cpu += running.cpu - before if url == running.url else 0.0
-        asked += 10 * AT_ONCE
+        asked += 10 * at_once
     direct, through = (statistics.quantiles(seconds, n=100) for seconds in times.values())
     figures = [1000 * (through[q - 1] - direct[q - 1]) for q in (50, 99)] + [1000 * cpu / asked, running.memory()]
-    return " | ".join(f"{one:.2f}" for one in figures)
+    return " | ".join([str(at_once), *(f"{one:.2f}" for one in figures), f"{edited / asked:.3f}"])
 
 
 async def open_streams(session: aiohttp.ClientSession, running: Running, count: int) -> str:
@@ -209,7 +213,10 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
         ("nothing fires", full, chat("What is the capital of Peru?")),
         ("one fires", full, chat("Who is the mayor of Oldtown 7?")),
     )
-    print("| | p50 ms | p99 ms | CPU ms a request | MB |\n|---|---:|---:|---:|---:|", flush=True)
+    print(
+        "| | at a time | p50 ms | p99 ms | CPU ms a request | MB | edited |\n|---|---:|---:|---:|---:|---:|---:|",
+        flush=True,
+    )
     timeout, connector = aiohttp.ClientTimeout(total=120), aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         for name, path, body in rows:
@@ -217,10 +224,9 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
                 print(f"| {name} | {await overhead(session, above, running, body, args.requests)} |", flush=True)
         for name, _, body in rows[2:] if args.encoder else ():
             with gateway(above, full, "calibrated") as running:
-                print(
-                    f"| {name}, with an encoder | {await overhead(session, above, running, body, args.requests)} |",
-                    flush=True,
-                )
+                for at_once in (1, AT_ONCE):
+                    figures = await overhead(session, above, running, body, args.requests, at_once=at_once)
+                    print(f"| {name}, with an encoder | {figures} |", flush=True)
         with gateway(above, place / "empty.db") as running:
             print(f"\n{await open_streams(session, running, args.streams)}", flush=True)
         with gateway(above, full) as running:

@@ -55,7 +55,7 @@ def gateway(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         (CHAT, b"Peru"),
         (CHAT, b'["Peru"]'),
         (CHAT, b""),
-        (CHAT, gzip.compress(b'{"messages": [{"role": "user", "content": "capital of Peru"}]}')),
+        (CHAT, gzip.compress(b'{"messages": [{"role": "user", "content": "capital of Peru"}]}', mtime=0)),
         ("/v1/completions", b'{"prompt": ["Peru", "Chile"]}'),
         ("/v1/completions", b'{"prompt": [1, 2, 3]}'),
         ("/v1/embeddings", b'{"input": "The capital of Peru is"}'),

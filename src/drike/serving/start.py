@@ -20,6 +20,7 @@ from drike.gates.scope import Named, Scope
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
+from drike.serving.batching import Batching
 from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import Grant, Keys, keys_path
 from drike.serving.live import LiveEdits
@@ -33,6 +34,7 @@ from drike.stores.store import Entry, StoredEdit
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
+_DECIDING = 32  # threads whose texts are encoded together
 _BULK = 64  # texts at once that are the store's, not a user's
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
@@ -120,13 +122,13 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
     deadline = options.deadline or (5.0 if local else 0.05)
+    live = tenants.live(TENANT)
     gateway = Gateway(
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
-        settings=Settings(mode, deadline, own_pages=keys is None),
+        settings=Settings(mode, deadline, own_pages=keys is None, deciding=_DECIDING if live.index.encoder else 1),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
-    live = tenants.live(TENANT)
     edits = live.index.edits
     return Started(
         gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
@@ -224,8 +226,8 @@ def _encoder(gate: Scope) -> TextEncoder | None:
 
 @cache
 def _loaded(name: str) -> TextEncoder:
-    """An encoder with its weights in memory, shared by all tenants."""
-    encoder = load_encoder(name, bulk=_BULK)
+    """An encoder with its weights in memory, shared by all tenants and threads."""
+    encoder = Batching(load_encoder(name, bulk=_BULK), _BULK // 2)
     encoder.encode([""])
     return encoder
 
