@@ -49,7 +49,13 @@ def serve(
     ] = None,
     deadline_ms: Annotated[
         float | None,
-        option("MS", "Time limit for deciding (default: 50; 5000 for a model here)", METHOD, least=1.0, most=6e4),
+        option(
+            "MS",
+            "Time limit for deciding (default: 50; 250 with an encoder; 5000 for a model here)",
+            METHOD,
+            least=1.0,
+            most=6e4,
+        ),
     ] = None,
     host: Annotated[str, option("HOST", "Where to listen; beyond this machine only with keys", API)] = "127.0.0.1",
     port: Annotated[int, option("N", "The port of the API", API, least=0, most=65535)] = 8800,

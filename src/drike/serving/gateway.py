@@ -14,7 +14,6 @@ import asyncio
 import logging
 import re
 import secrets
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -71,14 +70,12 @@ class Settings:
     """How a gateway works.
 
     deadline: seconds for deciding and editing a request. own_pages: without keys, web pages of other sites are refused,
-    which would ask with the upstream's key. deciding: threads that decide; more than one helps where an encoder is
-    asked.
+    which would ask with the upstream's key.
     """
 
     mode: Mode = Mode.SHADOW
     deadline: float = 0.05
     own_pages: bool = False
-    deciding: int = 1
     limits: Limits = field(default_factory=Limits)
 
 
@@ -127,8 +124,7 @@ class Gateway:
         self.access = access
         self.metrics = metrics or Metrics()
         self._placements = {b"/chat/completions": chat, b"/completions": completion}
-        self._deciding = ThreadPoolExecutor(settings.deciding, "drike-gate")
-        self._placing = threading.Lock()
+        self._deciding = ThreadPoolExecutor(1, "drike-gate")
         self._waiting = 0
         self._in_flight = 0
 
@@ -266,9 +262,7 @@ class Gateway:
         self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[StoredEdit]
     ) -> bytes:
         facts = [one.entry.edit for one in edits]
-        with self._placing:  # editors are not made for several threads
-            text = self._placements[path].place(facts, target.text, target.queries[0])
-        return replaced(body, parsed, target, text)
+        return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
 
 
 def active(decision: Decision) -> tuple[StoredEdit, ...]:

@@ -20,7 +20,6 @@ from drike.gates.scope import Named, Scope
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
-from drike.serving.batching import Batching
 from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import Grant, Keys, keys_path
 from drike.serving.live import LiveEdits
@@ -34,7 +33,6 @@ from drike.stores.store import Entry, StoredEdit
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
-_DECIDING = 32  # threads whose texts are encoded together
 _BULK = 64  # texts at once that are the store's, not a user's
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
@@ -48,7 +46,8 @@ class Options:
 
     upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
     gate: "named", "calibrated", or a file; the store's own if it has one, else "named". mode: "on" over a local model,
-    else "shadow". deadline: seconds; 0.05, or 5 over a local model.
+    else "shadow". deadline: seconds; 0.05, 0.25 where the gate asks an encoder, 5 over a
+    local model.
     """
 
     upstream: str | None = None
@@ -121,11 +120,11 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         raise
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
-    deadline = options.deadline or (5.0 if local else 0.05)
     live = tenants.live(TENANT)
+    deadline = options.deadline or (5.0 if local else 0.25 if live.index.encoder else 0.05)
     gateway = Gateway(
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
-        settings=Settings(mode, deadline, own_pages=keys is None, deciding=_DECIDING if live.index.encoder else 1),
+        settings=Settings(mode, deadline, own_pages=keys is None),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
@@ -226,8 +225,8 @@ def _encoder(gate: Scope) -> TextEncoder | None:
 
 @cache
 def _loaded(name: str) -> TextEncoder:
-    """An encoder with its weights in memory, shared by all tenants and threads."""
-    encoder = Batching(load_encoder(name, bulk=_BULK), _BULK // 2)
+    """An encoder with its weights in memory, shared by all tenants."""
+    encoder = load_encoder(name, bulk=_BULK)
     encoder.encode([""])
     return encoder
 
