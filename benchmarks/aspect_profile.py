@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from drike import datasets
 from drike.datasets.generated import GENERATED, turned_round, with_generated
@@ -28,14 +28,14 @@ from drike.evaluation import evaluate
 from drike.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.prompts import PromptStyle
 from drike.report import Table, as_markdown
 from drike.report.tables import INTERVALS, shown
-from drike.retrieval.budget import Budget, Threshold
+from drike.retrieval.budget import Threshold
 from drike.retrieval.mixes import policy_mixes
 from drike.retrieval.pool import Pool
 from drike.retrieval.query_policy import QueryPolicy
 from drike.retrieval.retriever import Retriever
+from drike.runs.checkpoint import Checkpoint
 from drike.training.answers import answers_under
 from drike.training.balanced import train_balanced
 from drike.training.reinforce import train
@@ -48,25 +48,16 @@ CONTROLLED = ("factprompt", "ike", "dr-ike")
 COSTED = 5  # edits of each seed whose tokens are compared
 
 
-@dataclass(frozen=True)
-class Policies:
-    """What the trained editors use."""
-
-    retriever: Retriever
-    budget: Budget
-    style: PromptStyle
-    per_query: QueryPolicy | None
-
-
-def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed: int) -> Policies:
+def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed: int) -> Checkpoint:
     """Train the ranking by Algorithm 1, and the policy that chooses for each query."""
-    editor = IKE("DR-IKE", pool, Retriever(pool.encoder, seed=seed), Threshold())
+    retriever = Retriever(pool.encoder, seed=seed)
+    editor = IKE("DR-IKE", pool, retriever, Threshold())
     *_, last = train(editor, edit_takes(model), parts.train, epochs=epochs)
     mixes = policy_mixes(pool.roles)
     policy = QueryPolicy(pool.encoder, mixes)
     for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
         pass
-    return Policies(editor.ranker, last.budget, editor.style, policy)  # type: ignore[arg-type]  # as made above
+    return Checkpoint(retriever, last.budget, per_query=policy)
 
 
 def under_another_edit(cases: Sequence[EditCase]) -> list[EditCase]:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 
+from aspect_profile import trained
+
 from drike import datasets, load_model
 from drike.datasets.splits import Split
 from drike.deployed import Deployed, GateRecord, Stores, gate_records, with_stores
 from drike.editors import Editor, make
-from drike.editors.ike import IKE
 from drike.editors.per_query import PerQuery
 from drike.encoders import load_encoder
 from drike.evaluation import evaluate
@@ -28,33 +29,17 @@ from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS, shown
-from drike.retrieval.budget import Threshold
-from drike.retrieval.mixes import Mix, SameMix, policy_mixes
+from drike.retrieval.mixes import Mix, SameMix
 from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Retriever
-from drike.runs.checkpoint import Checkpoint
 from drike.table import Table
-from drike.training.answers import answers_under
-from drike.training.balanced import train_balanced
-from drike.training.reinforce import train
-from drike.training.rewards import edit_takes
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
-PRICE = 0.05  # of all 32 demonstrations, in S: the default of `drike train --shot-price`
 
 
 def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: int) -> list[Editor]:
     """The editors that are compared, trained on the training edits."""
-    retriever = Retriever(pool.encoder, seed=seed)
-    dr_ike = IKE("DR-IKE", pool, retriever, Threshold())
-    *_, last = train(dr_ike, edit_takes(model), parts.train, epochs=epochs)
-    mixes = policy_mixes(pool.roles)
-    policy = QueryPolicy(pool.encoder, mixes)
-    for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train)), price=PRICE):
-        pass
-    trained = Checkpoint(retriever, last.budget, per_query=policy)
-    found = [make(name, pool=pool, trained=trained) for name in NAMES]
+    policies = trained(model, parts, pool, epochs=epochs, seed=seed)
+    found = [make(name, pool=pool, trained=policies) for name in NAMES]
     shown_always = (Mix(4, 0, 0), Mix(4, 12, 0), Mix(4, 12, 1))
     return found + [always(pool, mix) for mix in shown_always]
 

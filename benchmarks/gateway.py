@@ -35,6 +35,7 @@ from pathlib import Path
 
 import aiohttp
 import uvicorn
+from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.server import listen
@@ -52,12 +53,7 @@ async def upstream(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a chat at once; a stream in 60 chunks, slowly if its user is "slow"."""
     if scope["type"] != "http":
         return
-    raw = b""
-    while True:
-        message = await receive()
-        raw += message.get("body", b"")
-        if not message.get("more_body"):
-            break
+    raw = await Request(scope, receive).body()
     body = json.loads(raw)
     kind = b"text/event-stream" if body.get("stream") else b"application/json"
     size = [] if body.get("stream") else [(b"content-length", b"%d" % len(ANSWER))]

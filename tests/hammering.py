@@ -38,6 +38,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import uvicorn
+from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.keys import Keys, Role
@@ -64,12 +65,7 @@ class Series:
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     """An upstream that answers with what it was asked; with a fault instead if the header says so."""
-    raw = b""
-    while True:
-        message = await receive()
-        raw += message.get("body", b"")
-        if not message.get("more_body"):
-            break
+    raw = await Request(scope, receive).body()
     fault = dict(scope["headers"]).get(b"x-fault", b"").decode()
     body = json.dumps(completed(raw.decode("utf-8", "replace"))).encode()
     kind = b"text/event-stream" if b'"stream": true' in raw else b"application/json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,12 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
+from drike.gates.in_force import InForce
 from drike.gates.scope import Decision, EditIndex, EveryQuery, Named, Scope
 from drike.judging import complete
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
-from drike.stores.store import EditStore, Snapshot, StoredEdit, as_stored, snapshot, stamp
+from drike.stores.store import EditStore, StoredEdit, as_stored
 from drike.table import Table
 from drike.visible import visible
 
@@ -127,15 +128,6 @@ def considered(decision: Decision) -> Table:
     return Table("Edits considered", ("edit", "fact", "named as", "p", ""), rows, notes, wide=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _InForce:
-    """What was read of a store: its edits in force and when they next change by themselves ("" is at once)."""
-
-    snapshot: Snapshot = field(default_factory=Snapshot)
-    index: EditIndex = field(default_factory=lambda: EditIndex(()))
-    until: str | None = ""
-
-
 class EditedModel:
     """A frozen model that answers under the edits in force, and as it is where a query concerns none of them.
 
@@ -165,9 +157,9 @@ class EditedModel:
         self.scope = scope
         self._encoder = encoder
         self._store: EditStore | None = None
-        self._now = _InForce(until=None)
+        self._now = InForce()
         if not isinstance(edits, Edit | Sequence):
-            self._store, self._now = edits, _InForce()
+            self._store = edits
             return
         given = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
         if not given:
@@ -178,17 +170,13 @@ class EditedModel:
                 f"the edit {without.fact!r} has no subject that a query could name: give it one, or put every query "
                 "under the edits (scope=EveryQuery())"
             )
-        self._now = _InForce(index=EditIndex.of(as_stored(given), encoder), until=None)
+        self._now = InForce(index=EditIndex.of(as_stored(given), encoder), until=None)
 
     @property
     def index(self) -> EditIndex:
         """The edits in force now. Raises StoreError if the store cannot be read."""
-        known, now = self._now, datetime.now(UTC)
         if self._store is not None:
-            found = snapshot(self._store, known.snapshot)
-            if found is not known.snapshot or (known.until is not None and known.until <= stamp(now)):
-                index = EditIndex.of(found.in_force(now), self._encoder, known.index)
-                self._now = _InForce(found, index, found.next_change(now))
+            self._now = self._now.at(datetime.now(UTC), self._store, self._encoder)
         return self._now.index
 
     def decide(self, query: str) -> Decision:

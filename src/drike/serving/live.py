@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 
 from drike.edits import mentions
 from drike.encoders.base import TextEncoder
+from drike.gates.in_force import InForce
 from drike.gates.scope import Decision, EditIndex, Scope
-from drike.stores.store import EditStore, Snapshot, Status, StoredEdit, StoreError, snapshot, stamp
+from drike.stores.store import EditStore, Snapshot, Status, StoredEdit, StoreError, stamp
 
 _SHOWN = 200  # decisions that are kept to be looked at
 
@@ -52,40 +53,44 @@ class LiveEdits:
     ) -> None:
         self.store = store
         self.scope = scope
-        self.snapshot = Snapshot()
-        self.index = EditIndex(())
         self.fired: deque[Seen] = deque(maxlen=_SHOWN)
         self.missed: deque[Seen] = deque(maxlen=_SHOWN)
         self.problem: str | None = None
         self._encoder = encoder
         self._prepare = prepare
         self._clock = clock
+        self._now = InForce()
         self._versions: dict[int, int] = {}
-        self._until: str | None = ""  # when the edits in force change next without a change of the store
         self._refreshing = threading.Lock()
         self.refresh()
         if self.problem:
             raise StoreError(self.problem)
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """All edits, as they were last read."""
+        return self._now.snapshot
+
+    @property
+    def index(self) -> EditIndex:
+        """Those in force, and those that are counted as if they were."""
+        return self._now.index
+
     def refresh(self) -> None:
         """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
         with self._refreshing:
             try:
-                found = snapshot(self.store, self.snapshot)
+                found = self._now.at(self._clock(), self.store, self._encoder, shadow=True)
             except StoreError as problem:
                 self.problem = str(problem)
                 return
             self.problem = None
-            now = self._clock()
-            if found is self.snapshot and (self._until is None or stamp(now) < self._until):
+            if found is self._now:
                 return
-            edits = (*found.in_force(now), *found.in_force(now, Status.SHADOW))
-            index = EditIndex.of(edits, self._encoder, self.index)
             if self._prepare:
-                self._prepare([one for one in index.edits if not self.has(one)])
-            self.index, self.snapshot = index, found
-            self._versions = {one.id: one.version for one in index.edits}
-            self._until = found.next_change(now)
+                self._prepare([one for one in found.index.edits if not self.has(one)])
+            self._now = found
+            self._versions = {one.id: one.version for one in found.index.edits}
 
     def has(self, edit: StoredEdit) -> bool:
         """Whether this version of an edit is in force, or counted as one that might be."""
