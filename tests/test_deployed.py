@@ -92,7 +92,7 @@ def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -
     assert len(small.of([rival]).edits) == 10 and small.of([rival]) is small.of([rival])
     assert small.of([CAPITALS[4].edit]).edits != Stores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
     for own, other in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
-        held = [one.entry.edit for one in whole.of([own]).edits]
+        held = [one.entry.edit for one in whole.of([own]).edits.values()]
         assert own in held and other not in held and len(held) == len(CAPITALS)
     with pytest.raises(UsageError, match="has no subject"):
         Stores([Edit("The sky is", "green")])

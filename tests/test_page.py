@@ -148,7 +148,7 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     page.wait("document.getElementById('add').open")
     page.press(*"Mali", "tab", *"The capital of Mali is", "tab", *"Pisa", "enter")
     page.wait(f"{SAID}.includes('is stored')")
-    assert [one.entry.target_new for one in gateway.live.index.edits][-1] == "Pisa"
+    assert [one.entry.target_new for one in gateway.live.index.edits.values()][-1] == "Pisa"
     click(page, "Add edit")
     for name, value in (("subject", "Mali"), ("query", "The capital of Mali is"), ("target_new", "Bern")):
         enter(page, f"#entry [name={name}]", value)

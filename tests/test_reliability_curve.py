@@ -24,7 +24,7 @@ class Fixed:
     """Gives each edit the share of its wordings that the index still has."""
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        return Decision(query, (), tuple(Candidate(one, len(one.entry.wordings) / 4) for one in index.edits))
+        return Decision(query, (), tuple(Candidate(one, len(one.entry.wordings) / 4) for one in index.edits.values()))
 
 
 def test_each_text_is_asked_of_an_index_without_it() -> None:
@@ -43,7 +43,7 @@ def test_a_calibrated_gate_gives_a_curve_without_asking_a_language_model() -> No
     encoder = HashingEncoder()
     gate = replace(default(), encoder=encoder.name, grey=(0.0, 1.0), ask=pytest.fail)
     entry = Entry("Peru", PERU.query, "Oslo", wordings=("What is Peru's capital?",), negatives=("Is Peru large?",))
-    bins = curve(gate, EditIndex.of(index(entry, PERU).edits, encoder))
+    bins = curve(gate, EditIndex.of(index(entry, PERU).edits.values(), encoder))
     assert sum(one.count for one in bins) == 2 and all(0 < one.probability < 1 for one in bins)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -146,32 +145,17 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
     edits = stored(PERU, replace(anthem, wordings=("Peruvians sing",)), chile)
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
     assert encoder.asked == ["Peruvians sing", chile.query, *chile.wordings, "it is governed from"]
-    assert reused.vectors is not None
-    assert fresh.vectors is not None
-    assert list(reused.rows) == list(fresh.rows)
-    assert np.array_equal(reused.vectors, fresh.vectors)
-    assert EditIndex.of([], encoder, reused).edits == ()
+    for one, other in ((reused.whole, fresh.whole), (reused.masked, fresh.masked)):
+        assert one.edits == other.edits
+        assert one.vectors.keys() == other.vectors.keys()
+        assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
+    assert not EditIndex.of([], encoder, reused).edits
 
 
 def test_an_empty_index_and_texts_of_bare_signs_decide_nothing() -> None:
     assert fired("Peru") == []
     assert fired("Who sings in !!!", Entry("!!!", "!!! is from", "Oslo")) == []
     assert words("!!! ...") == []
-
-
-def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits() -> None:
-    rng = random.Random(0)
-    syllables = ("ba", "do", "ke", "li", "mu")
-    names = [" ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(20_000)]
-    index = EditIndex.of(stored(*(Entry(name, f"{name} is", "new") for name in names)))
-    query = "Hello, could you please tell me how I could learn to play the piano within a year, and with whom?"
-    took = []
-    for _ in range(50):
-        began = time.process_time()
-        decision = Named().decide(query, index)
-        took.append(time.process_time() - began)
-    assert decision.reason == "no subject is named"
-    assert min(took) < 0.0005
 
 
 def test_the_gate_loads_no_torch() -> None:

@@ -140,12 +140,12 @@ def _other_asked(probe: Probe, index: EditIndex) -> StoredEdit | None:
     """
     same = (
         one
-        for one in index.edits
+        for one in index.edits.values()
         if one.entry.target_true is not None
         and probe.target in (one.entry.target_true, one.entry.target_new)
         and mentions(probe.query, one.entry.subject)
     )
-    return max(same, key=lambda one: len(one.entry.subject), default=None)
+    return max(same, key=lambda one: (len(one.entry.subject), -one.id), default=None)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def examples(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) ->
 
 def _considered(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
     """What the gate considers for each probe; its texts are embedded at once, which encoders do faster."""
-    edits = {one.id: one.entry for one in index.edits}
+    edits = {id: one.entry for id, one in index.edits.items()}
     known = [probe for probe in probes if probe.edit in edits]
     if index.encoder is not None and known:
         texts = [text for one in known for text in (one.query, masked(one.query, edits[one.edit].names))]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from drike.encoders.base import TextEncoder
 from drike.gates.scope import EditIndex
-from drike.stores.store import EditStore, Snapshot, Status, snapshot, stamp
+from drike.stores.store import EditStore, Snapshot, Status, StoredEdit, snapshot, stamp
 
 
 @dataclass(frozen=True, eq=False)
 class InForce:
-    """What was read of a store. until: when its edits in force next change by themselves; "" is at once."""
+    """What was read of a store.
+
+    new: the edits of the index that were not in the one before. until: when the edits in force next change by
+    themselves; "" is at once.
+    """
 
     snapshot: Snapshot = field(default_factory=Snapshot)
-    index: EditIndex = field(default_factory=lambda: EditIndex(()))
+    index: EditIndex = field(default_factory=EditIndex)
+    new: Sequence[StoredEdit] = ()
     until: str | None = ""
 
     def at(
@@ -26,7 +32,12 @@ class InForce:
         Raises StoreError if the store cannot be read.
         """
         found = snapshot(store, self.snapshot)
-        if found is self.snapshot and (self.until is None or stamp(now) < self.until):
+        due = self.until is not None and stamp(now) >= self.until
+        if found is self.snapshot and not due:
             return self
-        edits = (*found.in_force(now), *(found.in_force(now, Status.SHADOW) if shadow else ()))
-        return InForce(found, EditIndex.of(edits, encoder, self.index), found.next_change(now))
+        read = found if due else found.since(self.snapshot)
+        edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
+        new = [one for one in edits if self.index.edits.get(one.id) is not one]
+        index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
+        until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
+        return InForce(found, index, new, until)

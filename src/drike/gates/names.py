@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+from drike.gates.layered import Layered, regrouped
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"  # Han and kana are written without spaces: each sign is a word
 _WORD = re.compile(rf"[{_HAN}]|(?:[^\W{_HAN}]|[\u0300-\u036f])+[+#]*")
@@ -46,13 +45,13 @@ class NameMatch(StrEnum):
 
 @dataclass(frozen=True)
 class Mention:
-    """A stored name in a query: its words begin..end (excluded), and the places of those who have it."""
+    """A stored name in a query: its words begin..end (excluded), and the ids of the edits that have it."""
 
     name: str
     kind: NameMatch
     begin: int
     end: int
-    places: tuple[int, ...]
+    edits: tuple[int, ...]
 
 
 def composed(text: str) -> str:
@@ -116,50 +115,71 @@ def continued(text: str, asked: Sequence[QueryWord], mention: Mention) -> bool:
     return begin > 1 and adjoin(begin - 1) and capital(begin - 1)
 
 
-@dataclass(frozen=True)
-class NameIndex:
-    """A dictionary of names.
+class _Spelled(NamedTuple):
+    """The names of an edit as `NameIndex` has them, and the words of the full ones."""
 
-    Attributes:
-        full, short: places by the words of a name; `short` are names without what is behind a comma or bracket.
-        longest: the number of words of the longest name in either that begins with a word.
-        people: places by first and last name, in alphabetical order.
-        vocabulary: the words of all names; misspelt: those of `_LONG_WORD` letters or more, by each way to leave out a
-            letter.
-    """
-
-    full: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    short: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    longest: Mapping[str, int] = field(default_factory=dict)
-    people: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
-    vocabulary: frozenset[str] = frozenset()
-    misspelt: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    full: set[str]
+    short: set[str]
+    people: set[tuple[str, str]]
+    words: set[str]
 
     @classmethod
-    def of(cls, names: Iterable[Sequence[str]]) -> NameIndex:
-        """The names of each place, in order."""
-        full: dict[str, dict[int, None]] = defaultdict(dict)
-        short: dict[str, dict[int, None]] = defaultdict(dict)
-        people: dict[tuple[str, str], dict[int, None]] = defaultdict(dict)
-        for place, of_place in enumerate(names):
-            for name in of_place:
-                full[" ".join(words(name))][place] = None
-                plain = _TITLE.split(composed(name))[0]
-                folded = words(plain)
-                if len(plain) < len(name) and len(folded) > 1:
-                    short[" ".join(folded)][place] = None
-                if _is_person(plain, folded):
-                    people[_pair(folded[0], folded[-1])][place] = None
-        full.pop("", None)
+    def of(cls, names: Iterable[str]) -> _Spelled:
+        full, short, people = set(), set(), set()
+        for name in names:
+            full.add(" ".join(words(name)))
+            plain = _TITLE.split(composed(name))[0]
+            folded = words(plain)
+            if len(plain) < len(name) and len(folded) > 1:
+                short.add(" ".join(folded))
+            if _is_person(plain, folded):
+                people.add(_pair(folded[0], folded[-1]))
+        full.discard("")
+        return cls(full, short, people, {word for name in full for word in name.split()})
+
+
+@dataclass(frozen=True)
+class NameIndex:
+    """A dictionary of the names of edits.
+
+    Attributes:
+        full, short: ids of edits by the words of a name; `short` are names without what is behind a comma or bracket.
+        longest: the number of words of the longest name in either that begins with a word, or more.
+        people: ids by first and last name, in alphabetical order.
+        vocabulary: of each word in the names, the number of edits that have it.
+        misspelt: words of `_LONG_WORD` letters or more, by each way to leave out a letter.
+    """
+
+    full: Layered[str, tuple[int, ...]] = field(default_factory=Layered)
+    short: Layered[str, tuple[int, ...]] = field(default_factory=Layered)
+    longest: Layered[str, int] = field(default_factory=Layered)
+    people: Layered[tuple[str, str], tuple[int, ...]] = field(default_factory=Layered)
+    vocabulary: Layered[str, int] = field(default_factory=Layered)
+    misspelt: Layered[str, tuple[str, ...]] = field(default_factory=Layered)
+
+    def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
+        """A copy without the names of some edits and with those of others, both by id."""
+        old, added = ([(id, _Spelled.of(names)) for id, names in some.items()] for some in (gone, new))
+        counts = Counter(word for _, one in added for word in one.words)
+        counts.subtract(word for _, one in old for word in one.words)
+        vocabulary = self.vocabulary.changed({w: self.vocabulary.get(w, 0) + n or None for w, n in counts.items() if n})
+        long = [word for word, n in counts.items() if n and len(word) >= _LONG_WORD]
         longest: dict[str, int] = {}
-        for spelled in map(str.split, (*full, *short)):
-            longest[spelled[0]] = max(longest.get(spelled[0], 0), len(spelled))
-        vocabulary = frozenset(word for name in full for word in name.split())
-        misspelt: dict[str, dict[str, None]] = defaultdict(dict)
-        for word in sorted(word for word in vocabulary if len(word) >= _LONG_WORD):
-            for shorter in _shortened(word):
-                misspelt[shorter][word] = None
-        return cls(_frozen(full), _frozen(short), longest, _frozen(people), vocabulary, _frozen(misspelt))
+        for spelled in (name.split() for _, one in added for name in (*one.full, *one.short)):
+            known = longest.get(spelled[0]) or self.longest.get(spelled[0], 0)
+            longest[spelled[0]] = max(known, len(spelled))
+        return NameIndex(
+            regrouped(self.full, ((id, one.full) for id, one in old), ((id, one.full) for id, one in added)),
+            regrouped(self.short, ((id, one.short) for id, one in old), ((id, one.short) for id, one in added)),
+            self.longest.changed(longest),
+            regrouped(self.people, ((id, one.people) for id, one in old), ((id, one.people) for id, one in added)),
+            vocabulary,
+            regrouped(
+                self.misspelt,
+                ((word, _shortened(word)) for word in long if word not in vocabulary),
+                ((word, _shortened(word)) for word in long if word not in self.vocabulary),
+            ),
+        )
 
     def find(self, text: str, asked: Sequence[QueryWord]) -> list[Mention]:
         """The names among the words of a composed text, in their order; none that is part of a longer one."""
@@ -171,8 +191,7 @@ class NameIndex:
         for i, word in enumerate(folded):
             if free[i] and len(word) >= _LONG_WORD and word not in self.vocabulary:
                 found += self._misspelt(folded, i)
-        if self.people:
-            found += self._people(text, asked, free)
+        found += self._people(text, asked, free)
         return sorted(found, key=lambda mention: (mention.begin, -mention.end))
 
     def _spelled(self, folded: Sequence[str]) -> list[Mention]:
@@ -198,7 +217,7 @@ class NameIndex:
             for mention in self._spelled([*folded[:i], right, *folded[i + 1 :]]):
                 alone = mention.end - mention.begin == 1
                 if mention.begin <= i < mention.end and not (alone and _same_stem(word, right)):
-                    found.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.places))
+                    found.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.edits))
         return found
 
     def _people(self, text: str, asked: Sequence[QueryWord], free: Sequence[bool]) -> list[Mention]:
@@ -208,10 +227,10 @@ class NameIndex:
             for end in range(begin + 1, min(begin + 2 + _BETWEEN, len(asked))):
                 if not free[begin] or not free[end]:
                     break
-                places = self.people.get(_pair(first.folded, asked[end].folded))
-                if places is not None:
+                edits = self.people.get(_pair(first.folded, asked[end].folded))
+                if edits is not None:
                     name = text[first.begin : asked[end].end]
-                    found.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, places))
+                    found.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, edits))
                 if not (text[asked[end].begin].isupper() or asked[end].folded in _PARTICLES):
                     break
         return found
@@ -248,7 +267,3 @@ def _same_stem(one: str, other: str) -> bool:
     """Whether two words differ in their end only: "Albania" and "Albanian" are different words, not a typo."""
     size = min(len(one), len(other)) - (len(one) == len(other))
     return one[:size] == other[:size]
-
-
-def _frozen(found: Mapping[Key, Iterable[Value]]) -> dict[Key, tuple[Value, ...]]:
-    return {key: tuple(values) for key, values in found.items()}

@@ -30,9 +30,10 @@ def curve(scope: Scope, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
     """
     scope = replace(scope, ask=None) if isinstance(scope, Calibrated) else scope
     found: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    edits = sorted(index.edits.values(), key=lambda one: one.id)
     for fold in range(_FOLDS):
-        texts = list(_texts(index.edits, fold))[: _MOST // _FOLDS]
-        rest = EditIndex.of([_without(one, fold) for one in index.edits], index.encoder, index) if texts else index
+        texts = list(_texts(edits, fold))[: _MOST // _FOLDS]
+        rest = EditIndex.of([_without(one, fold) for one in edits], index.encoder, index) if texts else index
         for edit, text, concerned in texts:
             considered = scope.decide(text, rest).considered
             probability = next((one.probability for one in considered if one.edit.id == edit), 0.0)

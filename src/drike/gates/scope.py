@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Protocol
 
-import numpy as np
-
 from drike.encoders.base import FloatArray, TextEncoder, unit
+from drike.gates.layered import Layered
 from drike.gates.names import (
     Mention,
     NameIndex,
@@ -29,7 +28,8 @@ from drike.gates.names import (
     without,
     words,
 )
-from drike.stores.store import Status, StoredEdit
+from drike.gates.vectors import TextVectors
+from drike.stores.store import Entry, Status, StoredEdit
 
 MOST_FIRED = 3  # edits in one prompt
 NEAREST = 16  # edits that are looked at where no subject is named
@@ -40,74 +40,62 @@ _NO_VECTORS = "this gate needs an index with an encoder: give EditIndex.of one, 
 Ask = Callable[[str], bool | None]  # a question answered with yes, no, or neither
 
 
-@dataclass(frozen=True)
-class _Wording:
-    """An edit's query or another wording of it, and the same with "it" for the subject."""
-
-    whole: str
-    masked: str
-
-
 @dataclass(frozen=True, eq=False)
 class EditIndex:
-    """The edits in force, by id, with a dictionary of their names and, given an encoder, vectors of their wordings.
+    """The edits in force, with a dictionary of their names and, given an encoder, vectors of their wordings.
 
-    An index never changes; make the next one from the next snapshot, with this one as `previous`.
+    An index never changes. Making the next one from this one takes little time if few edits differ.
 
     Attributes:
-        edits: without drafts and retired ones.
-        vectors: a unit vector for each text in `rows` [n, d]; None without an encoder. Whole wordings come first.
-        rows: the row of each query and wording, whole and with "it" for the subject.
-        wordings: of each edit, its query first.
-        owners: for each whole wording the places of the edits that have it.
+        edits: by id, in any order, without drafts and retired ones.
+        names: of their subjects, and the aliases.
+        whole, masked: their queries and wordings, and the same with "it" for the subject; empty without an encoder.
     """
 
-    edits: tuple[StoredEdit, ...]
+    edits: Layered[int, StoredEdit] = field(default_factory=Layered)
     encoder: TextEncoder | None = None
-    vectors: FloatArray | None = None
-    rows: Mapping[str, int] = field(default_factory=dict)
-    wordings: tuple[tuple[_Wording, ...], ...] = ()
-    owners: tuple[tuple[int, ...], ...] = ()
     names: NameIndex = field(default_factory=NameIndex)
+    whole: TextVectors = field(default_factory=TextVectors)
+    masked: TextVectors = field(default_factory=TextVectors)
 
     @classmethod
     def of(
-        cls, edits: Sequence[StoredEdit], encoder: TextEncoder | None = None, previous: EditIndex | None = None
+        cls, edits: Iterable[StoredEdit], encoder: TextEncoder | None = None, previous: EditIndex | None = None
     ) -> EditIndex:
-        """Index the edits of `Snapshot.in_force`, in any order.
+        """Index the edits of `Snapshot.in_force`.
 
-        previous: an index with the same encoder, whose vectors are used again for texts that both hold.
+        previous: an index with the same encoder, of which everything is used again that both have.
         """
-        kept = sorted((one for one in edits if one.entry.status in (Status.ACTIVE, Status.SHADOW)), key=lambda e: e.id)
-        before = previous or cls(())
-        known = {one.id: (one, texts) for one, texts in zip(before.edits, before.wordings, strict=True)}
-        wordings = tuple(
-            found[1] if (found := known.get(one.id)) and found[0] == one else _wordings(one) for one in kept
-        )
-        names = NameIndex.of(one.entry.names for one in kept)
-        if encoder is None:
-            return cls(tuple(kept), wordings=wordings, names=names)
-        owners: dict[str, dict[int, None]] = defaultdict(dict)
-        for i, of_edit in enumerate(wordings):
-            for one in of_edit:
-                owners[one.whole][i] = None
-        texts = dict.fromkeys([*owners, *(one.masked for of_edit in wordings for one in of_edit)])
-        return cls(
-            tuple(kept),
-            encoder,
-            _vectors(list(texts), encoder, previous),
-            {text: row for row, text in enumerate(texts)},
-            wordings,
-            tuple(map(tuple, owners.values())),
-            names,
-        )
+        kept = {one.id: one for one in edits if one.entry.status in (Status.ACTIVE, Status.SHADOW)}
+        known = previous if previous is not None and previous.encoder is encoder else cls(encoder=encoder)
+        gone = {id: one for id, one in known.edits.items() if kept.get(id) is not one}
+        if len(gone) > len(kept):  # it takes less time to begin anew
+            return cls(encoder=encoder)._changed({}, kept, known)
+        new = {id: one for id, one in kept.items() if known.edits.get(id) is not one}
+        return known._changed(gone, new, known)
 
-    @property
-    def embedded(self) -> FloatArray:
-        """The vectors. Raises ValueError where there are none."""
-        if self.vectors is None:
-            raise ValueError(_NO_VECTORS)
-        return self.vectors
+    def changed(self, ids: Iterable[int], edits: Iterable[StoredEdit]) -> EditIndex:
+        """An index without the edits with these ids, and with these edits."""
+        gone = {id: self.edits[id] for id in ids if id in self.edits}
+        return self._changed(gone, {one.id: one for one in edits}, self)
+
+    def _changed(self, gone: Mapping[int, StoredEdit], new: Mapping[int, StoredEdit], known: EditIndex) -> EditIndex:
+        """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
+
+        def both(texts: Callable[[Entry], Sequence[str]]) -> tuple[dict[int, Sequence[str]], dict[int, Sequence[str]]]:
+            old, added = ({id: texts(one.entry) for id, one in some.items()} for some in (gone, new))
+            return old, added
+
+        edits = self.edits.changed({**dict.fromkeys(gone), **new})
+        names = self.names.changed(*both(lambda entry: entry.names))
+        if self.encoder is None:
+            return EditIndex(edits, names=names)
+        whole, masked = both(_wordings), both(_masked)
+        needed = dict.fromkeys(text for _, added in (whole, masked) for texts in added.values() for text in texts)
+        vectors = _vectors(needed, self.encoder, (known.whole.vectors, known.masked.vectors))
+        return EditIndex(
+            edits, self.encoder, names, self.whole.changed(*whole, vectors), self.masked.changed(*masked, vectors)
+        )
 
 
 @dataclass(frozen=True)
@@ -164,11 +152,11 @@ class Named:
         mentions = [mention for mention in asked.mentions if mention.kind is NameMatch.FULL]
         if not mentions:
             return Decision(query)
-        near = _nearness(asked, index, sorted({i for mention in mentions for i in mention.places}))
+        near = _nearness(asked, index, sorted({i for mention in mentions for i in mention.edits}))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
         rank = {i: place for place, i in enumerate(order) if not asked.excluded(index.edits[i])}
-        best = {min(found, key=rank.__getitem__) for m in mentions if (found := [i for i in m.places if i in rank])}
-        name = {i: mention.name for mention in reversed(mentions) for i in mention.places}
+        best = {min(found, key=rank.__getitem__) for m in mentions if (found := [i for i in m.edits if i in rank])}
+        name = {i: mention.name for mention in reversed(mentions) for i in mention.edits}
         considered = [
             Candidate(index.edits[i], float(i in best), name[i], {"nearness": near[i]})
             for i in sorted(order, key=lambda i: i not in best)
@@ -183,10 +171,8 @@ class EveryQuery:
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Fire one edit; none only where the index is empty."""
         asked = _Asked.of(query, index)
-        named = {
-            i: mention.name for mention in asked.mentions if mention.kind is NameMatch.FULL for i in mention.places
-        }
-        near = _nearness(asked, index, sorted(named) or range(len(index.edits)))
+        named = {i: mention.name for mention in asked.mentions if mention.kind is NameMatch.FULL for i in mention.edits}
+        near = _nearness(asked, index, sorted(named or index.edits))
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
         if not order:
             return Decision(query, reason="no edit is in force")
@@ -273,7 +259,7 @@ class Calibrated:
         if index.encoder.name != self.encoder:
             raise ValueError(f"calibrated for {self.encoder}, not for {index.encoder.name}: calibrate again")
         asked = _Asked.of(query, index)
-        semantic = self.semantic and len(index.owners) >= CROWD
+        semantic = self.semantic and len(index.whole.edits) >= CROWD
         if not asked.mentions and not semantic:
             return []
         found = [
@@ -344,40 +330,30 @@ def _decision(
 
 def _embedded(index: EditIndex, texts: Sequence[str]) -> FloatArray:
     if index.encoder is None:
-        return index.embedded
+        raise ValueError(_NO_VECTORS)
     return unit(index.encoder.encode(texts))
 
 
 def _nearness(asked: _Asked, index: EditIndex, edits: Sequence[int]) -> dict[int, float]:
     """For each edit, how near its nearest wording is to the query."""
-    if index.vectors is not None:
+    if index.encoder is not None:
         [vector] = _embedded(index, [asked.text])
-        return {i: _closest(index, vector, [one.whole for one in index.wordings[i]]) for i in edits}
+        return {i: index.whole.closest(_wordings(index.edits[i].entry), vector) for i in edits}
     said = {word.folded for word in asked.spoken}
 
     def shared(text: str) -> float:
         stored = set(words(text))
         return len(said & stored) / max(1, len(said | stored))
 
-    return {i: max(shared(one.whole) for one in index.wordings[i]) for i in edits}
-
-
-def _closest(index: EditIndex, vector: FloatArray, texts: Sequence[str]) -> float:
-    """The largest cosine of a vector [d] and those of texts, to six decimals as the order of sums may differ."""
-    return round(float(np.max(index.embedded[[index.rows[text] for text in texts]] @ vector)), 6)
+    return {i: max(map(shared, _wordings(index.edits[i].entry))) for i in edits}
 
 
 def _nearest(index: EditIndex, vector: FloatArray) -> list[tuple[int, float]]:
     """The edits with the `NEAREST` whole wordings, and the cosine of each, the largest first."""
-    cosines = np.round(index.embedded[: len(index.owners)] @ vector, 6)
-    if len(cosines) > NEAREST:
-        rows = np.flatnonzero(cosines >= np.partition(cosines, -NEAREST)[-NEAREST])
-    else:
-        rows = np.arange(len(cosines))
     found: dict[int, float] = {}
-    for row in rows[np.argsort(-cosines[rows], kind="stable")]:
-        for i in index.owners[row]:
-            found.setdefault(i, float(cosines[row]))
+    for text, cosine in index.whole.nearest(vector, NEAREST).items():
+        for i in index.whole.edits[text]:
+            found.setdefault(i, cosine)
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -385,7 +361,7 @@ def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, fl
     """The edits whose subject is named: their places, the names, and features for `Calibrated.named`."""
     by_edit: dict[int, list[Mention]] = defaultdict(list)
     for mention in asked.mentions:
-        for i in mention.places:
+        for i in mention.edits:
             by_edit[i].append(mention)
     if not by_edit:
         return []
@@ -401,21 +377,19 @@ def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, fl
     for text, group in groups.items():
         best: dict[int, tuple[float, float, str]] = {}
         for part in parts(text):
-            near = {i: _closest(index, vectors[part], [one.masked for one in index.wordings[i]]) for i in group}
+            near = {i: index.masked.closest(_masked(index.edits[i].entry), vectors[part]) for i in group}
             nearest = max(near.values())
             for i in group:
                 margin = near[i] - nearest
                 best[i] = max(best.get(i, (-2.0, 0.0, "")), (near[i], margin, part), key=lambda one: one[0] + one[1])
         for i, (nearness, margin, part) in best.items():
-            stored = index.wordings[i][0].masked
+            entry = index.edits[i].entry
+            stored = masked(entry.query, entry.names)
             kind, wanted = answer_kind(part), answer_kind(stored)
             mentions = by_edit[i]
             features = {
                 "masked": nearness,
-                "whole": max(
-                    _closest(index, vector, [one.whole for one in index.wordings[i]])
-                    for vector in embedded[: len(wholes)]
-                ),
+                "whole": max(index.whole.closest(_wordings(entry), vector) for vector in embedded[: len(wholes)]),
                 "margin": margin,
                 "same_kind": float(kind is not None and kind == wanted),
                 "other_kind": float(kind is not None and wanted is not None and kind != wanted),
@@ -441,7 +415,7 @@ def parts(text: str) -> list[str]:
 def _unnamed(asked: _Asked, index: EditIndex, known: Set[int]) -> list[tuple[int, dict[str, float]]]:
     """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
     [vector] = _embedded(index, [asked.text])
-    near = [(i, cosine) for i, cosine in _nearest(index, vector) if index.edits[i].id not in known]
+    near = [(i, cosine) for i, cosine in _nearest(index, vector) if i not in known]
     said = {word.folded for word in asked.spoken}
     found = []
     for i, cosine in near:
@@ -496,20 +470,18 @@ def contrary(one: str, other: str) -> bool:
     return False
 
 
-def _wordings(edit: StoredEdit) -> tuple[_Wording, ...]:
-    entry = edit.entry
-    return tuple(_Wording(text, masked(text, entry.names)) for text in (entry.query, *entry.wordings))
+def _wordings(entry: Entry) -> tuple[str, ...]:
+    return entry.query, *entry.wordings
 
 
-def _vectors(texts: Sequence[str], encoder: TextEncoder, previous: EditIndex | None) -> FloatArray:
-    """Unit vectors [n, d], taken from `previous` where it has them."""
-    known = previous if previous is not None and previous.encoder is encoder else None
-    old = known.vectors if known is not None else None
-    rows = known.rows if known is not None else {}
-    missing = [text for text in texts if text not in rows]
-    vectors = np.empty((len(texts), encoder.dim if old is None else old.shape[1]), np.float32)
-    if missing:
-        vectors[[i for i, text in enumerate(texts) if text not in rows]] = unit(encoder.encode(missing))
-    if old is not None:
-        vectors[[i for i, text in enumerate(texts) if text in rows]] = old[[rows[t] for t in texts if t in rows]]
-    return vectors
+def _masked(entry: Entry) -> tuple[str, ...]:
+    return tuple(masked(text, entry.names) for text in _wordings(entry))
+
+
+def _vectors(
+    texts: Iterable[str], encoder: TextEncoder, known: Sequence[Mapping[str, FloatArray]]
+) -> dict[str, FloatArray]:
+    """A unit vector [d] for each text, taken from those that are known or encoded."""
+    found = {text: some[text] for text in texts for some in known if text in some}
+    missing = [text for text in texts if text not in found]
+    return {**found, **dict(zip(missing, unit(encoder.encode(missing)), strict=True))} if missing else found

@@ -60,7 +60,7 @@ class LiveEdits:
         self._prepare = prepare
         self._clock = clock
         self._now = InForce()
-        self._versions: dict[int, int] = {}
+        self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
         self.refresh()
         if self.problem:
@@ -88,13 +88,14 @@ class LiveEdits:
             if found is self._now:
                 return
             if self._prepare:
-                self._prepare([one for one in found.index.edits if not self.has(one)])
+                self._prepare(found.new)
+            self._enforced |= {one.id for one in found.new if one.entry.enforce}
             self._now = found
-            self._versions = {one.id: one.version for one in found.index.edits}
 
     def has(self, edit: StoredEdit) -> bool:
         """Whether this version of an edit is in force, or counted as one that might be."""
-        return self._versions.get(edit.id) == edit.version
+        known = self.index.edits.get(edit.id)
+        return known is not None and known.version == edit.version
 
     def decide(self, queries: Sequence[str], request: str | None = None) -> Decision:
         """The decision on the first query for which an edit fires, else on the first one.
@@ -115,5 +116,6 @@ class LiveEdits:
 
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
-        active = (one.entry for one in self.index.edits if one.entry.enforce and one.entry.status is Status.ACTIVE)
+        entries = (one.entry for one in map(self.index.edits.get, self._enforced) if one)
+        active = (entry for entry in entries if entry.enforce and entry.status is Status.ACTIVE)
         return any(mentions(query, name) for entry in active for name in entry.names for query in queries)

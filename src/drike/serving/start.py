@@ -128,11 +128,11 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
-    edits = live.index.edits
+    example = next((one.entry.query for one in live.index.edits.values()), "Hello")
     return Started(
         gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
         f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
-        store, edits[0].entry.query if edits else "Hello", (*notes, *told), listening,
+        store, example, (*notes, *told), listening,
     )  # fmt: skip
 
 

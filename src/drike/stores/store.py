@@ -151,6 +151,11 @@ class Snapshot:
     revision: int = 0
     edits: Mapping[int, StoredEdit] = field(default_factory=dict)
 
+    def since(self, earlier: Snapshot) -> Snapshot:
+        """Of the edits, those that have changed after an earlier snapshot."""
+        edits = {id: one for id, one in self.edits.items() if one.number > earlier.revision}
+        return Snapshot(self.revision, edits)
+
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[StoredEdit, ...]:
         """The edits with this status that hold at a time."""
         now = stamp(at)

@@ -1,0 +1,76 @@
+"""A dictionary that never changes, of which a copy with a few changes is made in little time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_PART = 16  # changes are merged into a new base when they are more than this part of it
+
+
+class Layered(Mapping[Key, Value]):
+    """A dictionary without None among its values.
+
+    Attributes:
+        base: what copies share until they have changed much.
+        changes: what differs from the base; None for a key that is gone.
+    """
+
+    def __init__(self, base: Mapping[Key, Value] | None = None, changes: Mapping[Key, Value | None] | None = None):
+        self.base: Mapping[Key, Value] = {} if base is None else base
+        self.changes: Mapping[Key, Value | None] = {} if changes is None else changes
+
+    def changed(self, changes: Mapping[Key, Value | None]) -> Layered[Key, Value]:
+        """A copy with these values; None removes a key."""
+        changes = {**self.changes, **changes}
+        if len(changes) * _PART <= len(self.base):
+            return Layered(self.base, changes)
+        merged = {**self.base, **changes}
+        for key in [key for key, value in changes.items() if value is None]:
+            del merged[key]
+        return Layered(merged)  # type: ignore[arg-type]
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        found = self.changes[key] if key in self.changes else self.base.get(key)
+        return default if found is None else found
+
+    def __getitem__(self, key: Key) -> Value:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found  # type: ignore[no-any-return]
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key) is not None  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Key]:
+        yield from (key for key in self.base if key not in self.changes)
+        yield from (key for key, value in self.changes.items() if value is not None)
+
+    def __len__(self) -> int:
+        return len(self.base) + sum((value is not None) - (key in self.base) for key, value in self.changes.items())
+
+
+def regrouped(
+    groups: Layered[Key, tuple[Any, ...]],
+    gone: Iterable[tuple[Any, Iterable[Key]]],
+    new: Iterable[tuple[Any, Iterable[Key]]],
+) -> Layered[Key, tuple[Any, ...]]:
+    """Groups by key, without some members and with others, each given with its keys; members are sorted."""
+    leaving: dict[Key, list[Any]] = defaultdict(list)
+    joining: dict[Key, list[Any]] = defaultdict(list)
+    for members, by_key in ((gone, leaving), (new, joining)):
+        for member, keys in members:
+            for key in keys:
+                by_key[key].append(member)
+
+    changes: dict[Key, tuple[Any, ...] | None] = {}
+    for key in {**leaving, **joining}:
+        members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))
+        changes[key] = tuple(sorted(members)) or None
+    return groups.changed(changes)

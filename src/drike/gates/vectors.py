@@ -1,0 +1,67 @@
+"""Vectors of the texts of edits, to be looked up and searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drike.encoders.base import FloatArray
+from drike.gates.layered import Layered, regrouped
+
+_ROUNDING = 1e-5  # more than what the order of sums changes in a cosine of single precision
+
+
+@dataclass(frozen=True, eq=False)
+class TextVectors:
+    """Texts with a unit vector [d] and the ids of the edits that have them; it never changes.
+
+    matrix: the vectors of `vectors.base` in its order [n, d], to search them.
+    """
+
+    edits: Layered[str, tuple[int, ...]] = field(default_factory=Layered)
+    vectors: Layered[str, FloatArray] = field(default_factory=Layered)
+    matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+    def changed(
+        self,
+        gone: Mapping[int, Iterable[str]],
+        new: Mapping[int, Iterable[str]],
+        known: Mapping[str, FloatArray],
+    ) -> TextVectors:
+        """A copy without the texts of some edits and with those of others, by id. known: vectors of these."""
+        edits = regrouped(self.edits, gone.items(), new.items())
+        old, added = ([text for texts in some.values() for text in texts] for some in (gone, new))
+        dropped = {text: None for text in old if text not in edits}
+        vectors = self.vectors.changed({**dropped, **{t: known[t] for t in added if t not in self.vectors}})
+        if vectors.base is self.vectors.base:
+            return TextVectors(edits, vectors, self.matrix)
+        matrix = np.stack(list(vectors.base.values())) if vectors.base else np.zeros((0, 0), np.float32)
+        return TextVectors(edits, Layered(dict(zip(vectors.base, matrix, strict=True))), matrix)
+
+    def closest(self, texts: Iterable[str], vector: FloatArray) -> float:
+        """The largest cosine of a unit vector [d] and those of texts."""
+        return max(self._cosines(texts, vector).values())
+
+    def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
+        """The texts with the largest cosines, the largest first: so many, and those that equal the last of them."""
+        texts, changes = list(self.vectors.base), self.vectors.changes
+        rows: Iterable[int] = range(len(texts))
+        if len(texts) > (most := count + len(changes)):  # some of them may be gone
+            near = self.matrix @ vector
+            rows = np.flatnonzero(near >= np.partition(near, -most)[-most] - _ROUNDING)
+        live = [text for row in rows if (text := texts[row]) not in changes]
+        live += [text for text, value in changes.items() if value is not None]
+        cosines = self._cosines(live, vector)
+        ranked = sorted(live, key=lambda text: (-cosines[text], text))
+        last = cosines[ranked[:count][-1]] if ranked else 0.0
+        return {text: cosines[text] for text in ranked if cosines[text] >= last}
+
+    def _cosines(self, texts: Iterable[str], vector: FloatArray) -> dict[str, float]:
+        """To six decimals of double precision, which do not depend on the other texts."""
+        texts = list(texts)
+        if not texts:
+            return {}
+        stacked = np.stack([self.vectors[text] for text in texts]).astype(np.float64)
+        return dict(zip(texts, np.round(stacked @ vector, 6).tolist(), strict=True))
