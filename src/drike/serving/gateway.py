@@ -149,8 +149,8 @@ class Gateway:
             body = await read_body(scope, receive, self.settings.limits)
             whole = True
             if scope["raw_path"] in guardrail.PATHS:
-                live = self.live(grant.tenant)
-                return await self._guardrail(body, live, request.decode(), sending, more)
+                decided = await self._guardrail(body, self.live(grant.tenant), request.decode(), sending, more)
+                return
             if scope["method"] == "POST" and path in _TARGETS:
                 edited = await self._edit(path, body, self.live(grant.tenant), request.decode())
                 body, decided = edited.body, edited.scope
@@ -212,14 +212,22 @@ class Gateway:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
         return grant
 
-    async def _guardrail(self, body: bytes, live: LiveEdits, request: str, send: Send, more: Headers) -> None:
+    async def _guardrail(self, body: bytes, live: LiveEdits, request: str, send: Send, more: Headers) -> str:
+        """Answer a webhook; return what the gate said."""
+        decided = "none"
+
         async def edit(chat: bytes) -> bytes:
-            return (await self._edit(b"/chat/completions", chat, live, request)).body
+            nonlocal decided
+            edited = await self._edit(b"/chat/completions", chat, live, request)
+            decided = edited.scope
+            more.extend(_headers(edited, self.settings.mode))
+            return edited.body
 
         try:
             await reply_json(send, 200, await guardrail.answer(body, edit), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
+        return decided
 
     async def _edit(self, path: bytes, body: bytes, live: LiveEdits, request: str) -> Edited:
         """The body under the edits that its question concerns. Raises RequestError."""
