@@ -158,7 +158,8 @@ class Gateway:
             address = (path + b"?" + query if query else path).decode("latin-1")
             call = Call(scope["method"], address, _with_id(scope["headers"], request), body)
             if scope["raw_path"] in guardrail.PATHS:
-                return await self._guardrail(call, self.live(grant.tenant), request.decode(), sending, more)
+                decided = await self._guardrail(call, self.live(grant.tenant), request.decode(), sending, more)
+                return
             if scope["method"] == "POST" and path in _TARGETS:
                 edited = await self._edit(path, call, self.live(grant.tenant), request.decode(), ask=self.settings.ask)
                 call, decided = replace(call, body=edited.body), edited.scope
@@ -217,15 +218,22 @@ class Gateway:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
         return grant
 
-    async def _guardrail(self, call: Call, live: LiveEdits, request: str, send: Send, more: Headers) -> None:
+    async def _guardrail(self, call: Call, live: LiveEdits, request: str, send: Send, more: Headers) -> str:
+        """Answer a webhook; return what the gate said."""
+        decided = "none"
+
         async def edit(chat: bytes) -> bytes:  # without questions: a webhook has neither the model nor its key
+            nonlocal decided
             edited = await self._edit(b"/chat/completions", replace(call, body=chat), live, request, ask=False)
+            decided = edited.scope
+            more.extend(_headers(edited, self.settings.mode))
             return edited.body
 
         try:
             await reply_json(send, 200, await guardrail.answer(call.body, edit), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
+        return decided
 
     async def _edit(self, path: bytes, call: Call, live: LiveEdits, request: str, *, ask: bool) -> Edited:
         """The body of a call under the edits that its question concerns. Raises RequestError."""
