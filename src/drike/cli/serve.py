@@ -15,7 +15,7 @@ from drike.cli.options import API, DATA, METHOD, MODEL, Command, flag, option, t
 from drike.errors import UsageError
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
-_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client")
+_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
 
 keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
 StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
@@ -74,7 +74,6 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
-    from drike.gates.scope import Named
     from drike.serving import process
     from drike.serving.gateway import Mode
     from drike.serving.start import Options, start
@@ -99,7 +98,7 @@ def serve(
     ]
     for line in lines:
         say(line)
-    if upstream and not run and isinstance(live.scope, Named) and hasattr(os, "fork"):  # nothing of this needs torch
+    if upstream and not run and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
         process.become(options, started)
     try:
