@@ -38,6 +38,7 @@ def serve(
     gate: Annotated[
         str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
     ] = None,
+    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
     mode: Annotated[
         str | None,
         option(
@@ -51,7 +52,7 @@ def serve(
         float | None,
         option(
             "MS",
-            "Time limit for deciding (default: 50; 250 with an encoder; 5000 for a model here)",
+            "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
             METHOD,
             least=1.0,
             most=6e4,
@@ -79,7 +80,7 @@ def serve(
     from drike.serving.start import Options, start
 
     options = Options(
-        upstream, model, device, store, run, gate, host, port, admin_host, admin_port,
+        upstream, model, device, store, run, gate, ask, host, port, admin_host, admin_port,
         mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
         shared_port=reuse_port,
     )  # fmt: skip
