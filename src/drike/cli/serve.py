@@ -141,7 +141,13 @@ def _curl(url: str, question: str, *, key: bool) -> str:
 def add(
     *,
     role: Annotated[
-        str, option("NAME", "use, edit (facts, too) or admin (metrics, too)", METHOD, among=("use", "edit", "admin"))
+        str,
+        option(
+            "NAME",
+            "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
+            METHOD,
+            among=("use", "edit", "admin"),
+        ),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",
