@@ -15,7 +15,7 @@ from drike.cli.options import API, DATA, METHOD, MODEL, Command, flag, option, t
 from drike.errors import UsageError
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
-_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client")
+_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
 
 keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
 StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
@@ -75,7 +75,6 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
-    from drike.gates.scope import Named
     from drike.serving import process
     from drike.serving.gateway import Mode
     from drike.serving.start import Options, start
@@ -100,7 +99,7 @@ def serve(
     ]
     for line in lines:
         say(line)
-    if upstream and not run and isinstance(live.scope, Named) and hasattr(os, "fork"):  # nothing of this needs torch
+    if upstream and not run and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
         process.become(options, started)
     try:
@@ -142,7 +141,13 @@ def _curl(url: str, question: str, *, key: bool) -> str:
 def add(
     *,
     role: Annotated[
-        str, option("NAME", "use, edit (facts, too) or admin (metrics, too)", METHOD, among=("use", "edit", "admin"))
+        str,
+        option(
+            "NAME",
+            "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
+            METHOD,
+            among=("use", "edit", "admin"),
+        ),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",

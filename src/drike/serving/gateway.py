@@ -30,7 +30,7 @@ from drike.models.served.address import is_loopback
 from drike.serving import guardrail
 from drike.serving.asking import answers
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
-from drike.serving.keys import Grant
+from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits
 from drike.serving.metrics import Metrics
 from drike.serving.placement import Placement
@@ -56,6 +56,12 @@ _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _WAITING = 256  # decisions; more than that are late anyway
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
+# What any key may use of the upstream: it answers, and nothing of other clients can be read or changed.
+_FOR_ALL = re.compile(
+    rb"(GET|HEAD) /v1/models(/.*)?"
+    rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
+    rb"|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))/?"
+)
 _TARGETS: Mapping[bytes, Callable[..., Target | None]] = {
     b"/chat/completions": chat_target, b"/completions": completion_target,
 }  # fmt: skip
@@ -216,6 +222,9 @@ class Gateway:
         grant = self.access(bearer(scope))
         if grant is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+        asked = scope["method"].encode() + b" " + path
+        if not (grant.role.includes(Role.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(asked)):
+            raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return grant
 
     async def _guardrail(self, call: Call, live: LiveEdits, request: str, send: Send, more: Headers) -> str:

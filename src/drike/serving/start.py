@@ -230,7 +230,7 @@ def _encoder(gate: Scope) -> TextEncoder | None:
 @cache
 def _loaded(name: str) -> TextEncoder:
     """An encoder with its weights in memory, shared by all tenants."""
-    encoder = load_encoder(name, bulk=_BULK)
+    encoder = load_encoder(name, bulk=_BULK, onnx=True)
     encoder.encode([""])
     return encoder
 
