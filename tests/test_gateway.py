@@ -455,6 +455,30 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
         assert mine.split("-", 2)[2] not in keys.path.read_text()
 
 
+def test_what_others_keep_at_the_upstream_needs_an_admin_key(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "edits.keys.json")
+    made = {role: keys.add("default", role) for role in Role}
+    open_to_all = [
+        ("GET", "/v1/models"), ("HEAD", "/v1/models/some/model"), ("POST", "/v1/embeddings"), ("POST", "/v1/responses"),
+        ("POST", "/v1/audio/speech"), ("POST", CHAT), ("POST", "/v1/completions"),
+    ]  # fmt: skip
+    others = [
+        ("GET", "/v1/files"), ("GET", "/v1/%66iles"), ("POST", "/v1/files"), ("GET", CHAT), ("POST", f"{CHAT}/id"),
+        ("GET", "/v1/responses/id"), ("DELETE", "/v1/models/mine"), ("POST", "/v1/batches"),
+        ("POST", "/v1/x/embeddings"),
+    ]  # fmt: skip
+    with running(HttpUpstream(above.url, "sk-secret"), tmp_path, keys=keys) as gateway:
+        for role, key in made.items():
+            for method, path in (*open_to_all, *others):
+                before = len(above.calls)
+                status, _, _ = gateway.ask(
+                    method, path, b"{}" if method == "POST" else b"", Authorization=f"Bearer {key}"
+                )
+                passed = (method, path) in open_to_all or role is Role.ADMIN
+                assert (status == 403) is not passed, (role, method, path)
+                assert passed or len(above.calls) == before
+
+
 # The admin port
 
 

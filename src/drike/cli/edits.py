@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -24,10 +25,11 @@ from drike.encoders import load_encoder
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.gates import kept
+from drike.gates.asking import require_doubt
 from drike.gates.calibrating import default, save
 from drike.gates.kept import gate_path
 from drike.gates.questions import common_questions, read_questions
-from drike.gates.scope import Calibrated, EditIndex, Named, Scope
+from drike.gates.scope import Calibrated, EditIndex, Named, Scope, YesOrNo
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.placement import NearestWriter
@@ -44,6 +46,7 @@ Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it
 Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Texts = list[str] | None
+Ask = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)]
 _MOST_ROWS = 60  # of a test; of a longer one only what is wrong is shown
 
 
@@ -180,10 +183,13 @@ def test(
     editor: Annotated[
         str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates alone)", METHOD)
     ] = None,
+    ask: Ask = False,
     api: ApiOptions,
     dry_run: bool = False,
 ) -> None:
     """Ask a model about edits in force, before and after: every wording, alias and negative exemplar."""
+    if ask:
+        require_doubt(kept.open_gate(store), "calibrate one for the store (drike edits calibrate), or leave --ask out")
     base = None if run is None else open_trained_run(run)
     given = base.run if base else DEFAULTS
     with closing(open_store(store, create=False)) as opened:
@@ -209,7 +215,7 @@ def test(
         gate = _gate(store, len(in_force))
         encoder = load_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
         with metered(asked.model):
-            checks = check(EditedModel(asked.model, made, opened, scope=gate, encoder=encoder), chosen)
+            checks = check(EditedModel(asked.model, made, opened, scope=gate, encoder=encoder, ask=ask), chosen)
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]
@@ -224,6 +230,10 @@ def test(
         draw(Table(f"Stored edits on {asked.name}, by {made.name}", header, rows, wide=True))
     failed = sum(one.failed for one in checks)
     say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
+    if ask:
+        said = Counter(one.answer for each in checks for one in each.answers.decision.doubtful)
+        say(f"{said.total():,} times in doubt; the model said yes {said[YesOrNo.YES]:,}, no {said[YesOrNo.NO]:,}, "
+            f"neither {said[YesOrNo.FAILED]:,} times")  # fmt: skip
     if failed:
         raise StoreError(f"{failed:,} questions about the edits fail: see the last column")
 

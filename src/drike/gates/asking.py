@@ -1,0 +1,47 @@
+"""Ask a language model where a gate is in doubt: one question, answered with yes or no, for each doubtful candidate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from drike.errors import UsageError
+from drike.gates.scope import Decision, EditIndex, EveryQuery, Named, Nearest, Scope, YesOrNo
+from drike.judging import complete
+from drike.models.protocols import LanguageModel
+from drike.prompts import YES_OR_NO, Prompt
+
+_ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE | re.DOTALL)
+
+
+def questions(decision: Decision) -> list[str]:
+    """What a language model is asked about each of the doubtful candidates: a prompt, and also a user's message."""
+    return [
+        f'{YES_OR_NO}does a correct answer to the text below also complete or answer "{one.edit.entry.query}"?\n'
+        f"Text: {decision.query}\nAnswer:"
+        for one in decision.doubtful
+    ]
+
+
+def answer_of(text: str) -> YesOrNo:
+    """What a model said: it begins with yes or no, behind its thoughts, if it shows them."""
+    found = _ANSWER.match(text)
+    return YesOrNo(found[1].casefold()) if found else YesOrNo.FAILED
+
+
+def decided(
+    scope: Scope, queries: Sequence[str], index: EditIndex, model: LanguageModel | None = None
+) -> list[Decision]:
+    """What a gate decides about each query. model: is asked about all doubtful candidates, in one call."""
+    found = [scope.decide(query, index) for query in queries]
+    asked = [Prompt(text) for decision in found for text in questions(decision)]
+    if model is None or not asked:
+        return found
+    answers = iter([answer_of(text) for text, _ in complete(model, asked)])
+    return [one.settled([next(answers) for _ in one.doubtful]) if one.doubtful else one for one in found]
+
+
+def require_doubt(scope: Scope, remedy: str) -> None:
+    """Refuse a gate that is never in doubt, so that there would be nothing to ask. Raises UsageError."""
+    if isinstance(scope, Named | Nearest | EveryQuery):
+        raise UsageError(f"the gate {type(scope).__name__} is never in doubt, so that no model can be asked: {remedy}")
