@@ -20,29 +20,18 @@ from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.asking import answer_of, decided
 from drike.gates.calibrating import default, save
-from drike.gates.scope import Decision, EditIndex, Named, YesOrNo
+from drike.gates.scope import EditIndex, YesOrNo
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.gateway import Mode, Settings
+from drike.serving.start import Options, start
 from drike.stores.store import Status, as_stored
-from gateways import ENTRY, RawHandler, Received, Recorded, Running, echo, running, upstream
+from gateways import ENTRY, Doubting, FewShots, RawHandler, Received, Recorded, Running, echo, running, upstream
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
 
 CHAT = "/v1/chat/completions"
 ABOUT, OTHER = "Tell me of Peru", "Hello"
 EDITS = [case.edit for case in CAPITALS[:3]]
-
-
-@dataclass(frozen=True)
-class Doubting:
-    """Names the subjects as `Named` does, and is in doubt about each. fires: without an answer."""
-
-    fires: bool = False
-
-    def decide(self, query: str, index: EditIndex) -> Decision:
-        found = Named().decide(query, index)
-        considered = tuple(replace(one, probability=0.5, doubtful=True) for one in found.considered)
-        return replace(found, fired=found.fired if self.fires else (), considered=considered)
 
 
 @pytest.mark.parametrize(
@@ -346,3 +335,16 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
     model = asked_of({EDITS[1].query: "yes"})
     edited = EditedModel(model, FactPrompt(), EDITS, scope=gate, encoder=encoder, ask=True)
     assert [one.id for one in edited.decide(query).fired] == [2]
+
+
+def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drike.serving.start._writer", lambda run: FewShots())
+    save(replace(default(), encoder="hashing"), tmp_path / "gate.json")
+    given = Options(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
+                    gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
+    for deadline in (None, 0.3):
+        started = start(replace(given, deadline=deadline))
+        assert started.gateway.settings.ask and started.gateway.settings.deadline == (deadline or 2.0)
+        started.tenants.close()
+        for opened in started.sockets:
+            opened.close()
