@@ -17,7 +17,19 @@ from drike.checking import check
 from drike.cli.console import draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
-from drike.cli.options import DATA, METHOD, OUTPUT, Command, ModelOptions, RunOptions, flag, option, takes_options
+from drike.cli.options import (
+    DATA,
+    METHOD,
+    MODEL,
+    OUTPUT,
+    Command,
+    ModelOptions,
+    RunOptions,
+    flag,
+    option,
+    takes_options,
+)
+from drike.cli.reword import open_writer, reworded
 from drike.cli.setup import DEFAULTS, WatchedEncoder, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import PER_QUERY, Editor, make
@@ -45,6 +57,7 @@ Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE
 Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it contradicts", METHOD)]
 Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
+Yes = Annotated[bool, flag("--yes", "Store all proposed wordings that pass the checks", METHOD)]
 Texts = list[str] | None
 Ask = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)]
 _MOST_ROWS = 60  # of a test; of a longer one only what is wrong is shown
@@ -63,6 +76,13 @@ def add(
     alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None,
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None,
     wording: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA)] = None,
+    wordings: Annotated[
+        int | None, option("N", "Let --model propose up to N wordings more, to be looked at", DATA, least=1, most=20)
+    ] = None,
+    model: Annotated[
+        str | None, option("MODEL", "Proposes the --wordings: one that follows instructions", MODEL)
+    ] = None,
+    yes: Yes = False,
     never: Annotated[Texts, option("QUERY", "A question that is not concerned; repeatable", DATA)] = None,
     status: Annotated[str, option("NAME", "active, shadow or draft", METHOD, among=("active", "shadow", "draft"))] = (
         "active"
@@ -86,9 +106,13 @@ def add(
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     ))  # fmt: skip
     logged = common_questions() if log is None else read_questions(log)
+    writer = None if wordings is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(entry, supersede=supersede)
-    _tell(changes)
+        _tell(changes)
+        if writer and wordings:
+            with metered(writer):
+                _tell(reworded(opened, changes[-1:], wordings, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
     hits = [question for question in logged if Named().decide(question, index).fired]
     kind = "common" if log is None else "logged"
@@ -146,6 +170,29 @@ def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FIL
             if value:
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
     _tell(versions)
+
+
+@app.command("reword", cls=Command)
+@takes_options
+def reword(
+    edits: Annotated[list[int] | None, _id("[ID...]")] = None,
+    *,
+    wordings: Annotated[int, option("N", "Most wordings to propose for an edit", DATA, least=1, most=20)] = 4,
+    store: Store = _FILE,
+    model: ModelOptions,
+    yes: Yes = False,
+    api: ApiOptions,
+) -> None:
+    """Let a model put the queries of edits in other words; without ID, of those in force that have no wording."""
+    writer = open_writer(model, api, ask=not yes)
+    with closing(open_store(store, create=False)) as opened:
+        if edits:
+            chosen = [stores.versions(opened, edit)[-1] for edit in edits]
+        else:
+            in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
+            chosen = [one for one in in_force if not one.entry.wordings]
+        with metered(writer):
+            _tell(reworded(opened, chosen, wordings, writer, ask=not yes, author=_author()))
 
 
 @app.command("retire", cls=Command)

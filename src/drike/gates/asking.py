@@ -16,11 +16,14 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 def questions(decision: Decision) -> list[str]:
     """What a language model is asked about each of the doubtful candidates: a prompt, and also a user's message."""
-    return [
-        f'{YES_OR_NO}does a correct answer to the text below also complete or answer "{one.edit.entry.query}"?\n'
-        f"Text: {decision.query}\nAnswer:"
-        for one in decision.doubtful
-    ]
+    return [question(decision.query, one.edit.entry.query) for one in decision.doubtful]
+
+
+def question(text: str, query: str) -> str:
+    """Whether a text asks for what a query asks for."""
+    return (
+        f'{YES_OR_NO}does a correct answer to the text below also complete or answer "{query}"?\nText: {text}\nAnswer:'
+    )
 
 
 def answer_of(text: str) -> YesOrNo:
