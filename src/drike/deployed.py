@@ -102,12 +102,12 @@ class Deployed:
         """One prompt per query, in order; queries under the same edits share one call of the editor."""
         index = self.stores.of(edits)
         found: dict[str, Prompt] = {query: Prompt(query) for query in queries}
-        together: dict[tuple[StoredEdit, ...], list[str]] = defaultdict(list)
+        together: dict[tuple[Edit, ...], list[str]] = defaultdict(list)
         for decision in decided(self.scope, list(found), index, self.model):
             if decision.fired:
-                together[decision.fired].append(decision.query)
+                together[decision.edits].append(decision.query)
         for fired, asked in together.items():
-            found |= zip(asked, self.editor.prompts([one.entry.edit for one in fired], asked), strict=True)
+            found |= zip(asked, self.editor.prompts(fired, asked), strict=True)
         return [found[query] for query in queries]
 
 

@@ -196,7 +196,7 @@ class EditedModel:
     def _prompt(self, decision: Decision) -> Prompt:
         if not decision.fired:
             return Prompt(decision.query)
-        return self.editor.prompts(edits_of(decision), [decision.query])[0]
+        return self.editor.prompts(decision.edits, [decision.query])[0]
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
@@ -223,15 +223,10 @@ class EditedModel:
         """The answer, and why its prompt looks as it does."""
         decision = self.decide(query)
         if decision.fired and isinstance(self.editor, IKE):
-            selection = self.editor.fit(self.editor.select(edits_of(decision)), [query])
+            selection = self.editor.fit(self.editor.select(decision.edits), [query])
             [prompt] = self.editor.show(selection, [query])
             side = side_of(self.editor, selection, prompt)
         else:
             side = Side(self.editor.name, self._prompt(decision), (), (), None, None)
         [(text, tokens)] = complete(self.model, [side.prompt])
         return Explanation(query, decision, first_line(text), tokens, side)
-
-
-def edits_of(decision: Decision) -> list[Edit]:
-    """The edits that fired, as editors take them."""
-    return [one.entry.edit for one in decision.fired]

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
+from drike.edits import Edit
 from drike.encoders.base import FloatArray, TextEncoder, unit
 from drike.gates.names import (
     Mention,
@@ -151,6 +152,11 @@ class Decision:
     fired: tuple[StoredEdit, ...] = ()
     considered: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """Those that fired, as editors take them."""
+        return tuple(one.entry.edit_in(self.query) for one in self.fired)
 
     @property
     def doubtful(self) -> tuple[Candidate, ...]:

@@ -310,7 +310,7 @@ class Gateway:
     def _placed(
         self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[StoredEdit]
     ) -> bytes:
-        facts = [one.entry.edit for one in edits]
+        facts = [one.entry.edit_in(target.queries[-1]) for one in edits]
         return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
 
 
