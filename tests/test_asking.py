@@ -102,16 +102,16 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
     monkeypatch.chdir(tmp_path)
     fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--wording", "The network behind Nova is")
     run("edits", "add", *fact)
-    save(replace(default(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "edits.db.gate.json")
+    save(replace(default(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
     capsys.readouterr()
-    asked = ("edits", "test", "--model", "reader", "--ask")
+    asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
     assert run(*asked) == 1  # the reader answers neither
     shown = " ".join(capsys.readouterr().out.split())
     assert "2 times in doubt; the model said yes 0, no 0, neither 2 times" in shown
     assert shown.count("left alone: in") == 2 and "7 questions about 1 edits: 2 not as they should be" in shown
     bounds = []
     for more in (("--ask",), ()):
-        assert run("edits", "test", "--model", "ollama:m", "--dry-run", *more) == 0
+        assert run("edits", "test", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0
         bounds.append(
             [int(one) for one in re.findall(r"(?:calls|tokens) +(\d+)", capsys.readouterr().out.replace(",", ""))]
         )
