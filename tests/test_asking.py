@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from commands import run
+from drike.checking import doubts
 from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.encoders import HashingEncoder
@@ -24,7 +25,7 @@ from drike.gates.scope import EditIndex, YesOrNo
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.gateway import Mode, Settings
 from drike.serving.start import Options, start
-from drike.stores.store import Status, as_stored
+from drike.stores.store import Entry, Status, StoredEdit, as_stored
 from gateways import ENTRY, Doubting, FewShots, RawHandler, Received, Recorded, Running, echo, running, upstream
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
@@ -107,7 +108,7 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
     asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
     assert run(*asked) == 1  # the reader answers neither
     shown = " ".join(capsys.readouterr().out.split())
-    assert "2 times in doubt; the model said yes 0, no 0, neither 2 times" in shown
+    assert "should fire 1 0 1 0 0 1 0" in shown and "must not fire 0 0 0 0 0 0 0" in shown
     assert shown.count("left alone: in") == 2 and "7 questions about 1 edits: 2 not as they should be" in shown
     bounds = []
     for more in (("--ask",), ()):
@@ -116,6 +117,18 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
             [int(one) for one in re.findall(r"(?:calls|tokens) +(\d+)", capsys.readouterr().out.replace(",", ""))]
         )
     assert bounds[0][0] == bounds[1][0] + 2 and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
+
+
+def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
+    entry = replace(ENTRY, wordings=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has"))
+    edits = [StoredEdit(1, 1, 1, "", entry), StoredEdit(2, 2, 1, "", Entry("Chile", "Chile is led by", "Ann"))]
+    model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
+    table = doubts(Doubting(True), edits, None, model)
+    assert table.rows == (
+        ("should fire", "2", "2", "2", "1", "1", "0", "1"),
+        ("must not fire", "2", "2", "2", "1", "1", "0", "1"),
+    )
+    assert model.calls == 1
 
 
 def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drike.checking import check
+from drike.checking import check, doubts
 from drike.cli.console import draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
@@ -42,7 +41,7 @@ from drike.gates.asking import require_doubt
 from drike.gates.calibrating import default, save
 from drike.gates.kept import gate_path
 from drike.gates.questions import common_questions, read_questions
-from drike.gates.scope import Calibrated, EditIndex, Named, YesOrNo
+from drike.gates.scope import Calibrated, EditIndex, Named
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.placement import NearestWriter
@@ -266,6 +265,7 @@ def test(
         encoder = load_encoder(scope.encoder) if isinstance(scope, Calibrated) else None
         with metered(asked.model):
             checks = check(EditedModel(asked.model, made, opened, scope=scope, encoder=encoder, ask=ask), chosen)
+            asked_in_doubt = doubts(scope, list(in_force.values()), encoder, asked.model) if ask else None
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]
@@ -278,12 +278,10 @@ def test(
     header = ("edit", "kind", "question", "before", "after", "decision", "")
     if rows:
         draw(Table(f"Stored edits on {asked.name}, by {made.name}", header, rows, wide=True))
+    if asked_in_doubt:
+        draw(asked_in_doubt)
     failed = sum(one.failed for one in checks)
     say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
-    if ask:
-        said = Counter(one.answer for each in checks for one in each.answers.decision.doubtful)
-        say(f"{said.total():,} times in doubt; the model said yes {said[YesOrNo.YES]:,}, no {said[YesOrNo.NO]:,}, "
-            f"neither {said[YesOrNo.FAILED]:,} times")  # fmt: skip
     if failed:
         raise StoreError(f"{failed:,} questions about the edits fail: see the last column")
 
