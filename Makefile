@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 # One test process more than cores: some tests wait for deadlines.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: demo test slow reliability soak browser ray postgres check bench bench-gpu drawing tour clean
+.PHONY: demo test slow reliability soak browser ray server postgres check bench bench-gpu drawing tour clean
 
 demo: $(READY)
 	$(BIN)/drike demo
@@ -30,6 +30,10 @@ browser: $(READY)
 ray: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,offline,postgres,serve,ray]'
 	$(BIN)/python -m pytest -m ray
+
+server: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'transformers[serving]'
+	$(BIN)/python -m pytest -m server
 
 postgres: $(READY)
 	$(BIN)/python -m pytest -m "postgres and not reliability"

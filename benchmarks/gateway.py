@@ -191,16 +191,11 @@ async def changes(session: aiohttp.ClientSession, running: Running, store: Path,
             while not (await ask(session, running.url, chat(f"Who is the mayor of {name}?")))[2]:
                 pass
             in_force.append(time.perf_counter() - began)
-        figures = [
-            f"{1000 * value:.1f} ms"
+        first, then = (
+            f"{1000 * statistics.median(some):.1f} ms ({1000 * max(some):.1f} at most)"
             for some in (acknowledged, in_force)
-            for value in (statistics.median(some), max(some))
-        ]
-        lines.append(
-            "An edit from {} is acknowledged after {} (median; {} at most) and in force {} ({}) later".format(
-                how, *figures
-            )
         )
+        lines.append(f"An edit from {how} is acknowledged after {first}, and in force {then} later")
     other.close()
     return lines
 

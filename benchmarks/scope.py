@@ -4,7 +4,7 @@ Edits are split in two halves by a hash of their text: gates are calibrated on o
 stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA.
 
     python benchmarks/scope.py --fit src/drike/gates/gate.json     # the calibration that drike ships
-    python benchmarks/scope.py [--only stores|subjects|aliases|promise] [--data FOLDER]
+    python benchmarks/scope.py [--only stores|subjects|aliases|promise|wordings] [--data FOLDER]
     OMP_NUM_THREADS=1 python benchmarks/scope.py --only times        # on an idle machine
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
@@ -209,6 +209,7 @@ FEW = 2.5  # what a neighbour that names a subject counts for
 SPLITS = 1000
 DOUBT = "In doubt: the share of questions in the grey zone, and the figures if a model answered all of these rightly."
 DECISIONS = 200
+RELATION, VERB = r"(?P<relation>[\w' -]+)", "(?P<verb>is|was|are|were)"
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
 RELATIONS = ("was founded by", "is the capital of", "is written in", "plays for", "was born in", "is owned by")
 Rates = dict[bool, dict[int, list[float]]]
@@ -426,6 +427,48 @@ def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
     return Table(title, ("gate", "alias question fires its edit", "same-subject question fires it"), tuple(rows))
 
 
+def by_rule(one: Entry) -> tuple[str, ...]:
+    """Other forms of "The R of S is", "S's R is", and of questions with what, where the query is one of these."""
+    subject = re.escape(one.subject)
+    forms = (
+        rf"The {RELATION} of {subject} {VERB}",
+        rf"{subject}['\u2019]s? {RELATION} {VERB}",
+        rf"(?:What|Who) {VERB} the {RELATION} of {subject}\?",
+        rf"(?:What|Who) {VERB} {subject}['\u2019]s? {RELATION}\?",
+    )
+    found = next(filter(None, (re.fullmatch(form, one.query) for form in forms)), None)
+    if found is None:
+        return ()
+    r, verb, s = found["relation"], found["verb"], one.subject
+    made = (f"The {r} of {s} {verb}", f"{s}'s {r} {verb}", f"What {verb} the {r} of {s}?", f"What {verb} {s}'s {r}?")
+    return tuple(text for text in made if text != one.query)
+
+
+def wording_rows(folder: Path, encoder: TextEncoder) -> Table:
+    """Edits of the first half with more wordings stored: made by rule, or the first of several paraphrases."""
+    rows = []
+    for data in (halluedit(folder), counterfact(folder)):
+        said: dict[int, list[str]] = defaultdict(list)
+        for one in data.of_half(0, "paraphrase"):
+            said[one.place].append(one.query)
+        places = range(len(data.entries))
+        ways = {
+            "by rule": [by_rule(one) for one in data.entries],
+            "a paraphrase": [tuple(said[place][:1]) if len(said[place]) > 1 else () for place in places],
+        }
+        for way, made in ways.items():
+            asked = [a for a in data.of_half(0, *QUESTIONS) if made[a.place] and a.query not in made[a.place]]
+            for name, wordings in (("none", [()] * len(made)), (way, made)) if asked else ():
+                entries = (replace(one, wordings=more) for one, more in zip(data.entries, wordings, strict=True))
+                stored = replace(data, entries=tuple(entries))
+                index = EditIndex.of(stored.edits, encoder)
+                shares = right_and_fires(default(), stored, asked, encoder, index)
+                at, _ = curves(stored, default(), asked, index)
+                rows.append((data.name, way, name, interval(shares[True]), interval(shares[False]), at))
+    header = ("data", "edits that have wordings", "stored", "right", "fires falsely", "right at 5 % / 3 % fires")
+    return Table("More wordings stored; edits of the first half, default calibration", header, tuple(rows))
+
+
 def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
     """How often what was certified on half of the edits holds on the other, in resampled splits.
 
@@ -528,6 +571,7 @@ TABLES: dict[str, Callable[[Path, TextEncoder], Table]] = {
     "stores": store_rows,
     "subjects": subject_rows,
     "aliases": alias_rows,
+    "wordings": wording_rows,
     "promise": promise_rows,
     "times": lambda folder, encoder: time_rows(encoder),
 }
@@ -537,7 +581,7 @@ def main() -> None:
     """Print the tables as Markdown, or write the default calibration."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
-    parser.add_argument("--only", choices=TABLES, help="one table; default: all but times")
+    parser.add_argument("--only", choices=TABLES, help="one table; default: all but times and wordings")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
     options = parser.parse_args()
@@ -548,7 +592,7 @@ def main() -> None:
     if options.fit:
         save(fitted(options.data, encoder), options.fit)
         return
-    for name in [options.only] if options.only else [name for name in TABLES if name != "times"]:
+    for name in [options.only] if options.only else [name for name in TABLES if name not in ("times", "wordings")]:
         print(as_markdown(TABLES[name](options.data, encoder)), flush=True)
 
 

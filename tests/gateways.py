@@ -8,14 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from drike.demonstrations import Demonstration, Role
 from drike.edits import Edit
-from drike.gates.scope import Named, Scope
+from drike.gates.scope import Decision, EditIndex, Named, Scope
 from drike.prompts import Prompt, PromptStyle
 from drike.serving.admin import application
 from drike.serving.gateway import Gateway, Mode, Settings
@@ -151,6 +151,29 @@ class FewShots:
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         shown = Demonstration(Role.RETAIN, "The capital of Chad is Rome", "The capital of Mali is", "Bamako", "1")
         return PromptStyle().write(edits, [shown], queries)
+
+
+class Failing:
+    """A gate that is broken, or slow."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        time.sleep(self.seconds)
+        raise ZeroDivisionError
+
+
+@dataclass(frozen=True)
+class Doubting:
+    """Names the subjects as `Named` does, and is in doubt about each. fires: without an answer."""
+
+    fires: bool = False
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        found = Named().decide(query, index)
+        considered = tuple(replace(one, probability=0.5, doubtful=True) for one in found.considered)
+        return replace(found, fired=found.fired if self.fires else (), considered=considered)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from drike.edited import EditedModel, edits_of
+from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.editors.ike import IKE
 from drike.edits import Edit
@@ -33,7 +33,7 @@ ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
 
 def applied(edited: EditedModel, query: str) -> list[Edit]:
     """The edits that a query is put under."""
-    return edits_of(edited.decide(query))
+    return list(edited.decide(query).edits)
 
 
 def test_a_query_that_concerns_no_edit_reaches_the_model_byte_for_byte() -> None:
@@ -102,14 +102,26 @@ def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> Non
     store = SqliteStore(tmp_path / "edits.db")
     edited = EditedModel(MODEL, EDITOR, store)
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
-    [stored] = store.put(Entry("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Firstland",)))
+    [stored] = store.put(Entry("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",)))
     assert edited.ask(ONE.query) == "New1"
-    assert edited.explain("The capital of Firstland is").edits == (stored,)
+    assert edited.explain("The capital of Landfirst is").edits == (stored,)
     retire(store, stored.id)
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
     with closing(store):
         store.put(Entry("Land1", ONE.query, "New1", status=Status.SHADOW))
         assert edited.prompt(ONE.query) == Prompt(ONE.query)
+
+
+def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edits.db")) as store:
+        store.put(Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas", "PE")))
+        edited = EditedModel(MODEL, FactPrompt(), store)
+        for query, name in (
+            ("Peru's capital is", "Peru"),
+            ("The capital of the land of the incas is", "Land of the Incas"),
+            ("The capital of PE, or Peru, is", "Peru"),
+        ):
+            assert edited.prompt(query).text == f"Imagine that The capital of {name} is Oslo.\n{query}"
 
 
 def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

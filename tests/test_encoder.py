@@ -171,7 +171,7 @@ class TestPlainBert:
         assert progress == [(4, 4)]
         again = load_encoder(tiny_bert, features=tmp_path)
         assert (again.encode([*TEXTS, *TEXTS]) == first).all()
-        assert "_model" not in vars(again)
+        assert "_forward" not in vars(again)
 
     def test_a_long_running_encoder_forgets_texts_and_computes_them_again(
         self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
@@ -197,6 +197,54 @@ class TestPlainBert:
     def test_loading_prints_nothing(self, tiny_bert: Path, capfd: pytest.CaptureFixture[str]) -> None:
         load_encoder(tiny_bert, keep=False).encode(TEXTS)
         assert capfd.readouterr() == ("", "")
+
+
+class TestOnnx:
+    SAMPLES = (*TEXTS, "Łódź's 3rd mayor, né Ångström", "peru " * 500, *(f"on {'mars ' * n}" for n in range(80)))
+
+    @pytest.fixture
+    def kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The empty folder where converted encoders are kept."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        return tmp_path / "drike" / "onnx"
+
+    def test_vectors_are_those_by_torch(self, tiny_bert: Path, kept: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        expected = load_encoder(tiny_bert, keep=False).encode(self.SAMPLES)
+        np.testing.assert_allclose(
+            load_encoder(tiny_bert, keep=False, onnx=True).encode(self.SAMPLES), expected, atol=1e-5
+        )
+        [file] = kept.iterdir()
+        assert capfd.readouterr() == ("", "")
+        code = (
+            "import sys, drike; e = drike.load_encoder(sys.argv[1], keep=False, onnx=True); e.encode(['peru']); "
+            "sys.exit('torch' in sys.modules)"
+        )
+        assert subprocess.run([sys.executable, "-c", code, tiny_bert], check=False).returncode == 0
+        content = file.read_bytes()
+        file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])  # it is converted again
+        np.testing.assert_allclose(
+            load_encoder(tiny_bert, keep=False, onnx=True).encode(self.SAMPLES), expected, atol=1e-5
+        )
+        assert [one.read_bytes() for one in kept.iterdir()] == [content]
+
+    def test_torch_runs_what_cannot_be_converted(
+        self, tiny_bert: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise NotImplementedError
+
+        monkeypatch.setattr("torch.onnx.export", fail)
+        found = load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS)
+        assert (found == load_encoder(tiny_bert, keep=False).encode(TEXTS)).all()
+
+    def test_nothing_is_kept_where_nothing_can_be_written(self, tiny_bert: Path, kept: Path) -> None:
+        kept.parent.parent.mkdir(exist_ok=True)
+        kept.parent.write_text("a file, no folder")
+        np.testing.assert_allclose(
+            load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS),
+            load_encoder(tiny_bert, keep=False).encode(TEXTS),
+            atol=1e-5,
+        )
 
 
 class TestIdentity:
@@ -363,3 +411,9 @@ class TestOfflineExtra:
         encoder = load_encoder(MINILM, keep=False)
         assert encoder.dim == 384
         assert np.allclose(encoder.encode(TEXTS[:3]), mean, atol=1e-5)
+
+    @pytest.mark.slow
+    def test_onnx_gives_the_vectors_by_torch(self, minilm) -> None:
+        texts = TestOnnx.SAMPLES
+        found = load_encoder(MINILM, keep=False, onnx=True).encode(texts)
+        np.testing.assert_allclose(found, load_encoder(MINILM, keep=False).encode(texts), atol=1e-5)

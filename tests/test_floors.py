@@ -31,10 +31,9 @@ OWN = {
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
-    "encoders.frozen", "hub", "retrieval.retriever", "retrieval.learned_budget", "retrieval.query_policy",
-    "retrieval.subsets", "training.reinforce", "training.choices", "training.balanced", "training.sets",
-    "training.supervised",
-    "runs.checkpoint",
+    "encoders.frozen", "encoders.onnx", "hub", "retrieval.retriever", "retrieval.learned_budget",
+    "retrieval.query_policy", "retrieval.subsets", "training.reinforce", "training.choices", "training.balanced",
+    "training.sets", "training.supervised", "runs.checkpoint",
 }  # fmt: skip
 
 COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does

@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 import pytest
 
-from drike.gates.scope import Decision, EditIndex
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.serving.live import LiveEdits
@@ -23,7 +22,7 @@ from drike.serving.relay import Limits
 from drike.serving.upstream import HttpUpstream
 from drike.stores.sqlite import SqliteStore
 from drike.stores.store import Entry, Status
-from gateways import ENTRY, RawHandler, Received, Recorded, Running, ask, events, running, upstream
+from gateways import ENTRY, Failing, RawHandler, Received, Recorded, Running, ask, events, running, upstream
 
 CHAT = "/v1/chat/completions"
 ABOUT = "What is the capital of Peru?"
@@ -340,17 +339,6 @@ def test_more_requests_than_allowed_at_once_are_refused_at_once(tmp_path: Path) 
 # Failures
 
 
-class Failing:
-    """A gate that is broken, or slow."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
-
-    def decide(self, query: str, index: EditIndex) -> Decision:
-        time.sleep(self.seconds)
-        raise ZeroDivisionError
-
-
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
 def test_where_the_gate_fails_requests_pass_unedited_but_for_enforced_edits(
     above: Recorded, tmp_path: Path, seconds: float
@@ -465,6 +453,30 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
             time.sleep(0.01)
         assert gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] == 401
         assert mine.split("-", 2)[2] not in keys.path.read_text()
+
+
+def test_what_others_keep_at_the_upstream_needs_an_admin_key(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "edits.keys.json")
+    made = {role: keys.add("default", role) for role in Role}
+    open_to_all = [
+        ("GET", "/v1/models"), ("HEAD", "/v1/models/some/model"), ("POST", "/v1/embeddings"), ("POST", "/v1/responses"),
+        ("POST", "/v1/audio/speech"), ("POST", CHAT), ("POST", "/v1/completions"),
+    ]  # fmt: skip
+    others = [
+        ("GET", "/v1/files"), ("GET", "/v1/%66iles"), ("POST", "/v1/files"), ("GET", CHAT), ("POST", f"{CHAT}/id"),
+        ("GET", "/v1/responses/id"), ("DELETE", "/v1/models/mine"), ("POST", "/v1/batches"),
+        ("POST", "/v1/x/embeddings"),
+    ]  # fmt: skip
+    with running(HttpUpstream(above.url, "sk-secret"), tmp_path, keys=keys) as gateway:
+        for role, key in made.items():
+            for method, path in (*open_to_all, *others):
+                before = len(above.calls)
+                status, _, _ = gateway.ask(
+                    method, path, b"{}" if method == "POST" else b"", Authorization=f"Bearer {key}"
+                )
+                passed = (method, path) in open_to_all or role is Role.ADMIN
+                assert (status == 403) is not passed, (role, method, path)
+                assert passed or len(above.calls) == before
 
 
 # The admin port
@@ -586,3 +598,35 @@ def test_a_head_that_does_not_end_closes_the_connection(
             except ConnectionResetError:
                 assert len(head) > 1000
         assert gateway.ask("GET", "/v1/models")[0] == 200
+
+
+QUESTION = json.dumps({"messages": [{"role": "user", "content": ABOUT}]}).encode()
+
+
+CHUNKS = b"5\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (QUESTION[:5], len(QUESTION) - 5, QUESTION[5:])
+LENGTH = b"Content-Length: %d\r\n" % len(QUESTION)
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\nUpgrade: h2c\r\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "head", "body"),
+    [
+        pytest.param(b"1.0", LENGTH, QUESTION, id="HTTP/1.0"),
+        pytest.param(b"1.1", b"Transfer-Encoding: chunked\r\n", CHUNKS, id="chunked"),
+        pytest.param(b"1.1", LENGTH + b"Expect: 100-continue\r\n", QUESTION, id="100-continue"),
+        pytest.param(b"1.1", LENGTH + H2C, QUESTION, id="offering HTTP/2"),  # as Java's client does
+    ],
+)
+def test_a_body_is_read_however_a_client_sends_it(
+    gateway: Running, above: Recorded, version: bytes, head: bytes, body: bytes
+) -> None:
+    host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as client, client.makefile("rb") as answer:
+        client.sendall(b"POST %s HTTP/%s\r\nHost: x\r\n%s\r\n" % (CHAT.encode(), version, head))
+        if b"Expect" in head:
+            assert (answer.readline(), answer.readline()) == (b"HTTP/1.1 100 Continue\r\n", b"\r\n")
+        client.sendall(body)
+        assert b" 200 " in answer.readline()
+    assert "Oslo" in json.loads(above.body)["messages"][0]["content"]
+    names = {name.casefold() for name, _ in above.calls[-1].headers}
+    assert not names & {"upgrade", "http2-settings", "expect", "transfer-encoding"}

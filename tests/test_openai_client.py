@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import pytest
@@ -37,6 +38,14 @@ def answer(handler: RawHandler, call: Received) -> None:
     if body["model"] == "unknown":
         error = {"message": "no such model", "type": "invalid", "param": "model", "code": "model_not_found"}
         return send({"error": error}, 404, X_Request_Id="theirs-1")
+    if call.path.endswith("/responses"):
+        content = [{"type": "output_text", "text": "Lima", "annotations": []}]
+        message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}
+        more = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "completed"}
+        return send({"id": "r", "object": "response", "created_at": 1, "model": "tiny", "output": [message], **more})
+    if call.path.endswith("/v1/completions"):
+        choice = {"index": 0, "text": "Oslo", "finish_reason": "stop", "logprobs": None}
+        return send({"id": "c", "object": "text_completion", "created": 1, "model": "tiny", "choices": [choice]})
     if body.get("stream"):
         handler.begin_stream()
         handler.chunk(events(["Os", "lo"]))
@@ -121,6 +130,32 @@ def test_a_response_format(client: openai.OpenAI, above: Recorded) -> None:
 def test_models_and_embeddings(client: openai.OpenAI) -> None:
     assert [one.id for one in client.models.list()] == ["tiny"]
     assert client.embeddings.create(model="e", input=ABOUT, encoding_format="float").data[0].embedding == [0.5]
+
+
+def test_a_prompt_to_complete(client: openai.OpenAI, above: Recorded) -> None:
+    assert client.completions.create(model="tiny", prompt=ENTRY.query, max_tokens=2).choices[0].text == "Oslo"
+    found = json.loads(above.body)
+    assert found["prompt"].endswith(ENTRY.query) and "Oslo" in found["prompt"] and found["max_tokens"] == 2
+
+
+def test_responses_pass_unchanged(client: openai.OpenAI, above: Recorded) -> None:
+    raw = client.responses.with_raw_response.create(model="tiny", input=ABOUT)
+    assert raw.parse().output_text == "Lima" and "x-drike-scope" not in raw.headers
+    assert json.loads(above.body) == {"model": "tiny", "input": ABOUT}
+
+
+def test_a_busy_upstream_is_asked_again(tmp_path: Path) -> None:
+    def busy_at_first(handler: RawHandler, call: Received) -> None:
+        if len(above.calls) > 1:
+            return answer(handler, call)
+        error = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded", "param": None}}
+        handler.reply(429, json.dumps(error).encode(), Content_Type="application/json", Retry_After="0.01")
+
+    with upstream(busy_at_first) as above, running(above.url, tmp_path, ENTRY) as gateway:
+        with openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=1) as client:
+            assert client.chat.completions.create(**asked(ABOUT)).choices[0].message.content == "Oslo"
+        first, second = (json.loads(call.body)["messages"][0]["content"] for call in above.calls)
+        assert first.endswith(ABOUT) and second.endswith(ABOUT) and "Oslo" in first and "Oslo" in second
 
 
 def test_errors_have_their_types(client: openai.OpenAI, gateway: Running) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import pytest
-
 from drike.encoders import HashingEncoder
 from drike.gates.calibrating import default
 from drike.gates.reliability import Bin, curve
@@ -39,9 +37,9 @@ def test_a_gate_by_name_is_sure_of_questions_that_name_the_subject_whether_they_
     assert curve(Named(), index(entry)) == (Bin(0.0, 1.0, 1), Bin(1.0, 1 / 3, 3))
 
 
-def test_a_calibrated_gate_gives_a_curve_without_asking_a_language_model() -> None:
+def test_a_calibrated_gate_gives_a_curve() -> None:
     encoder = HashingEncoder()
-    gate = replace(default(), encoder=encoder.name, grey=(0.0, 1.0), ask=pytest.fail)
+    gate = replace(default(), encoder=encoder.name)
     entry = Entry("Peru", PERU.query, "Oslo", wordings=("What is Peru's capital?",), negatives=("Is Peru large?",))
     bins = curve(gate, EditIndex.of(index(entry, PERU).edits.values(), encoder))
     assert sum(one.count for one in bins) == 2 and all(0 < one.probability < 1 for one in bins)

@@ -27,7 +27,19 @@ from drike.gates.calibrating import (
     written,
 )
 from drike.gates.names import NameMatch, spoken, words
-from drike.gates.scope import CROWD, MOST_FIRED, NEAREST, Calibrated, EditIndex, Named, Nearest, Scope
+from drike.gates.scope import (
+    CROWD,
+    MOST_FIRED,
+    NEAREST,
+    Calibrated,
+    Candidate,
+    Decision,
+    EditIndex,
+    Named,
+    Nearest,
+    Scope,
+    YesOrNo,
+)
 from drike.stores.store import Entry, Snapshot, Status, StoredEdit, StoreError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -281,21 +293,43 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
     assert [scope.decide(query, again) for query in queries] == expected
 
 
-def test_the_model_is_asked_only_in_doubt_and_only_of_named_subjects() -> None:
-    asked: list[str] = []
-    answers: list[bool | None] = [True, False, None]
+def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_about_negative_exemplars() -> None:
+    query = "The largest town of Peru"
+    scope = replace(GATE, grey=(0.001, 0.9), semantic=True)
 
-    def ask(text: str) -> bool | None:
-        asked.append(text)
-        return answers[len(asked) - 1]
+    def doubtful(query: str, *entries: Entry) -> list[int]:
+        decision = scope.decide(query, indexed(*entries))
+        sure = {one.edit.id for one in decision.considered if one.probability >= scope.threshold}
+        assert {one.id for one in decision.fired} <= sure and len(decision.fired) == min(len(sure), MOST_FIRED)
+        return sorted(one.edit.id for one in decision.doubtful)
 
-    index = indexed(PERU)
-    doubtful = "The largest town of Peru"
-    scope = replace(GATE, grey=(0.001, 0.9), ask=ask)
-    assert [len(scope.decide(doubtful, index).fired) for _ in answers] == [1, 0, 0]
-    assert doubtful in asked[0]
-    assert scope.decide(PERU.query, index).fired
-    assert len(asked) == 3
+    assert doubtful(query, PERU) == [1]
+    assert doubtful(PERU.query, PERU) == []
+    assert doubtful("The largest town", PERU, *(Entry(f"Land{i}", f"Land{i} is", "x") for i in range(CROWD))) == []
+    assert doubtful(query, replace(PERU, negatives=(query,))) == []
+    towns = [Entry("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")]
+    assert len(doubtful(query, *towns)) <= MOST_FIRED
+
+
+def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:
+    edits = stored(*(Entry(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba")))
+    considered = tuple(
+        Candidate(one, p, "name", doubtful=p < 0.9) for one, p in zip(edits, (0.9, 0.6, 0.4), strict=True)
+    )
+    decision = Decision("?", tuple(edits[:2]), considered)
+    yes, no, failed = YesOrNo
+    for answers, expected in [
+        ((yes, yes), [1, 2, 3]),
+        ((no, yes), [1, 3]),
+        ((failed, no), [1]),
+        ((yes, failed), [1, 2]),
+    ]:
+        settled = decision.settled(answers)
+        assert [one.id for one in settled.fired] == expected
+        assert [one.answer for one in settled.considered] == [None, *answers]
+    unsure = replace(decision, fired=(), considered=considered[2:]).settled([no])
+    assert unsure.fired == () and unsure.reason == "in doubt, and the model does not say yes"
+    assert "and the model says yes: edit 3" in decision.settled((no, yes)).reason
 
 
 def test_a_gate_refuses_an_index_without_vectors_or_of_another_encoder() -> None:

@@ -53,6 +53,7 @@ from drike.gates.scope import LogisticHead as LogisticHead
 from drike.gates.scope import Named as Named
 from drike.gates.scope import Nearest as Nearest
 from drike.gates.scope import Scope as Scope
+from drike.gates.scope import YesOrNo as YesOrNo
 from drike.judging import GENERATE as GENERATE
 from drike.judging import GREEDY as GREEDY
 from drike.judging import LIKELIHOOD as LIKELIHOOD

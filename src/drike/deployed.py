@@ -16,7 +16,9 @@ from drike.editors import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
+from drike.gates.asking import decided
 from drike.gates.scope import Decision, EditIndex, Scope
+from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.stores.store import StoredEdit, as_stored, claims
 
@@ -84,6 +86,7 @@ class Deployed:
     editor: Editor
     scope: Scope
     stores: Stores
+    model: LanguageModel | None = None  # is asked, yes or no, where the gate is in doubt
 
     @property
     def name(self) -> str:
@@ -99,12 +102,12 @@ class Deployed:
         """One prompt per query, in order; queries under the same edits share one call of the editor."""
         index = self.stores.of(edits)
         found: dict[str, Prompt] = {query: Prompt(query) for query in queries}
-        together: dict[tuple[StoredEdit, ...], list[str]] = defaultdict(list)
-        for query in found:
-            if fired := self.scope.decide(query, index).fired:
-                together[fired].append(query)
+        together: dict[tuple[Edit, ...], list[str]] = defaultdict(list)
+        for decision in decided(self.scope, list(found), index, self.model):
+            if decision.fired:
+                together[decision.edits].append(decision.query)
         for fired, asked in together.items():
-            found |= zip(asked, self.editor.prompts([one.entry.edit for one in fired], asked), strict=True)
+            found |= zip(asked, self.editor.prompts(fired, asked), strict=True)
         return [found[query] for query in queries]
 
 
@@ -179,20 +182,25 @@ class GateRecord:
 
 
 def gate_records(
-    scope: Scope, stores: Stores, cases: Sequence[EditCase], unrelated: Sequence[str] = ()
+    scope: Scope,
+    stores: Stores,
+    cases: Sequence[EditCase],
+    unrelated: Sequence[str] = (),
+    model: LanguageModel | None = None,
 ) -> Iterator[GateRecord]:
     """What a gate decides about the probes of each case under its store, and about questions that concern no edit.
 
-    cases: of `with_stores`. The unrelated questions are asked with the whole store.
+    cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `Deployed`.
     """
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
-        for probe in case.asked:
+        decisions = decided(scope, [probe.query for probe in case.asked], index, model)
+        for probe, decision in zip(case.asked, decisions, strict=True):
             other = None if _asks(probe, own) else _other_asked(probe, index)
             asked = own if _asks(probe, own) else [] if other is None else [other]
-            yield _record(case.case_id, probe.aspect.value, scope.decide(probe.query, index), asked)
-    for query in unrelated:
-        yield _record("", UNRELATED, scope.decide(query, stores.whole), [])
+            yield _record(case.case_id, probe.aspect.value, decision, asked)
+    for decision in decided(scope, unrelated, stores.whole, model):
+        yield _record("", UNRELATED, decision, [])
 
 
 def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[StoredEdit]) -> GateRecord:

@@ -19,6 +19,7 @@ from drike.editors import Editor
 from drike.editors.ike import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
+from drike.gates.asking import decided, require_doubt
 from drike.gates.in_force import InForce
 from drike.gates.scope import Decision, EditIndex, EveryQuery, Named, Scope
 from drike.judging import complete
@@ -120,7 +121,7 @@ def considered(decision: Decision) -> Table:
     fired = {edit.id for edit in decision.fired}
     rows = tuple(
         (str(one.edit.id), one.edit.entry.edit.fact, one.name or "", f"{one.probability:.3f}",
-         "fires" if one.edit.id in fired else "")
+         " ".join([*(["fires"] if one.edit.id in fired else []), *([f"(model: {one.answer})"] if one.answer else [])]))
         for one in decision.considered[:_NEAREST]
     )  # fmt: skip
     more = len(decision.considered) - len(rows)
@@ -138,9 +139,10 @@ class EditedModel:
             later one holds.
         scope: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
         encoder: for a scope that compares vectors.
+        ask: ask the model, with yes or no, where the scope is in doubt; this takes a call more.
 
     Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
-    an edit: queries could not name it.
+    an edit: queries could not name it; UsageError for `ask` with a scope that is never in doubt.
     """
 
     def __init__(
@@ -151,11 +153,15 @@ class EditedModel:
         *,
         scope: Scope = Named(),  # noqa: B008 - it is frozen
         encoder: TextEncoder | None = None,
+        ask: bool = False,
     ) -> None:
+        if ask:
+            require_doubt(scope, "give scope=drike.gates.calibrating.default(), or leave ask out")
         self.model = model
         self.editor = editor
         self.scope = scope
         self._encoder = encoder
+        self._in_doubt = model if ask else None
         self._store: EditStore | None = None
         self._now = InForce()
         if not isinstance(edits, Edit | Sequence):
@@ -181,7 +187,7 @@ class EditedModel:
 
     def decide(self, query: str) -> Decision:
         """Which edits a query concerns."""
-        return self.scope.decide(query, self.index)
+        return decided(self.scope, [query], self.index, self._in_doubt)[0]
 
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
@@ -190,7 +196,7 @@ class EditedModel:
     def _prompt(self, decision: Decision) -> Prompt:
         if not decision.fired:
             return Prompt(decision.query)
-        return self.editor.prompts(edits_of(decision), [decision.query])[0]
+        return self.editor.prompts(decision.edits, [decision.query])[0]
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
@@ -198,8 +204,11 @@ class EditedModel:
         return first_line(text)
 
     def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
-        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once."""
-        decisions = [self.decide(query) for query in queries]
+        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once.
+
+        Questions in doubt take another call before, if the model is asked.
+        """
+        decisions = decided(self.scope, queries, self.index, self._in_doubt)
         prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
         asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
         answers = {
@@ -214,15 +223,10 @@ class EditedModel:
         """The answer, and why its prompt looks as it does."""
         decision = self.decide(query)
         if decision.fired and isinstance(self.editor, IKE):
-            selection = self.editor.fit(self.editor.select(edits_of(decision)), [query])
+            selection = self.editor.fit(self.editor.select(decision.edits), [query])
             [prompt] = self.editor.show(selection, [query])
             side = side_of(self.editor, selection, prompt)
         else:
             side = Side(self.editor.name, self._prompt(decision), (), (), None, None)
         [(text, tokens)] = complete(self.model, [side.prompt])
         return Explanation(query, decision, first_line(text), tokens, side)
-
-
-def edits_of(decision: Decision) -> list[Edit]:
-    """The edits that fired, as editors take them."""
-    return [one.entry.edit for one in decision.fired]

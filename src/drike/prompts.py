@@ -31,8 +31,8 @@ ORDERS: tuple[OrderName, ...] = get_args(OrderName)
 
 # Prompts with these openings are instructions already: a chat model gets them without CHAT_INSTRUCTION.
 FACT_CHANGED, SENTENCE, TO_COMPLETE = "A fact has changed: ", "Sentence: ", "Sentence to complete: "
-WORLD_CHANGED = "The world has changed: "
-_INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED)
+WORLD_CHANGED, YES_OR_NO, REWRITE = "The world has changed: ", "Answer yes or no: ", "Rewrite the text below "
+_INSTRUCTIONS = (FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, YES_OR_NO, REWRITE)
 
 CHAT_INSTRUCTION = "Continue the text below. Reply with the completion of its last line only, in a few words."
 

@@ -16,7 +16,7 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
-from drike.prompts import PromptStyle, chat_messages, demonstration_block
+from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
 from drike.retrieval.budget import TokenLimit
 from drike.retrieval.pool import Pool
@@ -27,8 +27,9 @@ from drike.unanswered import Resolved, own_answers, with_own_answers
 class CountingModel:
     """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
-    Its answers lead to the most further calls: they have full length and begin with "Contradict". If the server may
-    score given texts, every target and every distractor takes a call. Raises ModelError for an invalid address.
+    Its answers lead to the most further work: they have full length and begin with "Contradict", or with "Yes" where
+    that is asked. If the server may score given texts, every target and every distractor takes a call. Raises
+    ModelError for an invalid address.
     """
 
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:
@@ -58,7 +59,9 @@ class CountingModel:
         """Count the calls, and answer with filler."""
         for prompt in prompts:
             self.add(prompt, max_tokens)
-        return [Completion(longest_answer(max_tokens)) for _ in prompts]
+        return [
+            Completion("Yes" if str(prompt).startswith(YES_OR_NO) else longest_answer(max_tokens)) for prompt in prompts
+        ]
 
     def forget(self) -> None:
         """Do nothing: there is no cache."""

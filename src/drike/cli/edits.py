@@ -12,11 +12,24 @@ from typing import Annotated, Any
 
 import typer
 
-from drike.checking import check
+from drike.checking import check, doubts
 from drike.cli.console import draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
-from drike.cli.options import DATA, METHOD, OUTPUT, Command, ModelOptions, RunOptions, flag, option, takes_options
+from drike.cli.options import (
+    DATA,
+    METHOD,
+    MODEL,
+    OUTPUT,
+    AnyGate,
+    Command,
+    ModelOptions,
+    RunOptions,
+    flag,
+    option,
+    takes_options,
+)
+from drike.cli.reword import open_writer, reworded
 from drike.cli.setup import DEFAULTS, WatchedEncoder, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import PER_QUERY, Editor, make
@@ -24,10 +37,11 @@ from drike.encoders import load_encoder
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.gates import kept
+from drike.gates.asking import require_doubt
 from drike.gates.calibrating import default, save
 from drike.gates.kept import gate_path
 from drike.gates.questions import common_questions, read_questions
-from drike.gates.scope import Calibrated, EditIndex, Named, Scope
+from drike.gates.scope import Calibrated, EditIndex, Named
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.placement import NearestWriter
@@ -43,6 +57,7 @@ Store = Annotated[str, option("STORE", "File, or postgresql://USER@HOST/DATABASE
 Supersede = Annotated[bool, flag("--supersede", "Retire the active edits that it contradicts", METHOD)]
 Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
+Yes = Annotated[bool, flag("--yes", "Store all proposed wordings that pass the checks", METHOD)]
 Texts = list[str] | None
 _MOST_ROWS = 60  # of a test; of a longer one only what is wrong is shown
 
@@ -60,6 +75,13 @@ def add(
     alias: Annotated[Texts, option("NAME", "Another name of the subject; repeatable", DATA)] = None,
     relation: Annotated[str | None, option("NAME", "Name of the relation (default: the query's words)", DATA)] = None,
     wording: Annotated[Texts, option("QUERY", "The query in other words; repeatable", DATA)] = None,
+    wordings: Annotated[
+        int | None, option("N", "Let --model propose up to N wordings more, to be looked at", DATA, least=1, most=20)
+    ] = None,
+    model: Annotated[
+        str | None, option("MODEL", "Proposes the --wordings: one that follows instructions", MODEL)
+    ] = None,
+    yes: Yes = False,
     never: Annotated[Texts, option("QUERY", "A question that is not concerned; repeatable", DATA)] = None,
     status: Annotated[str, option("NAME", "active, shadow or draft", METHOD, among=("active", "shadow", "draft"))] = (
         "active"
@@ -83,9 +105,13 @@ def add(
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     ))  # fmt: skip
     logged = common_questions() if log is None else read_questions(log)
+    writer = None if wordings is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(entry, supersede=supersede)
-    _tell(changes)
+        _tell(changes)
+        if writer and wordings:
+            with metered(writer):
+                _tell(reworded(opened, changes[-1:], wordings, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
     hits = [question for question in logged if Named().decide(question, index).fired]
     kind = "common" if log is None else "logged"
@@ -145,6 +171,29 @@ def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FIL
     _tell(versions)
 
 
+@app.command("reword", cls=Command)
+@takes_options
+def reword(
+    edits: Annotated[list[int] | None, _id("[ID...]")] = None,
+    *,
+    wordings: Annotated[int, option("N", "Most wordings to propose for an edit", DATA, least=1, most=20)] = 4,
+    store: Store = _FILE,
+    model: ModelOptions,
+    yes: Yes = False,
+    api: ApiOptions,
+) -> None:
+    """Let a model put the queries of edits in other words; without ID, of those in force that have no wording."""
+    writer = open_writer(model, api, ask=not yes)
+    with closing(open_store(store, create=False)) as opened:
+        if edits:
+            chosen = [stores.versions(opened, edit)[-1] for edit in edits]
+        else:
+            in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
+            chosen = [one for one in in_force if not one.entry.wordings]
+        with metered(writer):
+            _tell(reworded(opened, chosen, wordings, writer, ask=not yes, author=_author()))
+
+
 @app.command("retire", cls=Command)
 @takes_options
 def retire(edits: Annotated[list[int], _id("ID...")], *, reason: Reason = None, store: Store = _FILE) -> None:
@@ -180,10 +229,15 @@ def test(
     editor: Annotated[
         str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates alone)", METHOD)
     ] = None,
+    gate: AnyGate = None,
+    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
     api: ApiOptions,
     dry_run: bool = False,
 ) -> None:
     """Ask a model about edits in force, before and after: every wording, alias and negative exemplar."""
+    scope = kept.open_gate(store, gate)
+    if ask:
+        require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     base = None if run is None else open_trained_run(run)
     given = base.run if base else DEFAULTS
     with closing(open_store(store, create=False)) as opened:
@@ -206,10 +260,12 @@ def test(
         made: Editor = NearestWriter(setup.pool) if name is None else make(
             name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
         )  # fmt: skip
-        gate = _gate(store, len(in_force))
-        encoder = load_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
+        if kept.outgrown(scope, len(in_force)):
+            note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
+        encoder = load_encoder(scope.encoder) if isinstance(scope, Calibrated) else None
         with metered(asked.model):
-            checks = check(EditedModel(asked.model, made, opened, scope=gate, encoder=encoder), chosen)
+            checks = check(EditedModel(asked.model, made, opened, scope=scope, encoder=encoder, ask=ask), chosen)
+            asked_in_doubt = doubts(scope, list(in_force.values()), encoder, asked.model) if ask else None
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]
@@ -222,6 +278,8 @@ def test(
     header = ("edit", "kind", "question", "before", "after", "decision", "")
     if rows:
         draw(Table(f"Stored edits on {asked.name}, by {made.name}", header, rows, wide=True))
+    if asked_in_doubt:
+        draw(asked_in_doubt)
     failed = sum(one.failed for one in checks)
     say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
     if failed:
@@ -250,14 +308,6 @@ def calibrate(
         raise StoreError("no gate was written: the one in use stays as it was")
     save(gate, path)
     say(f"{path}: the gate of {store} from now on, with threshold {found.threshold:.3f}")
-
-
-def _gate(store: str, edits: int) -> Scope:
-    """The gate of a store, with a note if the store has outgrown it."""
-    gate = kept.open_gate(store)
-    if kept.outgrown(gate, edits):
-        note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-    return gate
 
 
 @app.command("export", cls=Command)

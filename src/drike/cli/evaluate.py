@@ -8,10 +8,11 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Annotated
 
 from drike.cli.console import draw, note, progress, say
 from drike.cli.costs import CountingModel, count_own_answers, live, metered, show_bound
-from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
+from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.cli.setup import choose_edits, describe_model, new_run, open_model
 from drike.cli.stored import Deployment, check_stored, deployment, run_deployed
@@ -65,6 +66,7 @@ def evaluate(
     stored: str | None = None,
     gate: str | None = None,
     unrelated: Path | None = None,
+    ask: Annotated[bool, flag("--ask", "With --gate calibrated: ask the model, yes or no, in doubt", METHOD)] = False,
     at: RunOptions,
     api: ApiOptions,
 ) -> None:
@@ -78,7 +80,7 @@ def evaluate(
     for one in [*names, *(["dr-ike"] if sigmas else [])]:
         require_editor(one, trained=base is not None)
     orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
-    check_stored(stored, gate, unrelated)
+    check_stored(stored, gate, unrelated, ask)
     folder = at.resume or new_run(at.out, "evaluate")
     setup, notes = chosen.open(), []
     if probes == "all":
@@ -91,7 +93,7 @@ def evaluate(
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
     made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
-    behind = deployment(setup, stored, gate, unrelated) if stored else None
+    behind = deployment(setup, stored, gate, unrelated, opened.model if ask else None) if stored else None
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
         for editor in [*made, *(behind.editors(made) if behind else [])]:

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import say
-from drike.cli.options import API, DATA, METHOD, MODEL, Command, flag, option, takes_options
+from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
 from drike.errors import UsageError
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
-_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client")
+_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
 
 keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_args_is_help=True)
 StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
@@ -35,9 +35,8 @@ def serve(
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None,
-    gate: Annotated[
-        str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
-    ] = None,
+    gate: AnyGate = None,
+    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
     mode: Annotated[
         str | None,
         option(
@@ -51,7 +50,7 @@ def serve(
         float | None,
         option(
             "MS",
-            "Time limit for deciding (default: 50; 250 with an encoder; 5000 for a model here)",
+            "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
             METHOD,
             least=1.0,
             most=6e4,
@@ -74,13 +73,12 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
-    from drike.gates.scope import Named
     from drike.serving import process
     from drike.serving.gateway import Mode
     from drike.serving.start import Options, start
 
     options = Options(
-        upstream, model, device, store, run, gate, host, port, admin_host, admin_port,
+        upstream, model, device, store, run, gate, ask, host, port, admin_host, admin_port,
         mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
         shared_port=reuse_port,
     )  # fmt: skip
@@ -99,7 +97,7 @@ def serve(
     ]
     for line in lines:
         say(line)
-    if upstream and not run and isinstance(live.scope, Named) and hasattr(os, "fork"):  # nothing of this needs torch
+    if upstream and not run and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
         process.become(options, started)
     try:
@@ -141,7 +139,13 @@ def _curl(url: str, question: str, *, key: bool) -> str:
 def add(
     *,
     role: Annotated[
-        str, option("NAME", "use, edit (facts, too) or admin (metrics, too)", METHOD, among=("use", "edit", "admin"))
+        str,
+        option(
+            "NAME",
+            "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
+            METHOD,
+            among=("use", "edit", "admin"),
+        ),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",
     store: StoreFile = "edits.db",

@@ -15,6 +15,7 @@ from drike.editors import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.files import write_text
+from drike.gates.asking import require_doubt
 from drike.gates.calibrating import default
 from drike.gates.questions import common_questions, read_questions
 from drike.gates.scope import Calibrated, Named, Scope
@@ -31,38 +32,47 @@ from drike.runs.run import Setup
 
 @dataclass(frozen=True)
 class Deployment:
-    """What --stored asks for: a gate, stores, and questions that concern no edit."""
+    """What --stored asks for: a gate, stores, and questions that concern no edit.
+
+    model: is asked, yes or no, where the gate is in doubt.
+    """
 
     scope: Scope
     stores: Stores
     questions: Sequence[str]
+    model: LanguageModel | None = None
 
     @property
     def gate(self) -> str:
         """The gate's name."""
-        return type(self.scope).__name__
+        return type(self.scope).__name__ + (" and the model's yes or no" if self.model else "")
 
     def editors(self, editors: Sequence[Editor]) -> list[Deployed]:
         """The editors behind the gate."""
-        return [Deployed(editor, self.scope, self.stores) for editor in editors]
+        return [Deployed(editor, self.scope, self.stores, self.model) for editor in editors]
 
 
-def deployment(setup: Setup, stored: str, gate: str | None, unrelated: Path | None) -> Deployment:
+def deployment(
+    setup: Setup, stored: str, gate: str | None, unrelated: Path | None, model: LanguageModel | None = None
+) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
     scope: Scope = default() if gate == "calibrated" else Named()
     encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     stores = Stores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
-    return Deployment(scope, stores, common_questions() if unrelated is None else read_questions(unrelated))
+    questions = common_questions() if unrelated is None else read_questions(unrelated)
+    return Deployment(scope, stores, questions, model)
 
 
-def check_stored(stored: str | None, gate: str | None, unrelated: Path | None) -> None:
+def check_stored(stored: str | None, gate: str | None, unrelated: Path | None, ask: bool) -> None:
     """Refuse values of --stored that are no size, and what needs it. Raises UsageError."""
     if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
         raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
-    if (gate or unrelated) and not stored:
-        raise UsageError("--gate and --unrelated are for --stored: ask for edits in force, such as --stored all")
+    if (gate or unrelated or ask) and not stored:
+        raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
+    if ask and gate != "calibrated":
+        require_doubt(Named(), "give --gate calibrated, or leave --ask out")
 
 
 def run_deployed(
@@ -92,7 +102,7 @@ def run_deployed(
                 found.extend(case)
                 bar.update(task, advance=1)
         counts[editor.name] = counted(paper[editor.name]), counted(found)
-    records = list(gate_records(asked.scope, asked.stores, cases, asked.questions))
+    records = list(gate_records(asked.scope, asked.stores, cases, asked.questions, asked.model))
     path = folder / DEPLOYED / GATE
     path.unlink(missing_ok=True)
     append(path, map(asdict, records))

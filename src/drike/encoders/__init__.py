@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from drike.encoders import hashing
 from drike.encoders.base import FloatArray, Progress, TextEncoder, directions, nearest
 from drike.encoders.features import FeatureStore
-from drike.encoders.frozen import FrozenEncoder
+from drike.encoders.frozen import FrozenEncoder, by_torch
 from drike.encoders.hashing import HashingEncoder
+from drike.encoders.onnx import by_onnx
 from drike.encoders.sources import MINILM, SMALL_BERT, download, identity, locate
 from drike.files import cache_folder
 
@@ -36,15 +38,16 @@ def features_folder() -> Path:
 def load_encoder(
     name: str | Path = MINILM,
     *,
-    device: str | None = None,
     features: Path | None = None,
     keep: bool = True,
     bulk: int = 0,
+    onnx: bool = False,
 ) -> TextEncoder:
     """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
 
     Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False, and those of fewer
-    texts at once than `bulk` not even in memory. Raises EncoderError with the remedy if the encoder cannot be found.
+    texts at once than `bulk` not even in memory. `onnx` runs it by ONNX Runtime, which suits single texts. Raises
+    EncoderError with the remedy if the encoder cannot be found.
     """
     source = locate(name)
     if source.kind == "builtin":
@@ -52,4 +55,5 @@ def load_encoder(
     folder = source.path or download(source.name)
     found = identity(folder)
     store = FeatureStore(features or features_folder(), str(found["sha256"])) if keep else None
-    return FrozenEncoder(source.name, folder, found, device=device, features=store, bulk=bulk)
+    load = partial(by_onnx, folder, str(found["sha256"])) if onnx else partial(by_torch, folder)
+    return FrozenEncoder(source.name, found, load, features=store, bulk=bulk)

@@ -5,7 +5,7 @@ Torch is imported when a text is first encoded; texts whose features are stored 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -21,7 +21,10 @@ from drike.hub import quiet
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_BATCH, _CHUNK = 64, 1024
+Forward = Callable[[Sequence[str]], FloatArray]  # computes the vectors [n, d] of texts
+
+BATCH = 64  # texts
+_CHUNK = 1024
 _REMEMBERED = 200_000  # texts, so that a server does not grow without end
 
 
@@ -32,9 +35,8 @@ class FrozenEncoder:
 
     Args:
         name: the encoder's name in checkpoints.
-        folder: its files.
-        identity: their SHA-256, and their revision on the hub.
-        device: as torch names it; None picks an accelerator if there is one.
+        identity: the SHA-256 of its files, and their revision on the hub.
+        load: makes its forward pass when a text is first computed.
         features: where vectors are kept between runs; None keeps them for this process only.
         bulk: vectors of fewer texts at once are not kept at all, as a server wants it for what its users write.
     """
@@ -42,17 +44,15 @@ class FrozenEncoder:
     def __init__(
         self,
         name: str,
-        folder: Path,
         identity: Mapping[str, str | None],
+        load: Callable[[], Forward],
         *,
-        device: str | None = None,
         features: FeatureStore | None = None,
         bulk: int = 0,
     ) -> None:
         self.name = name
         self.identity = identity
-        self._folder = folder
-        self._device = device
+        self._load = load
         self._features = features
         self._bulk = bulk
         self._known: dict[str, FloatArray] = {}
@@ -72,7 +72,7 @@ class FrozenEncoder:
             return np.zeros((0, self.dim), dtype=np.float32)
         with self._computing:
             if len(texts) < self._bulk:
-                return self._compute(texts)
+                return self._forward(texts)
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
             if len(self._known) > _REMEMBERED:
@@ -88,30 +88,42 @@ class FrozenEncoder:
         missing.sort(key=len, reverse=True)
         for start in range(0, len(missing), _CHUNK):
             chunk = missing[start : start + _CHUNK]
-            computed = dict(zip(chunk, self._compute(chunk), strict=True))
+            computed = dict(zip(chunk, self._forward(chunk), strict=True))
             if self._features:
                 self._features.write(computed)
             self._known.update(computed)
             if progress:
                 progress(start + len(chunk), len(missing))
 
-    def _compute(self, texts: Sequence[str]) -> FloatArray:
+    @cached_property
+    def _forward(self) -> Forward:
+        return self._load()
+
+
+def by_torch(folder: Path) -> Forward:
+    """The forward pass of a sentence-transformers model, on an accelerator if there is one. Raises EncoderError."""
+    model = load_model(folder)
+
+    def forward(texts: Sequence[str]) -> FloatArray:
         with quiet():
-            vectors = self._model.encode(list(texts), batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+            vectors = model.encode(list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(vectors, dtype=np.float32)
 
-    @cached_property
-    def _model(self) -> SentenceTransformer:
-        from safetensors import SafetensorError
+    return forward
 
-        with quiet():
-            try:
-                return _load_model(self._folder, self._device)
-            except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
-                raise EncoderError(
-                    f"the encoder in {self._folder} cannot be loaded ({str(problem).splitlines()[0]}); "
-                    "give the folder of a BERT-like or sentence-transformers model, or download it again"
-                ) from problem
+
+def load_model(folder: Path, device: str | None = None) -> SentenceTransformer:
+    """The model in a folder, in single precision. Raises EncoderError if its files are no model."""
+    from safetensors import SafetensorError
+
+    with quiet():
+        try:
+            return _load_model(folder, device)
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as problem:
+            raise EncoderError(
+                f"the encoder in {folder} cannot be loaded ({str(problem).splitlines()[0]}); "
+                "give the folder of a BERT-like or sentence-transformers model, or download it again"
+            ) from problem
 
 
 def _load_model(folder: Path, device: str | None) -> SentenceTransformer:

@@ -279,9 +279,7 @@ class _Record:
 
 
 def _record(gate: Calibrated) -> dict[str, object]:
-    found = asdict(replace(gate, ask=None))
-    del found["ask"]
-    return {**found, "grey": list(gate.grey)}
+    return {**asdict(gate), "grey": list(gate.grey)}
 
 
 def _read(content: bytes, name: str) -> Calibrated:

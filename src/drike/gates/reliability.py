@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.gates.scope import Calibrated, EditIndex, Scope
+from drike.gates.scope import EditIndex, Scope
 from drike.stores.store import StoredEdit
 
 _FOLDS = 5
@@ -28,7 +28,6 @@ def curve(scope: Scope, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
     By cross-validation: each text is asked of an index without it and without those of its fold. Bins have equal
     widths, and empty ones are left out. Of more than `_MOST` texts some are not asked. No language model is asked.
     """
-    scope = replace(scope, ask=None) if isinstance(scope, Calibrated) else scope
     found: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     edits = sorted(index.edits.values(), key=lambda one: one.id)
     for fold in range(_FOLDS):

@@ -11,9 +11,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import exp
 from typing import Protocol
 
+from drike.edits import Edit
 from drike.encoders.base import FloatArray, TextEncoder, unit
 from drike.gates.layered import Layered
 from drike.gates.names import (
@@ -37,7 +39,13 @@ CROWD = 1000  # wordings in an index, from which the distance to the next says t
 
 _NO_VECTORS = "this gate needs an index with an encoder: give EditIndex.of one, or use Named()"
 
-Ask = Callable[[str], bool | None]  # a question answered with yes, no, or neither
+
+class YesOrNo(StrEnum):
+    """What a language model said to the question whether a query concerns an edit."""
+
+    YES = "yes"
+    NO = "no"
+    FAILED = "failed"  # it said neither, or nothing in time; counts as no
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +114,16 @@ class Candidate:
         probability: that the query concerns the edit.
         name: under which the query names its subject; None where it does not.
         features: what the probability was made from, by name.
+        doubtful: whether the gate is in doubt, so that a language model may be asked (`drike.gates.asking`).
+        answer: what that model said, if it was asked.
     """
 
     edit: StoredEdit
     probability: float
     name: str | None = None
     features: Mapping[str, float] = field(default_factory=dict)
+    doubtful: bool = False
+    answer: YesOrNo | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,24 @@ class Decision:
     fired: tuple[StoredEdit, ...] = ()
     considered: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """Those that fired, as editors take them."""
+        return tuple(one.entry.edit_in(self.query) for one in self.fired)
+
+    @property
+    def doubtful(self) -> tuple[Candidate, ...]:
+        """The candidates about which a language model may be asked."""
+        return tuple(one for one in self.considered if one.doubtful)
+
+    def settled(self, answers: Sequence[YesOrNo]) -> Decision:
+        """The decision once a language model has answered about each of `doubtful`: only yes fires these."""
+        said = {one.edit.id: answer for one, answer in zip(self.doubtful, answers, strict=True)}
+        considered = [replace(one, answer=said.get(one.edit.id)) for one in self.considered]
+        fired = {one.id for one in self.fired}
+        sure = [one for one in considered if (one.answer is YesOrNo.YES if one.doubtful else one.edit.id in fired)]
+        return _decision(self.query, considered, sure, "in doubt, and the model does not say yes")
 
 
 class Scope(Protocol):
@@ -223,11 +253,10 @@ class Calibrated:
         encoder: the name of the encoder that it was calibrated with.
         named, unnamed: the probability where the query names the subject, and where it does not.
         threshold: the least probability that fires.
-        grey: probabilities in doubt [from, to): there `ask` decides, if it is given and the subject is named.
+        grey: probabilities in doubt [from, to), if the subject is named: a language model may be asked.
         semantic: look at the nearest edits also where no subject is named, given `CROWD` wordings.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
-        ask: asks the language model a question to be answered with yes or no; None for neither counts as no.
     """
 
     encoder: str
@@ -238,7 +267,6 @@ class Calibrated:
     semantic: bool = False
     shifts: Mapping[str, float] = field(default_factory=dict)
     edits: int = 0
-    ask: Ask | None = field(default=None, compare=False)
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         """Fire the edits that the query concerns, the most probable first.
@@ -248,12 +276,12 @@ class Calibrated:
         considered = self.considered(query, index)
         if not considered:
             return Decision(query)
-        first = considered[:MOST_FIRED]
-        sure = [one for one in considered if self._fires(one, query, self.ask if one in first else None)]
+        considered[:MOST_FIRED] = [replace(one, doubtful=self._in_doubt(one)) for one in considered[:MOST_FIRED]]
+        sure = [one for one in considered if one.probability >= self.threshold]
         return _decision(query, considered, sure, "no edit is probable enough")
 
     def considered(self, query: str, index: EditIndex) -> list[Candidate]:
-        """The edits that may be concerned with their probabilities, the most probable first. Asks no model."""
+        """The edits that may be concerned with their probabilities, the most probable first."""
         if index.encoder is None:
             raise ValueError(_NO_VECTORS)
         if index.encoder.name != self.encoder:
@@ -279,18 +307,9 @@ class Calibrated:
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return Candidate(edit, 1 / (1 + exp(-logit)) if logit > -700 else 0.0, name, features)
 
-    def _fires(self, candidate: Candidate, query: str, ask: Ask | None) -> bool:
-        if ask is not None and candidate.name and self.grey[0] <= candidate.probability < self.grey[1]:
-            return ask(question(query, candidate.edit)) is True
-        return candidate.probability >= self.threshold
-
-
-def question(query: str, edit: StoredEdit) -> str:
-    """What the language model is asked about a query in doubt."""
-    return (
-        f"Does a correct answer to the first text also complete or answer the second?\n"
-        f"First: {query}\nSecond: {edit.entry.query}\nAnswer yes or no."
-    )
+    def _in_doubt(self, one: Candidate) -> bool:
+        """Whether a language model may be asked; never about a negative exemplar, whose probability is 0."""
+        return one.name is not None and one.probability > 0 and self.grey[0] <= one.probability < self.grey[1]
 
 
 @dataclass(frozen=True)
@@ -323,7 +342,10 @@ def _decision(
     """Fire the candidates of which the gate is sure: those with the highest priority first, then as they come."""
     fired = sorted(sure, key=lambda one: -one.edit.entry.priority)[:MOST_FIRED]
     reasons = [
-        (f'"{one.name}" is named: ' if one.name else "a wording is near: ") + f"edit {one.edit.id}" for one in fired
+        (f'"{one.name}" is named' if one.name else "a wording is near")
+        + (", and the model says yes" if one.answer is YesOrNo.YES else "")
+        + f": edit {one.edit.id}"
+        for one in fired
     ]
     return Decision(query, tuple(one.edit for one in fired), tuple(considered), "; ".join(reasons) or otherwise)
 

@@ -16,7 +16,8 @@ are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`; i
     POST /admin/v1/edits/ID/negatives     {"text", "reason"?}: never fire on this
     POST /admin/v1/edits/ID/wordings      {"text", "reason"?}: should have fired
                                           all four -> {"changes": [EDIT...]}
-    GET  /admin/v1/decide?q=TEXT          DECISION; changes and keeps nothing
+    GET  /admin/v1/decide?q=TEXT&model=&ask=   DECISION; changes and keeps nothing. Where the gateway asks the upstream
+                                          in doubt, so does this; not with ask=no
     POST /admin/v1/try                    {"query", "model"?, "max_tokens"?} -> {"decision", "before", "after"}: asks
                                           the upstream twice, in chat, without and with the edits that fire
     GET  /admin/v1/fired?limit=           {"fired": [SEEN...], "missed": [SEEN...]}, the last ones first; missed are
@@ -30,7 +31,7 @@ are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`; i
 
     EDIT      the fields of an entry (docs/edits.md) and "id", "version", "created_at", "number", "in_force"
     DECISION  {"query", "fired": [EDIT...], "considered": [{"edit": EDIT, "probability", "name", "features"}...],
-              "reason"}
+              "reason"}; where the upstream was asked in doubt, one that is considered has "answer": yes, no or failed
     SEEN      {"at", "request", "decision": DECISION}
 
 A change is in force in this gateway when it is acknowledged. No request of a chat ever changes an edit.
@@ -68,6 +69,7 @@ from drike.stores.store import ConflictError, Status, StoredEdit, UnavailableErr
 
 _LARGEST = 1 << 20  # bytes of a request
 _MOST_LISTED, _SHOWN_CANDIDATES = 500, 10
+_CHAT = Call("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -210,8 +212,9 @@ class Admin:
 
     async def decide(self, request: Request, grant: Grant) -> dict[str, object]:
         """The decision on a query, which is not kept."""
-        live = self._live(grant)
-        decision = await asyncio.to_thread(live.decide, [request.query_params.get("q", "")])
+        live, given = self._live(grant), request.query_params
+        query, ask = given.get("q", ""), given.get("ask") != "no"
+        decision = await self._decided(live, _chat(given.get("model", "default"), query), ask=ask)
         return _decision(decision, live)
 
     async def ask(self, request: Request, grant: Grant) -> dict[str, object]:
@@ -221,12 +224,11 @@ class Admin:
         if not isinstance(query, str) or not isinstance(model, str) or type(most) is not int:
             raise RequestError(400, "bad_request", "query, model or max_tokens is missing, or is not of its type")
         live = self._live(grant)
-        decision = await asyncio.to_thread(live.decide, [query])
-        chat = {"model": model, "messages": [{"role": "user", "content": query}], "max_tokens": most}
+        chat = _chat(model, query, max_tokens=most)
+        decision = await self._decided(live, chat)
         body = json.dumps(chat).encode()
         after = await asyncio.to_thread(self._gateway.edited, b"/chat/completions", body, decision)
-        headers = [(b"content-type", b"application/json")]
-        calls = [Call("POST", "/chat/completions", headers, one) for one in dict.fromkeys((body, after))]
+        calls = [replace(_CHAT, body=one) for one in dict.fromkeys((body, after))]
         texts = [await self._answer(call) for call in calls]
         found = _decision(decision, live)
         return {"decision": found, "before": texts[0], "after": texts[-1]}
@@ -297,6 +299,14 @@ class Admin:
 
         return await asyncio.to_thread(work)
 
+    async def _decided(self, live: LiveEdits, chat: dict[str, Any], *, ask: bool = True) -> Decision:
+        """The decision on a chat, as the gateway makes it. ask: ask the upstream in doubt, if the gateway does."""
+        decision = await asyncio.to_thread(live.decide, [chat["messages"][0]["content"]])
+        settings = self._gateway.settings
+        if not (ask and settings.ask and decision.doubtful):
+            return decision
+        return await self._gateway.settled(decision, _CHAT, chat, settings.deadline)
+
     async def _answer(self, call: Call) -> str:
         """The text of the upstream's answer. Raises RequestError."""
         try:
@@ -308,6 +318,10 @@ class Admin:
             raise RequestError(error.status, "upstream_error", str(error)) from None
         except (ValueError, LookupError, TypeError):
             raise RequestError(502, "upstream_error", "the upstream's answer is not in OpenAI's form") from None
+
+
+def _chat(model: str, query: str, **more: object) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": query}], **more}
 
 
 def _error(status: int, code: str, sentence: str, **more: object) -> Response:
@@ -364,6 +378,7 @@ def _decision(decision: Decision, live: LiveEdits) -> dict[str, object]:
             "probability": one.probability,
             "name": one.name,
             "features": dict(one.features),
+            **({"answer": one.answer} if one.answer else {}),
         }
         for one in decision.considered[:_SHOWN_CANDIDATES]
     ]

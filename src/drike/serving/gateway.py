@@ -18,18 +18,19 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import Message, Receive, Scope, Send
 
-from drike.gates.scope import Decision
+from drike.gates.scope import Decision, YesOrNo
 from drike.models.served.address import is_loopback
 from drike.serving import guardrail
+from drike.serving.asking import answers
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
-from drike.serving.keys import Grant
+from drike.serving.keys import Grant, Role
 from drike.serving.live import LiveEdits
 from drike.serving.metrics import Metrics
 from drike.serving.placement import Placement
@@ -47,11 +48,20 @@ from drike.serving.relay import (
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
 from drike.stores.store import Status, StoredEdit
 
+Result = TypeVar("Result")
+
 _LOG = logging.getLogger(__name__)
 _PREFIX = b"/v1"
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _WAITING = 256  # decisions; more than that are late anyway
+_SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
+# What any key may use of the upstream: it answers, and nothing of other clients can be read or changed.
+_FOR_ALL = re.compile(
+    rb"(GET|HEAD) /v1/models(/.*)?"
+    rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
+    rb"|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))/?"
+)
 _TARGETS: Mapping[bytes, Callable[..., Target | None]] = {
     b"/chat/completions": chat_target, b"/completions": completion_target,
 }  # fmt: skip
@@ -69,12 +79,14 @@ class Mode(StrEnum):
 class Settings:
     """How a gateway works.
 
-    deadline: seconds for deciding and editing a request. own_pages: without keys, web pages of other sites are refused,
-    which would ask with the upstream's key.
+    deadline: seconds for deciding and editing a request. ask: ask the upstream, yes or no, where the gate is in doubt;
+    any other answer, or none within the deadline, counts as no. own_pages: without keys, web pages of other sites are
+    refused, which would ask with the upstream's key.
     """
 
     mode: Mode = Mode.SHADOW
     deadline: float = 0.05
+    ask: bool = False
     own_pages: bool = False
     limits: Limits = field(default_factory=Limits)
 
@@ -148,16 +160,16 @@ class Gateway:
             path = bytes(scope["raw_path"]).removeprefix(_PREFIX)
             body = await read_body(scope, receive, self.settings.limits)
             whole = True
-            if scope["raw_path"] in guardrail.PATHS:
-                live = self.live(grant.tenant)
-                return await self._guardrail(body, live, request.decode(), sending, more)
-            if scope["method"] == "POST" and path in _TARGETS:
-                edited = await self._edit(path, body, self.live(grant.tenant), request.decode())
-                body, decided = edited.body, edited.scope
-                more += _headers(edited, self.settings.mode)
             query = scope["query_string"]
             address = (path + b"?" + query if query else path).decode("latin-1")
             call = Call(scope["method"], address, _with_id(scope["headers"], request), body)
+            if scope["raw_path"] in guardrail.PATHS:
+                decided = await self._guardrail(call, self.live(grant.tenant), request.decode(), sending, more)
+                return
+            if scope["method"] == "POST" and path in _TARGETS:
+                edited = await self._edit(path, call, self.live(grant.tenant), request.decode(), ask=self.settings.ask)
+                call, decided = replace(call, body=edited.body), edited.scope
+                more += _headers(edited, self.settings.mode)
             overhead = time.perf_counter() - began
             async with while_connected(receive), self.upstream.exchange(call) as reply:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
@@ -210,19 +222,31 @@ class Gateway:
         grant = self.access(bearer(scope))
         if grant is None:
             raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+        asked = scope["method"].encode() + b" " + path
+        if not (grant.role.includes(Role.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(asked)):
+            raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return grant
 
-    async def _guardrail(self, body: bytes, live: LiveEdits, request: str, send: Send, more: Headers) -> None:
-        async def edit(chat: bytes) -> bytes:
-            return (await self._edit(b"/chat/completions", chat, live, request)).body
+    async def _guardrail(self, call: Call, live: LiveEdits, request: str, send: Send, more: Headers) -> str:
+        """Answer a webhook; return what the gate said."""
+        decided = "none"
+
+        async def edit(chat: bytes) -> bytes:  # without questions: a webhook has neither the model nor its key
+            nonlocal decided
+            edited = await self._edit(b"/chat/completions", replace(call, body=chat), live, request, ask=False)
+            decided = edited.scope
+            more.extend(_headers(edited, self.settings.mode))
+            return edited.body
 
         try:
-            await reply_json(send, 200, await guardrail.answer(body, edit), more)
+            await reply_json(send, 200, await guardrail.answer(call.body, edit), more)
         except ValueError as problem:
             raise RequestError(400, "bad_request", str(problem)) from None
+        return decided
 
-    async def _edit(self, path: bytes, body: bytes, live: LiveEdits, request: str) -> Edited:
-        """The body under the edits that its question concerns. Raises RequestError."""
+    async def _edit(self, path: bytes, call: Call, live: LiveEdits, request: str, *, ask: bool) -> Edited:
+        """The body of a call under the edits that its question concerns. Raises RequestError."""
+        body = call.body
         if self.settings.mode is Mode.OFF:
             return Edited(body, "off")
         try:
@@ -233,41 +257,72 @@ class Gateway:
         if parsed is None or target is None:
             return Edited(body, "abstained")
 
-        def work() -> Edited:
-            edits = active(live.decide(target.queries, request))
+        def decide() -> Edited | Decision:
+            decision = live.decide(target.queries, doubts=ask)
+            return decision if ask and decision.doubtful else edited(decision)
+
+        def edited(decision: Decision) -> Edited:
+            live.keep(request, decision)
+            edits = active(decision)
             if not edits:
                 return Edited(body, "abstained")
             if self.settings.mode is Mode.SHADOW:
                 return Edited(body, "fired", edits)
             return Edited(self._placed(path, body, parsed, target, edits), "fired", edits)
 
+        refusal = RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
+        until = time.perf_counter() + self.settings.deadline
         try:
-            if self._waiting >= _WAITING:
-                raise TimeoutError
-            self._waiting += 1
-            try:
-                future = asyncio.get_running_loop().run_in_executor(self._deciding, work)
-                return await asyncio.wait_for(future, self.settings.deadline)
-            finally:
-                self._waiting -= 1
+            found = await self._decided(decide, until)
+            if isinstance(found, Decision):
+                seconds = _SHARE_OF_QUESTIONS * (until - time.perf_counter())
+                decision = await self.settled(found, call, parsed, seconds)
+                if self.settings.mode is Mode.ON and _must_answer(decision):
+                    raise refusal
+                found = await self._decided(lambda: edited(decision), until)
+            return found
+        except RequestError:
+            raise
         except Exception as error:  # whatever is wrong with the gate, requests are answered
             _report(error)
             if self.settings.mode is Mode.ON and live.enforced(target.queries):
-                raise RequestError(
-                    503, "edit_not_applied", "an enforced edit could not be applied in time: try again"
-                ) from None
+                raise refusal from None
             return Edited(body, "degraded")
+
+    async def settled(self, decision: Decision, call: Call, parsed: Mapping[str, Any], seconds: float) -> Decision:
+        """A decision after the questions to the upstream that it leads to. call, parsed: a request and its body."""
+        said = await answers(self.upstream, call, parsed, decision, seconds)
+        for one in said:
+            self.metrics.questions.labels(one).inc()
+        return decision.settled(said)
+
+    async def _decided(self, work: Callable[[], Result], until: float) -> Result:
+        """What the thread that decides returns. Raises TimeoutError if it does not until then."""
+        if self._waiting >= _WAITING:
+            raise TimeoutError
+        self._waiting += 1
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._deciding, work)
+            return await asyncio.wait_for(future, until - time.perf_counter())
+        finally:
+            self._waiting -= 1
 
     def _placed(
         self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[StoredEdit]
     ) -> bytes:
-        facts = [one.entry.edit for one in edits]
+        facts = [one.entry.edit_in(target.queries[-1]) for one in edits]
         return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
 
 
 def active(decision: Decision) -> tuple[StoredEdit, ...]:
     """The edits of a decision that change answers; others are only counted."""
     return tuple(one for one in decision.fired if one.entry.status is Status.ACTIVE)
+
+
+def _must_answer(decision: Decision) -> bool:
+    """Whether a question failed about an edit that must not be left out."""
+    entries = (one.edit.entry for one in decision.doubtful if one.answer is YesOrNo.FAILED)
+    return any(entry.enforce and entry.status is Status.ACTIVE for entry in entries)
 
 
 def _headers(edited: Edited, mode: Mode) -> Headers:

@@ -36,7 +36,7 @@ class Role(StrEnum):
 
     USE = "use"  # ask the model
     EDIT = "edit"  # see and change the tenant's edits
-    ADMIN = "admin"  # see metrics, too
+    ADMIN = "admin"  # see metrics, and what is kept at the upstream
 
     def includes(self, other: Role) -> bool:
         """Whether a key with this role may do what the other is for."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from drike.edits import mentions
 from drike.encoders.base import TextEncoder
@@ -97,22 +98,22 @@ class LiveEdits:
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
 
-    def decide(self, queries: Sequence[str], request: str | None = None) -> Decision:
+    def decide(self, queries: Sequence[str], *, doubts: bool = False) -> Decision:
         """The decision on the first query for which an edit fires, else on the first one.
 
-        request: the id of a request, to be kept in `fired` or `missed`; None keeps nothing.
+        doubts: a query in doubt counts like one for which an edit fires, as a model will be asked.
         """
         index = self.index
-        decisions: list[Decision] = []
-        for query in queries:
-            decisions.append(self.scope.decide(query, index))
-            if decisions[-1].fired:
-                break
-        found = decisions[-1] if decisions[-1].fired else decisions[0]
-        if request is not None and found.considered:
-            seen = Seen(stamp(self._clock()), request, found)
-            (self.fired if found.fired else self.missed).append(seen)
-        return found
+        first, *others = queries
+        found = self.scope.decide(first, index)
+        decisions = chain([found], (self.scope.decide(query, index) for query in others))
+        return next((one for one in decisions if one.fired or (doubts and one.doubtful)), found)
+
+    def keep(self, request: str, decision: Decision) -> None:
+        """Keep a decision in `fired` or `missed`, if it considered an edit. request: its id."""
+        if decision.considered:
+            seen = Seen(stamp(self._clock()), request, decision)
+            (self.fired if decision.fired else self.missed).append(seen)
 
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""

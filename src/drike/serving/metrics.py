@@ -20,6 +20,10 @@ class Metrics:
             "drike_overhead_seconds", "Time a request spent in the gateway before it was passed on",
             buckets=_SECONDS, registry=self.registry,
         )  # fmt: skip
+        self.questions = Counter(
+            "drike_questions", "Questions to the upstream whether an edit is concerned, by its answer", ["answer"],
+            registry=self.registry,
+        )  # fmt: skip
         self.in_flight = Gauge("drike_in_flight", "Requests in flight", registry=self.registry)
         self.edits = Gauge("drike_edits_in_force", "Edits in force, of all tenants", registry=self.registry)
 

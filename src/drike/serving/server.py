@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from typing import Any
 
@@ -16,12 +17,15 @@ _SECONDS_FOR_HEADERS = 10.0
 _BYTES_OF_HEADERS = 64 << 10  # the application refuses more than 16 KB in a sentence; here the connection is closed
 _SECONDS_TO_END = 10
 _SECONDS_IDLE = 75  # longer than clients keep connections, so that none is closed as its next request arrives
+_UPGRADE = re.compile(rb"(\r\nconnection:[^\r\n]*?)\bupgrade\b", re.IGNORECASE)
 
 
 class GuardedProtocol(asyncio.Protocol):
     """uvicorn's HTTP, for clients that send the head of a request in time and with an end.
 
     A connection that sends nothing, or part of a head, is closed after some seconds; so is one with an endless head.
+    An offer to change to HTTP/2, which Java's client makes with every first request, is ignored: httptools would drop
+    the request's body.
     """
 
     def __init__(self, **given: Any) -> None:
@@ -44,6 +48,9 @@ class GuardedProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass data on, and see whether a request has begun."""
         before = self._http.cycle
+        if before is None or before.response_complete:
+            head, end, body = data.partition(b"\r\n\r\n")
+            data = _UPGRADE.sub(rb"\1ignored", head) + end + body
         self._http.data_received(data)
         now = self._http.cycle
         if now is not before or (now is not None and not now.response_complete):

@@ -16,7 +16,9 @@ import uvicorn
 from drike.datasets import TINYFACTS, load
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
-from drike.gates.scope import Named, Scope
+from drike.gates.asking import require_doubt
+from drike.gates.kept import open_gate
+from drike.gates.scope import Scope
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
@@ -46,8 +48,8 @@ class Options:
 
     upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
     gate: "named", "calibrated", or a file; the store's own if it has one, else "named". mode: "on" over a local model,
-    else "shadow". deadline: seconds; 0.05, 0.25 where the gate asks an encoder, 5 over a
-    local model.
+    else "shadow". ask: ask the upstream in doubt. deadline: seconds; 0.05, 0.25 where the gate
+    asks an encoder, 2 where the upstream is asked, 5 over a local model.
     """
 
     upstream: str | None = None
@@ -56,6 +58,7 @@ class Options:
     store: str | None = None
     run: str | None = None
     gate: str | None = None
+    ask: bool = False
     host: str = "127.0.0.1"
     port: int = 8800
     admin_host: str = "127.0.0.1"
@@ -101,7 +104,9 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     store, notes = _store(options)
     tried = open_store(store)  # its problems and the gate's come before anything slow
     tried.close()
-    _gate(options.gate, tried.name)
+    gate = open_gate(tried.name, options.gate)
+    if options.ask:
+        require_doubt(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     keys = Keys(path) if (path := keys_path(store)).exists() else None
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
@@ -121,10 +126,10 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
     live = tenants.live(TENANT)
-    deadline = options.deadline or (5.0 if local else 0.25 if live.index.encoder else 0.05)
+    deadline = options.deadline or (5.0 if local else 2.0 if options.ask else 0.25 if live.index.encoder else 0.05)
     gateway = Gateway(
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
-        settings=Settings(mode, deadline, own_pages=keys is None),
+        settings=Settings(mode, deadline, options.ask, own_pages=keys is None),
         access=keys.grant if keys else lambda key: Grant(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
@@ -195,26 +200,10 @@ def _tenants(options: Options, store: str, keys: Keys | None, writer: Writer) ->
 
     def open_live(tenant: str) -> LiveEdits:
         opened = open_store(store, tenant=tenant)
-        gate = _gate(options.gate, opened.name)
+        gate = open_gate(opened.name, options.gate)
         return LiveEdits(opened, gate, encoder=_encoder(gate), prepare=prepare)
 
     return Tenants(open_live, keys)
-
-
-def _gate(name: str | None, store: str) -> Scope:
-    """The gate that is asked for, or else the store's own."""
-    if name == "named":
-        return Named()
-    from drike.gates import calibrating, kept
-
-    if name is None:
-        return kept.open_gate(store)
-    try:
-        return calibrating.default() if name == "calibrated" else calibrating.load(Path(name))
-    except OSError as problem:
-        raise UsageError(
-            f"--gate {name} cannot be read ({problem.strerror}): give named, calibrated or a file"
-        ) from None
 
 
 def _encoder(gate: Scope) -> TextEncoder | None:
@@ -226,7 +215,7 @@ def _encoder(gate: Scope) -> TextEncoder | None:
 @cache
 def _loaded(name: str) -> TextEncoder:
     """An encoder with its weights in memory, shared by all tenants."""
-    encoder = load_encoder(name, bulk=_BULK)
+    encoder = load_encoder(name, bulk=_BULK, onnx=True)
     encoder.encode([""])
     return encoder
 

@@ -104,6 +104,13 @@ class Entry:
         """The edit as editors take it."""
         return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
 
+    def edit_in(self, query: str) -> Edit:
+        """The edit, stated under an alias if the query names only that, as a model may not connect the two."""
+        name = next((one for one in self.names if mentions(query, one)), self.subject)
+        if name == self.subject:
+            return self.edit
+        return replace(self.edit, query=self.query.replace(self.subject, name), subject=name)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The subject and its aliases."""

@@ -176,6 +176,7 @@
           h('span', {class: fired.has(one.edit.id) ? 'pill good' : 'pill'}, !fired.has(one.edit.id) ? 'does not fire' : one.edit.status === 'shadow' ? 'fires, only counted' : 'fires'), ' ',
           h('meter', {min: 0, max: 1, value: one.probability, 'aria-label': 'probability'}), ` ${percent(one.probability)}`,
           one.name ? ` \u00b7 names \u201c${one.name}\u201d` : ' \u00b7 no name',
+          one.answer ? ` \u00b7 the model was asked: ${one.answer}` : '',
           ...Object.entries(one.features || {}).map(([name, value]) => ` \u00b7 ${name} ${Number(value).toFixed(2)}`))),
         h('div', {class: 'does'}, fired.has(one.edit.id) ? never(one.edit, text) : should(one.edit, text))))));
   }
@@ -193,10 +194,10 @@
     buttons.forEach((one) => { one.disabled = true; });
     try {
       $('answers').hidden = true;
-      showDecision(await api(`decide?${new URLSearchParams({q: query})}`));
+      const model = $('model').value.trim(), named = model ? {model} : {};
+      showDecision(await api(`decide?${new URLSearchParams({q: query, ...named, ...(both ? {ask: 'no'} : {})})}`));
       if (!both) return;
-      const model = $('model').value.trim();
-      const found = await api('try', {query, ...(model ? {model} : {})});
+      const found = await api('try', {query, ...named});
       showDecision(found.decision);
       $('before').textContent = found.before.trim();
       $('after').textContent = found.after.trim();

@@ -1,0 +1,79 @@
+"""Wordings for stored edits, proposed by a language model; what can be checked of them is checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from drike.answers import normalise
+from drike.edits import mentions
+from drike.gates.asking import answer_of, question
+from drike.gates.names import masked
+from drike.gates.scope import YesOrNo, answer_kind, contrary
+from drike.judging import complete
+from drike.models.protocols import LanguageModel
+from drike.prompts import REWRITE, Prompt
+from drike.stores.store import Entry, claims
+
+_TOKENS = 40  # of one wording
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
+_MARK = re.compile(r"^\s*(?:[-*\u2022]|\(?\d+[.):])\s+")  # of an item of a list
+_QUOTES = "\"'\u201c\u201d\u2018\u2019 \t"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A wording that a model proposes, and why it is not to be stored ("" where it may be)."""
+
+    text: str
+    problem: str = ""
+
+
+def proposals(
+    model: LanguageModel, entries: Sequence[Entry], count: int, taken: Collection[str] = ()
+) -> list[list[Proposal]]:
+    """Up to `count` other wordings of each entry's query, those that pass the checks first.
+
+    The model writes them, in one call for all entries. It is then asked about those that pass the other checks whether
+    they ask for the same, in another call; only a no counts. taken: `claims` of all edits in force.
+    """
+    prompts = [_prompt(entry, count) for entry in entries]
+    written = model.generate(prompts, _TOKENS * count, None) if prompts else []
+    found = [_read(one.text, entry, count, taken) for one, entry in zip(written, entries, strict=True)]
+    places = [(i, j) for i, some in enumerate(found) for j, one in enumerate(some) if not one.problem]
+    asked = [Prompt(question(found[i][j].text, entries[i].query)) for i, j in places]
+    for (i, j), (answer, _) in zip(places, complete(model, asked), strict=True):
+        if answer_of(answer) is YesOrNo.NO:
+            found[i][j] = replace(found[i][j], problem="asks for something else, says the model")
+    return [sorted(some, key=lambda one: bool(one.problem)) for some in found]
+
+
+def _prompt(entry: Entry, count: int) -> str:
+    return (
+        f"{REWRITE}in {count} different ways, one a line: questions, and sentences to be completed. Each must "
+        f"name {entry.subject} and ask for the same fact, without the answer.\nText: {entry.query}\nRewritten:\n"
+    )
+
+
+def _read(text: str, entry: Entry, count: int, taken: Collection[str]) -> list[Proposal]:
+    """The lines that a model wrote, each once and with its problem."""
+    lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", text).splitlines())
+    found = list(dict.fromkeys(line for line in lines if line))[:count]
+    return [Proposal(line, _problem(line, entry, taken)) for line in found]
+
+
+def _problem(text: str, entry: Entry, taken: Collection[str]) -> str:
+    if not any(mentions(text, name) for name in entry.names):
+        return f"does not name {entry.subject}"
+    if normalise(text) in map(normalise, (entry.query, *entry.wordings, *entry.negatives)):
+        return "is known already"
+    for answer in filter(None, (entry.target_new, entry.target_true)):
+        if mentions(text, answer) and not mentions(entry.query, answer):
+            return f"gives the answer {answer}"
+    new, known = (masked(one, entry.names) for one in (text, entry.query))
+    kinds = answer_kind(new), answer_kind(known)
+    if contrary(new, known) or (all(kinds) and kinds[0] != kinds[1]):
+        return "asks for something else"
+    own = claims(replace(entry, wordings=(text,))) - claims(entry)
+    return "asks what another edit answers" if own.intersection(taken) else ""
