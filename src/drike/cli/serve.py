@@ -35,6 +35,10 @@ def serve(
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None,
+    demonstrations: Annotated[
+        int | None,
+        option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, least=0),
+    ] = None,
     gate: Annotated[
         str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
     ] = None,
@@ -80,7 +84,7 @@ def serve(
     from drike.serving.start import Options, start
 
     options = Options(
-        upstream, model, device, store, run, gate, ask, host, port, admin_host, admin_port,
+        upstream, model, device, store, run, demonstrations, gate, ask, host, port, admin_host, admin_port,
         mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
         shared_port=reuse_port,
     )  # fmt: skip
