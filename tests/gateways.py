@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -162,6 +162,18 @@ class Failing:
     def decide(self, query: str, index: EditIndex) -> Decision:
         time.sleep(self.seconds)
         raise ZeroDivisionError
+
+
+@dataclass(frozen=True)
+class Doubting:
+    """Names the subjects as `Named` does, and is in doubt about each. fires: without an answer."""
+
+    fires: bool = False
+
+    def decide(self, query: str, index: EditIndex) -> Decision:
+        found = Named().decide(query, index)
+        considered = tuple(replace(one, probability=0.5, doubtful=True) for one in found.considered)
+        return replace(found, fired=found.fired if self.fires else (), considered=considered)
 
 
 @dataclass

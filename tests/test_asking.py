@@ -14,35 +14,25 @@ from typing import Any
 import pytest
 
 from commands import run
+from drike.checking import doubts
 from drike.edited import EditedModel
 from drike.editors.factprompt import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.asking import answer_of, decided
 from drike.gates.calibrating import default, save
-from drike.gates.scope import Decision, EditIndex, Named, YesOrNo
+from drike.gates.scope import EditIndex, YesOrNo
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.gateway import Mode, Settings
-from drike.stores.store import Status, as_stored
-from gateways import ENTRY, RawHandler, Received, Recorded, Running, echo, running, upstream
+from drike.serving.start import Options, start
+from drike.stores.store import Entry, Status, StoredEdit, as_stored
+from gateways import ENTRY, Doubting, FewShots, RawHandler, Received, Recorded, Running, echo, running, upstream
 from scripted import ScriptedModel
 from worlds import CAPITALS, follows_the_fact
 
 CHAT = "/v1/chat/completions"
 ABOUT, OTHER = "Tell me of Peru", "Hello"
 EDITS = [case.edit for case in CAPITALS[:3]]
-
-
-@dataclass(frozen=True)
-class Doubting:
-    """Names the subjects as `Named` does, and is in doubt about each. fires: without an answer."""
-
-    fires: bool = False
-
-    def decide(self, query: str, index: EditIndex) -> Decision:
-        found = Named().decide(query, index)
-        considered = tuple(replace(one, probability=0.5, doubtful=True) for one in found.considered)
-        return replace(found, fired=found.fired if self.fires else (), considered=considered)
 
 
 @pytest.mark.parametrize(
@@ -113,20 +103,32 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
     monkeypatch.chdir(tmp_path)
     fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--wording", "The network behind Nova is")
     run("edits", "add", *fact)
-    save(replace(default(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "edits.db.gate.json")
+    save(replace(default(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
     capsys.readouterr()
-    asked = ("edits", "test", "--model", "reader", "--ask")
+    asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
     assert run(*asked) == 1  # the reader answers neither
     shown = " ".join(capsys.readouterr().out.split())
-    assert "2 times in doubt; the model said yes 0, no 0, neither 2 times" in shown
+    assert "should fire 1 0 1 0 0 1 0" in shown and "must not fire 0 0 0 0 0 0 0" in shown
     assert shown.count("left alone: in") == 2 and "7 questions about 1 edits: 2 not as they should be" in shown
     bounds = []
     for more in (("--ask",), ()):
-        assert run("edits", "test", "--model", "ollama:m", "--dry-run", *more) == 0
+        assert run("edits", "test", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0
         bounds.append(
             [int(one) for one in re.findall(r"(?:calls|tokens) +(\d+)", capsys.readouterr().out.replace(",", ""))]
         )
     assert bounds[0][0] == bounds[1][0] + 2 and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
+
+
+def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
+    entry = replace(ENTRY, wordings=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has"))
+    edits = [StoredEdit(1, 1, 1, "", entry), StoredEdit(2, 2, 1, "", Entry("Chile", "Chile is led by", "Ann"))]
+    model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
+    table = doubts(Doubting(True), edits, None, model)
+    assert table.rows == (
+        ("should fire", "2", "2", "2", "1", "1", "0", "1"),
+        ("must not fire", "2", "2", "2", "1", "1", "0", "1"),
+    )
+    assert model.calls == 1
 
 
 def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -346,3 +348,16 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
     model = asked_of({EDITS[1].query: "yes"})
     edited = EditedModel(model, FactPrompt(), EDITS, scope=gate, encoder=encoder, ask=True)
     assert [one.id for one in edited.decide(query).fired] == [2]
+
+
+def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drike.serving.start._writer", lambda run: FewShots())
+    save(replace(default(), encoder="hashing"), tmp_path / "gate.json")
+    given = Options(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
+                    gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
+    for deadline in (None, 0.3):
+        started = start(replace(given, deadline=deadline))
+        assert started.gateway.settings.ask and started.gateway.settings.deadline == (deadline or 2.0)
+        started.tenants.close()
+        for opened in started.sockets:
+            opened.close()

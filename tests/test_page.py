@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from browsing import CHROMIUM, DRIVER, Browser, browser
+from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.stores.store import Entry, Status, rollback
-from gateways import RawHandler, Received, Running, ask, completed, running, upstream
+from gateways import Doubting, RawHandler, Received, Running, ask, completed, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
@@ -191,6 +192,19 @@ def test_a_question_is_tried_before_and_after_with_the_reasons(page: Browser) ->
     assert "Lima" in page.run(text("before")) and "Oslo" in page.run(text("after"))
     decision = page.run(text("decision"))
     assert "One edit fires" in decision and "is named" in decision and "100\u202f%" in decision
+
+
+@in_browser
+def test_the_page_shows_what_the_model_said_in_doubt(window: Browser, tmp_path: Path) -> None:
+    settings = Settings(Mode.ON, 5.0, ask=True, own_pages=True)
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, settings=settings, scope=Doubting()) as gateway:
+        window.call("POST", "/url", url=f"{gateway.admin}/#try")
+        enter(window, "#question", "What is the capital of Peru?")
+        click(window, "Show the decision only")
+        window.wait(f"{text('decision')}.includes('the model was asked: failed')")
+        click(window, "Ask before and after")
+        window.wait("!document.getElementById('answers').hidden")
+        assert sum(call.body.count(b"Answer yes or no") for call in above.calls) == 2
 
 
 @in_browser

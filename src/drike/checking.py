@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drike.answers import matches
 from drike.edited import BeforeAfter, EditedModel
+from drike.encoders import TextEncoder
+from drike.gates.asking import decided, settled
+from drike.gates.calibrating import written
 from drike.gates.questions import common_questions
+from drike.gates.scope import EditIndex, Scope, YesOrNo
+from drike.models.protocols import LanguageModel
 from drike.stores.store import StoredEdit
+from drike.table import Table
 
 UNRELATED, NEGATIVE = "unrelated", "negative"
 _STEP = 25  # of the common questions, every 25th is asked
@@ -56,6 +63,25 @@ def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
         if text not in (entry.query, *entry.wordings):
             yield "alias", text
     yield from ((NEGATIVE, text) for text in entry.negatives)
+
+
+def doubts(scope: Scope, edits: Sequence[StoredEdit], encoder: TextEncoder | None, model: LanguageModel) -> Table:
+    """What a model's yes or no changes, on texts written with the edits, which are asked as if they were not stored."""
+    bare, probes = written(edits)
+    before = decided(scope, [probe.query for probe in probes], EditIndex.of(bare, encoder))
+    after = settled(before, model)
+    rows = []
+    for kind, concerns in (("should fire", True), ("must not fire", False)):
+        some = [(one.edit, b, a) for one, b, a in zip(probes, before, after, strict=True) if one.concerns is concerns]
+        said = Counter(one.answer for edit, _, asked in some for one in asked.doubtful if one.edit.id == edit)
+        fire, then = (sum(edit in {one.id for one in d[i].fired} for edit, *d in some) for i in (0, 1))
+        counts = (len(some), fire, said.total(), *(said[answer] for answer in YesOrNo), then)
+        rows.append((kind, *map(str, counts)))
+    header = ("its edit", "texts", "fires", "in doubt", *(f"model: {answer}" for answer in YesOrNo), "fires then")
+    title = (
+        "The model's yes or no, on wordings, negative exemplars and the subject's other edits as if none were stored"
+    )
+    return Table(title, header, tuple(rows))
 
 
 def _problem(edit: StoredEdit, kind: str, answers: BeforeAfter) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drike.checking import check
+from drike.checking import check, doubts
 from drike.cli.console import draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
@@ -22,6 +21,7 @@ from drike.cli.options import (
     METHOD,
     MODEL,
     OUTPUT,
+    AnyGate,
     Command,
     ModelOptions,
     RunOptions,
@@ -41,7 +41,7 @@ from drike.gates.asking import require_doubt
 from drike.gates.calibrating import default, save
 from drike.gates.kept import gate_path
 from drike.gates.questions import common_questions, read_questions
-from drike.gates.scope import Calibrated, EditIndex, Named, Scope, YesOrNo
+from drike.gates.scope import Calibrated, EditIndex, Named
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.placement import NearestWriter
@@ -59,7 +59,6 @@ Retired = Annotated[bool, flag("--all", "Retired edits too", OUTPUT)]
 Reason = Annotated[str | None, option("TEXT", "Why, for the history", OUTPUT)]
 Yes = Annotated[bool, flag("--yes", "Store all proposed wordings that pass the checks", METHOD)]
 Texts = list[str] | None
-Ask = Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)]
 _MOST_ROWS = 60  # of a test; of a longer one only what is wrong is shown
 
 
@@ -230,13 +229,15 @@ def test(
     editor: Annotated[
         str | None, option("NAME", "Editor to use (default: that of the run; else copies and updates alone)", METHOD)
     ] = None,
-    ask: Ask = False,
+    gate: AnyGate = None,
+    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
     api: ApiOptions,
     dry_run: bool = False,
 ) -> None:
     """Ask a model about edits in force, before and after: every wording, alias and negative exemplar."""
+    scope = kept.open_gate(store, gate)
     if ask:
-        require_doubt(kept.open_gate(store), "calibrate one for the store (drike edits calibrate), or leave --ask out")
+        require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     base = None if run is None else open_trained_run(run)
     given = base.run if base else DEFAULTS
     with closing(open_store(store, create=False)) as opened:
@@ -259,10 +260,12 @@ def test(
         made: Editor = NearestWriter(setup.pool) if name is None else make(
             name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
         )  # fmt: skip
-        gate = _gate(store, len(in_force))
-        encoder = load_encoder(gate.encoder) if isinstance(gate, Calibrated) else None
+        if kept.outgrown(scope, len(in_force)):
+            note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
+        encoder = load_encoder(scope.encoder) if isinstance(scope, Calibrated) else None
         with metered(asked.model):
-            checks = check(EditedModel(asked.model, made, opened, scope=gate, encoder=encoder, ask=ask), chosen)
+            checks = check(EditedModel(asked.model, made, opened, scope=scope, encoder=encoder, ask=ask), chosen)
+            asked_in_doubt = doubts(scope, list(in_force.values()), encoder, asked.model) if ask else None
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]
@@ -275,12 +278,10 @@ def test(
     header = ("edit", "kind", "question", "before", "after", "decision", "")
     if rows:
         draw(Table(f"Stored edits on {asked.name}, by {made.name}", header, rows, wide=True))
+    if asked_in_doubt:
+        draw(asked_in_doubt)
     failed = sum(one.failed for one in checks)
     say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
-    if ask:
-        said = Counter(one.answer for each in checks for one in each.answers.decision.doubtful)
-        say(f"{said.total():,} times in doubt; the model said yes {said[YesOrNo.YES]:,}, no {said[YesOrNo.NO]:,}, "
-            f"neither {said[YesOrNo.FAILED]:,} times")  # fmt: skip
     if failed:
         raise StoreError(f"{failed:,} questions about the edits fail: see the last column")
 
@@ -307,14 +308,6 @@ def calibrate(
         raise StoreError("no gate was written: the one in use stays as it was")
     save(gate, path)
     say(f"{path}: the gate of {store} from now on, with threshold {found.threshold:.3f}")
-
-
-def _gate(store: str, edits: int) -> Scope:
-    """The gate of a store, with a note if the store has outgrown it."""
-    gate = kept.open_gate(store)
-    if kept.outgrown(gate, edits):
-        note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-    return gate
 
 
 @app.command("export", cls=Command)

@@ -73,6 +73,10 @@ def flag(name: str, text: str, panel: str) -> Any:
     return typer.Option(name, metavar="", help=text, rich_help_panel=panel, show_default=False)
 
 
+AnyGate = Annotated[
+    str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
+]
+
 OPTIONS: Mapping[str, Any] = {
     "fact": option("FACT", 'The new fact, as "QUERY -> OBJECT"; repeat it to make several edits', DATA),
     "ask": option("QUERY", "A query to complete before and after (default: the fact's own); repeatable", DATA),

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import say
-from drike.cli.options import API, DATA, METHOD, MODEL, Command, flag, option, takes_options
+from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
 from drike.errors import UsageError
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
@@ -39,9 +39,7 @@ def serve(
         int | None,
         option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, least=0),
     ] = None,
-    gate: Annotated[
-        str | None, option("GATE", "named, calibrated, or a FILE (default: the store's own, else named)", METHOD)
-    ] = None,
+    gate: AnyGate = None,
     ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
     mode: Annotated[
         str | None,

@@ -37,11 +37,14 @@ def decided(
 ) -> list[Decision]:
     """What a gate decides about each query. model: is asked about all doubtful candidates, in one call."""
     found = [scope.decide(query, index) for query in queries]
-    asked = [Prompt(text) for decision in found for text in questions(decision)]
-    if model is None or not asked:
-        return found
-    answers = iter([answer_of(text) for text, _ in complete(model, asked)])
-    return [one.settled([next(answers) for _ in one.doubtful]) if one.doubtful else one for one in found]
+    return found if model is None else settled(found, model)
+
+
+def settled(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
+    """The decisions once a model has been asked about all doubtful candidates, in one call."""
+    asked = [Prompt(text) for decision in decisions for text in questions(decision)]
+    answers = iter([answer_of(text) for text, _ in complete(model, asked)] if asked else ())
+    return [one.settled([next(answers) for _ in one.doubtful]) if one.doubtful else one for one in decisions]
 
 
 def require_doubt(scope: Scope, remedy: str) -> None:

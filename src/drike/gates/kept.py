@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drike.encoders.base import TextEncoder
+from drike.errors import UsageError
 from drike.gates.calibrating import Certificate, calibrated, certify, default, load, written
 from drike.gates.scope import Calibrated, EditIndex, Named, Scope
 from drike.stores.store import POSTGRES, StoredEdit, StoreError
@@ -20,10 +21,22 @@ def gate_path(address: str | Path) -> Path | None:
     return None if str(address).startswith(POSTGRES) else Path(f"{address}.gate.json")
 
 
-def open_gate(address: str | Path) -> Scope:
-    """The gate that was calibrated for a store, else `Named`. Raises StoreError if its file is damaged."""
-    path = gate_path(address)
-    return load(path) if path is not None and path.is_file() else Named()
+def open_gate(address: str | Path, name: str | None = None) -> Scope:
+    """The gate for a store: the one calibrated for it, else `Named`; or by name: "named", "calibrated", or a file.
+
+    Raises StoreError if its file is damaged, UsageError if there is no such file.
+    """
+    if name == "calibrated":
+        return default()
+    path = gate_path(address) if name is None else Path(name)
+    if name == "named" or path is None or (name is None and not path.is_file()):
+        return Named()
+    try:
+        return load(path)
+    except OSError as problem:
+        raise UsageError(
+            f"the gate {path} cannot be read ({problem.strerror}): give --gate named, calibrated or another file"
+        ) from None
 
 
 def calibrate(

@@ -17,7 +17,8 @@ from drike.datasets import TINYFACTS, load
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import UsageError
 from drike.gates.asking import require_doubt
-from drike.gates.scope import Named, Scope
+from drike.gates.kept import open_gate
+from drike.gates.scope import Scope
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
@@ -106,9 +107,9 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     store, notes = _store(options)
     tried = open_store(store)  # its problems and the gate's come before anything slow
     tried.close()
-    gate = _gate(options.gate, tried.name)
+    gate = open_gate(tried.name, options.gate)
     if options.ask:
-        require_doubt(gate, "calibrate one for the store (drike edits calibrate), or give --gate calibrated")
+        require_doubt(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     keys = Keys(path) if (path := keys_path(store)).exists() else None
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
@@ -202,26 +203,10 @@ def _tenants(options: Options, store: str, keys: Keys | None, writer: Writer) ->
 
     def open_live(tenant: str) -> LiveEdits:
         opened = open_store(store, tenant=tenant)
-        gate = _gate(options.gate, opened.name)
+        gate = open_gate(opened.name, options.gate)
         return LiveEdits(opened, gate, encoder=_encoder(gate), prepare=prepare)
 
     return Tenants(open_live, keys)
-
-
-def _gate(name: str | None, store: str) -> Scope:
-    """The gate that is asked for, or else the store's own."""
-    if name == "named":
-        return Named()
-    from drike.gates import calibrating, kept
-
-    if name is None:
-        return kept.open_gate(store)
-    try:
-        return calibrating.default() if name == "calibrated" else calibrating.load(Path(name))
-    except OSError as problem:
-        raise UsageError(
-            f"--gate {name} cannot be read ({problem.strerror}): give named, calibrated or a file"
-        ) from None
 
 
 def _encoder(gate: Scope) -> TextEncoder | None:
