@@ -173,7 +173,7 @@ def request(rng: random.Random) -> tuple[str, bytes]:
 async def lie(host: str, port: int, path: str, body: bytes, length: int) -> int:
     """Send a body with another length than declared; return the status, 0 if the connection just ends."""
     reader, writer = await asyncio.open_connection(host, port)
-    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + body)
     with suppress(OSError):
         writer.write_eof()
     line = b""

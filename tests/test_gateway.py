@@ -243,7 +243,7 @@ class opened:  # noqa: N801
 
     def __enter__(self) -> BinaryIO:
         body = b'{"stream": true, "messages": [{"role": "user", "content": "Hello"}]}'
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
         self.client.sendall(head + body)
         stream = self.client.makefile("rb")
         while stream.readline() != b"\r\n":
@@ -299,6 +299,14 @@ def test_another_sites_page_cannot_ask_with_the_upstreams_key(gateway: Running, 
     assert gateway.ask("POST", CHAT, b"{}", Origin="http://localhost:3000")[0] == 200
 
 
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8800", "127.0.0.1.evil.example", ""])
+def test_another_sites_name_for_this_machine_is_refused(gateway: Running, above: Recorded, host: str) -> None:
+    before = len(above.calls)
+    status, _, answer = gateway.ask("GET", "/v1/files", Host=host)
+    assert status == 403 and b"wrong_host" in answer and len(above.calls) == before
+    assert gateway.ask("GET", "/v1/files", Host="localhost:1")[0] == 200
+
+
 def test_with_a_key_a_page_of_any_site_may_ask(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "edits.keys.json")
     key = keys.add("default", Role.USE)
@@ -311,7 +319,7 @@ def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, settings=Settings(limits=Limits(seconds=0.1))) as gateway:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
         with socket.create_connection((host, int(port)), timeout=5) as client:
-            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
             answer = client.recv(10_000)
             assert answer.startswith(b"HTTP/1.1 408") and b"connection: close" in answer
 
@@ -447,6 +455,9 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
         assert gateway.manage("GET", "/admin/v1/edits", Authorization=f"Bearer {mine}")[1]["total"] == 1
         assert gateway.manage("GET", "/admin/v1/edits", Authorization=f"Bearer {user}")[0] == 403
         assert gateway.manage("GET", "/metrics", Authorization=f"Bearer {mine}")[0] == 403
+        entry = {"subject": "Mali", "query": "The capital of Mali is", "target_new": "Rome", "author": "ann"}
+        _, made = gateway.manage("POST", "/admin/v1/edits", entry, Authorization=f"Bearer {mine}")
+        assert made["changes"][0]["author"] == f"ann (key {mine.split('-')[1]})"
         Keys(keys.path).revoke(mine.split("-")[1])
         until = time.monotonic() + 5
         while gateway.ask("GET", "/v1/models", Authorization=f"Bearer {mine}")[0] != 401 and time.monotonic() < until:
@@ -622,7 +633,7 @@ def test_a_body_is_read_however_a_client_sends_it(
 ) -> None:
     host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
     with socket.create_connection((host, int(port)), timeout=5) as client, client.makefile("rb") as answer:
-        client.sendall(b"POST %s HTTP/%s\r\nHost: x\r\n%s\r\n" % (CHAT.encode(), version, head))
+        client.sendall(b"POST %s HTTP/%s\r\nHost: localhost\r\n%s\r\n" % (CHAT.encode(), version, head))
         if b"Expect" in head:
             assert (answer.readline(), answer.readline()) == (b"HTTP/1.1 100 Continue\r\n", b"\r\n")
         client.sendall(body)

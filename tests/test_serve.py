@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -98,7 +99,7 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
 def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._writer", lambda run: FewShots())
+    monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
     options = Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
     keyless = start(options)
     assert keyless.gateway.settings.own_pages
@@ -134,6 +135,21 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("most", "shown"), [(0, 0), (3, 3), (None, 16)])
+def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
+    started = start(Options(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
+    entry = Entry("Peru", "The capital of Peru is", "Oslo")
+    started.tenants.live("default").store.put(entry)
+    started.tenants.live("default").refresh()
+    decision = started.tenants.live("default").decide(["Peru is"])
+    body = json.dumps({"prompt": "Peru is"}).encode()
+    prompt = json.loads(started.gateway.edited(b"/completions", body, decision))["prompt"]
+    assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()
+
+
 def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_path: Path) -> None:
     started = start(
         Options(

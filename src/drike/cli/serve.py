@@ -35,6 +35,10 @@ def serve(
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
     ] = None,
+    demonstrations: Annotated[
+        int | None,
+        option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, least=0),
+    ] = None,
     gate: AnyGate = None,
     ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
     mode: Annotated[
@@ -78,7 +82,7 @@ def serve(
     from drike.serving.start import Options, start
 
     options = Options(
-        upstream, model, device, store, run, gate, ask, host, port, admin_host, admin_port,
+        upstream, model, device, store, run, demonstrations, gate, ask, host, port, admin_host, admin_port,
         mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
         shared_port=reuse_port,
     )  # fmt: skip

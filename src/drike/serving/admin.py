@@ -174,7 +174,8 @@ class Admin:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
-        entry = stores.entry_of({"author": _author(grant), **values})
+        entry = stores.entry_of(values)
+        entry = replace(entry, author=_author(grant, entry.author))
         return await self._write(grant, lambda live: live.store.put(entry, supersede=supersede))
 
     async def change(self, request: Request, grant: Grant) -> dict[str, object]:
@@ -362,8 +363,10 @@ def _matching(live: LiveEdits, asked: set[str], status: str | None) -> Sequence[
     return [one for one, text in zip(edits, texts, strict=True) if asked <= set(words(text))] if asked else edits
 
 
-def _author(grant: Grant) -> str:
-    return f"admin port, {grant.tenant}"
+def _author(grant: Grant, claimed: str | None = None) -> str:
+    """Who made a change, for the history: the key, whatever name its holder gives."""
+    who = f"key {grant.key}" if grant.key else f"admin port, {grant.tenant}"
+    return who if claimed is None else f"{claimed} ({who})"
 
 
 def _edit(stored: StoredEdit, live: LiveEdits | None = None) -> dict[str, object]:

@@ -46,10 +46,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Grant:
-    """What a request may do: the tenant whose edits it sees, and its role."""
+    """What a request may do: the tenant whose edits it sees, and its role. key: its id; "" where none is needed."""
 
     tenant: str = TENANT
     role: Role = Role.ADMIN
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Keys:
         digest = hashlib.sha256(given.encode()).hexdigest()
         for key in self.keys:
             if found and key.id == found[1]:
-                return Grant(key.tenant, key.role) if hmac.compare_digest(key.sha256, digest) else None
+                return Grant(key.tenant, key.role, key.id) if hmac.compare_digest(key.sha256, digest) else None
         return None
 
     def add(self, tenant: str, role: Role) -> str:

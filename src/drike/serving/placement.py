@@ -58,13 +58,17 @@ class AsPrompt:
 
 @dataclass(frozen=True)
 class NearestWriter:
-    """Shows the copies and updates nearest to the edits, for queries that concern them; it needs no torch."""
+    """Shows the copies and updates nearest to the edits, for queries that concern them; it needs no torch.
+
+    most: demonstrations in a prompt; None is all.
+    """
 
     pool: Pool
+    most: int | None = None
     style: PromptStyle = PromptStyle()
     name: str = "Copies and updates"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """The same demonstrations for every query."""
-        shown = shared_out([one.fixed for one in self.pool.together(edits)])
+        shown = shared_out([one.fixed for one in self.pool.together(edits)])[: self.most]
         return self.style.write(edits, shown, queries)

@@ -47,9 +47,9 @@ class Options:
     """What `drike serve` is asked for; None is the default.
 
     upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
-    gate: "named", "calibrated", or a file; the store's own if it has one, else "named". mode: "on" over a local model,
-    else "shadow". ask: ask the upstream in doubt. deadline: seconds; 0.05, 0.25 where the gate
-    asks an encoder, 2 where the upstream is asked, 5 over a local model.
+    demonstrations: at most, without a run. gate: "named", "calibrated", or a file; the store's own if it has one, else
+    "named". ask: ask the upstream in doubt. mode: "on" over a local model, else "shadow". deadline: seconds; 0.05, 0.25
+    where the gate asks an encoder, 2 where the upstream is asked, 5 over a local model.
     """
 
     upstream: str | None = None
@@ -57,6 +57,7 @@ class Options:
     device: str | None = None
     store: str | None = None
     run: str | None = None
+    demonstrations: int | None = None
     gate: str | None = None
     ask: bool = False
     host: str = "127.0.0.1"
@@ -97,6 +98,8 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
         raise UsageError(f"port {options.port} is given twice: give --admin-port another one")
+    if options.run and options.demonstrations is not None:
+        raise UsageError("a training run says how many demonstrations are shown: leave out --run or --demonstrations")
     if options.upstream:
         checked_address(options.upstream)
     elif options.model and is_served(options.model):
@@ -116,7 +119,7 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
         listen(options.admin_host, options.admin_port, shared=options.shared_port),
     )
     try:
-        writer = _writer(options.run)
+        writer = _writer(options.run, options.demonstrations)
         upstream, chat, told = _upstream(options, writer, keys is None)
         tenants = _tenants(options, store, keys, writer)
     except BaseException:
@@ -152,12 +155,12 @@ def _store(options: Options) -> tuple[str, list[str]]:
     return options.store or STORE, []
 
 
-def _writer(run: str | None) -> Writer:
+def _writer(run: str | None, most: int | None) -> Writer:
     """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
     if run is None:
         dataset = load(TINYFACTS)
         rows = dataset.split(seed=0, train=0, test=0).demonstrations
-        return NearestWriter(Pool(rows, load_encoder("hashing")))
+        return NearestWriter(Pool(rows, load_encoder("hashing")), most)
     from drike.editors import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
