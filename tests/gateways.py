@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from drike.demonstrations import Demonstration, Role
 from drike.edits import Edit
+from drike.encoders import HashingEncoder
 from drike.gates.scope import Decision, EditIndex, Named, Scope
 from drike.prompts import Prompt, PromptStyle
 from drike.serving.admin import application
@@ -233,7 +234,7 @@ def running(
         store = open_store(address, tenant=tenant)
         for entry in entries if tenant == "default" else ():
             store.put(entry)
-        return LiveEdits(store, scope or Named())
+        return LiveEdits(store, scope, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
 
     tenants = Tenants(open_live, keys)
     connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above

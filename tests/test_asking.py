@@ -25,6 +25,7 @@ from drike.gates.scope import EditIndex, YesOrNo
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.gateway import Mode, Settings
 from drike.serving.start import Options, start
+from drike.stores.opening import open_store
 from drike.stores.store import Entry, Status, StoredEdit, as_stored
 from gateways import ENTRY, Doubting, FewShots, RawHandler, Received, Recorded, Running, echo, running, upstream
 from scripted import ScriptedModel
@@ -91,6 +92,7 @@ def test_a_gate_that_is_never_in_doubt_refuses_to_ask(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"Named is never in doubt, .* give scope="):
         EditedModel(asked_of({}), FactPrompt(), EDITS, ask=True)
+    open_store("edits.db").close()
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
     for command in (("edits", "test"), ("serve", *upstream), ("evaluate", "--stored", "all")):
         assert run(*command, "--ask") != 0
@@ -351,7 +353,7 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
 
 
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drike.serving.start._writer", lambda run: FewShots())
+    monkeypatch.setattr("drike.serving.start._writer", lambda run, most: FewShots())
     save(replace(default(), encoder="hashing"), tmp_path / "gate.json")
     given = Options(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
                     gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip

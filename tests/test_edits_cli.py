@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import run
-from drike.gates.calibrating import default, load
+from drike.gates.calibrating import default
 from drike.gates.kept import open_gate, outgrown
-from drike.gates.scope import Named
+from drike.gates.scope import Calibrated, Named, Scope
+from drike.stores.opening import open_store
 from drike.stores.store import StoreError
 
 PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
@@ -129,7 +131,12 @@ def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixt
     assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)
 
 
-def test_a_gate_is_certified_kept_beside_its_store_used_and_offered_anew(
+def own_gate(path: str) -> Scope:
+    with closing(open_store(path)) as opened:
+        return open_gate(opened)
+
+
+def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipped = replace(default(), encoder="hashing")
@@ -146,15 +153,16 @@ def test_a_gate_is_certified_kept_beside_its_store_used_and_offered_anew(
     edits(capsys, "import", "more.jsonl")
     refused = edits(capsys, "calibrate", code=1)
     assert "10 edits in force: 0.20% false fires cannot be certified" in refused and "add probes of" in refused
-    assert not (place / "edits.db.gate.json").exists()
+    assert own_gate("edits.db") == Named()
     assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
-    gate = load(place / "edits.db.gate.json")
+    gate = own_gate("edits.db")
     assert not outgrown(gate, 11) and outgrown(gate, 12) and not outgrown(Named(), 12)
-    assert open_gate("edits.db") == gate and gate.edits == 10 and open_gate("other.db") == Named()
+    assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == Named()
     asked = ("test", "2", "--model", "reader", "--editor", "unedited")
     for name in ("Spain", "Italy"):
         edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
     assert "grown by a fifth since its gate was calibrated" in edits(capsys, *asked, code=1)
-    (place / "edits.db.gate.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match="calibrate again"):
-        open_gate("edits.db")
+    assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == Named()
+    (place / "other.db.gate.json").write_text("{}", "utf-8")
+    with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):
+        own_gate("other.db")

@@ -9,12 +9,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
+from drike.gates.calibrating import default, to_json
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.serving.live import LiveEdits
@@ -575,6 +577,24 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
         status, found = gateway.manage("GET", "/readyz")
         assert status == 503 and str(path) in found["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
+
+
+def test_a_gate_calibrated_meanwhile_decides_without_a_restart(above: Recorded, tmp_path: Path) -> None:
+    strict = replace(default(), encoder="hashing", threshold=1.0, grey=(1.0, 1.0))
+    with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
+        store.keep_gate(to_json(strict))
+        until = time.monotonic() + 5
+        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
+            assert time.monotonic() < until
+        store.keep_gate("{}")
+        while gateway.manage("GET", "/readyz")[0] == 200:
+            assert time.monotonic() < until
+        assert "holds no calibration" in gateway.manage("GET", "/readyz")[1]["problems"][0]
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
+        store.keep_gate(to_json(replace(strict, threshold=0.0)))
+        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired" or gateway.manage("GET", "/readyz")[0] != 200:
+            assert time.monotonic() < until
 
 
 def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drike.encoders import HashingEncoder
-from drike.encoders.base import TextEncoder
+from drike.encoders import FeatureStore, HashingEncoder
+from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
+from drike.encoders.frozen import FrozenEncoder
 from drike.gates.calibrating import default
 from drike.gates.in_force import InForce
 from drike.gates.layered import Layered
@@ -157,6 +159,43 @@ def test_a_layered_dictionary_equals_one_with_the_same_changes(changes: list[dic
         assert (found, len(found)) == (expected, len(expected))
         assert [found.get(key, -1) for key in range(41)] == [expected.get(key, -1) for key in range(41)]
         assert [key in found for key in range(41)] == [key in expected for key in range(41)]
+
+
+def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(tmp_path: Path) -> None:
+    names = [f"Town{i}" for i in range(2 * BULK)]
+    edits = [StoredEdit(i, i, 1, "", Entry(name, f"{name} is in", "Peru")) for i, name in enumerate(names, 1)]
+    query = "Who is the mayor of " + ", ".join(names)
+    asked: list[str] = []
+    shown: list[tuple[int, int]] = []
+
+    def computed(texts: Sequence[str]) -> FloatArray:
+        asked.extend(texts)
+        return ENCODER.encode(texts)
+
+    class Shown(FrozenEncoder):
+        def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+            return super().encode(texts, lambda *counts: shown.append(counts))
+
+    def started(identity: str) -> EditIndex:
+        asked.clear(), shown.clear()
+        encoder = Shown(ENCODER.name, {}, lambda: computed, features=FeatureStore(tmp_path, identity), bulk=BULK)
+        return EditIndex.of(edits, encoder)
+
+    first, texts = started("a"), {*(one.entry.query for one in edits), "it is in"}
+    assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
+    asked.clear()
+    decisions = GATE.decide(query, first)
+    queries = set(asked) - texts
+    assert len(queries) > BULK and decisions.considered
+    assert GATE.decide(query, started("a")).considered == decisions.considered
+    assert not FeatureStore(tmp_path, "a").read(queries)
+    started("b")
+    assert {*asked} == texts
+    (tmp_path / "a.sqlite").write_bytes(b"damaged!" * 1024)
+    started("a")
+    assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
+    started("a")
+    assert not asked and not shown
 
 
 @pytest.fixture(scope="module")

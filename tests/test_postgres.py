@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +350,30 @@ def test_each_tenant_has_a_schema_of_its_own(postgres: Database) -> None:
     again.close()
     with pytest.raises(StoreError, match="there is no store of edits"):
         open_store(postgres.url(), create=False)
+
+
+def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
+    address: str, store: EditStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from commands import run
+    from drike.encoders import HashingEncoder
+    from drike.gates.calibrating import default
+    from drike.gates.scope import Calibrated, Named
+    from drike.serving.live import LiveEdits
+
+    for name in ("Peru", "Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay"):
+        store.put(Entry(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
+    other = open_store(address)
+    gateways = [LiveEdits(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
+    shipped = replace(default(), encoder="hashing")
+    for place in ("drike.gates.kept", "drike.cli.edits"):
+        monkeypatch.setattr(f"{place}.default", lambda: shipped)
+    for asked, expected in ((("--false-fire", ".5", "--confidence", ".5"), Calibrated), (("--remove",), Named)):
+        assert run("edits", "calibrate", "--store", address, *asked) == 0
+        for gateway in gateways:
+            gateway.follow_gate()
+            assert isinstance(gateway.scope, expected) and gateway.decide(["The capital of Peru is"]).fired
+    other.close()
 
 
 @pytest.mark.slow

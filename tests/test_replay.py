@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 
 from commands import run
 from drike.encoders import TextEncoder, load_encoder
-from drike.gates.calibrating import default
+from drike.encoders.base import BULK
+from drike.gates.calibrating import default, to_json
 from drike.gates.scope import Named
 from drike.serving.live import LiveEdits
 from drike.serving.replay import replay
+from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
 from gateways import ENTRY
 
@@ -66,18 +69,19 @@ def test_the_command_shows_fires_and_writes_nothing(
 def test_no_vectors_of_logged_questions_are_kept_on_disk(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[bool] = []
+    least: list[int] = []
 
-    def loaded(name: str, *, keep: bool = True) -> TextEncoder:
-        kept.append(keep)
+    def loaded(name: str, *, bulk: int = 0) -> TextEncoder:
+        least.append(bulk)
         return load_encoder("hashing")
 
     monkeypatch.setattr("drike.cli.replay.load_encoder", loaded)
-    monkeypatch.setattr("drike.cli.replay.open_gate", lambda store: replace(default(), encoder="hashing"))
+    with closing(open_store(store)) as opened:
+        opened.keep_gate(to_json(replace(default(), encoder="hashing")))
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(LINES))
     assert run("edits", "replay", str(log), "--store", str(store)) == 0
-    assert kept == [False]
+    assert least == [BULK]
 
 
 @pytest.mark.parametrize(("content", "word"), [("", "no request"), (None, "cannot be read")])

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -68,6 +69,29 @@ def store(opener: Opener, tmp_path: Path) -> Iterator[EditStore]:
 
 def active(store: EditStore) -> set[str]:
     return {one.entry.target_new for one in snapshot(store).in_force(NOON)}
+
+
+def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_path: Path) -> None:
+    assert store.gate() is None
+    store.keep_gate("first")
+    store.keep_gate("Zweites “Tor”")
+    other = opener(tmp_path / "edits.db")
+    assert other.gate() == other.gate(1) == (2, "Zweites “Tor”") and other.gate(2) is None
+    assert other.changes() == []
+    other.close()
+
+
+def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "edits.db"
+    store = SqliteStore(path)
+    store.put(Entry("Peru", "The capital of Peru is", "Oslo"))
+    store.close()
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript("DROP TABLE gates; PRAGMA user_version = 1")
+    store = SqliteStore(path, create=False)
+    store.keep_gate("a gate")
+    assert active(store) == {"Oslo"} and store.gate() == (1, "a gate")
+    store.close()
 
 
 def test_an_edit_comes_back_as_it_was_given(store: EditStore, opener: Opener, tmp_path: Path) -> None:

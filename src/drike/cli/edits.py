@@ -33,13 +33,11 @@ from drike.cli.reword import open_writer, reworded
 from drike.cli.setup import DEFAULTS, WatchedEncoder, open_model, open_setup, open_trained_run
 from drike.edited import EditedModel
 from drike.editors import PER_QUERY, Editor, make
-from drike.encoders import load_encoder
 from drike.errors import UsageError
 from drike.files import write_text
 from drike.gates import kept
 from drike.gates.asking import require_doubt
-from drike.gates.calibrating import default, save
-from drike.gates.kept import gate_path
+from drike.gates.calibrating import default
 from drike.gates.questions import common_questions, read_questions
 from drike.gates.scope import Calibrated, EditIndex, Named
 from drike.models.served.options import ApiOptions
@@ -235,12 +233,12 @@ def test(
     dry_run: bool = False,
 ) -> None:
     """Ask a model about edits in force, before and after: every wording, alias and negative exemplar."""
-    scope = kept.open_gate(store, gate)
-    if ask:
-        require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     base = None if run is None else open_trained_run(run)
     given = base.run if base else DEFAULTS
     with closing(open_store(store, create=False)) as opened:
+        scope = kept.open_gate(opened, gate)
+        if ask:
+            require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
         found = stores.snapshot(opened)
         in_force = {one.id: one for one in found.in_force(datetime.now(UTC))}
         for one in edits or ():
@@ -262,7 +260,7 @@ def test(
         )  # fmt: skip
         if kept.outgrown(scope, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = load_encoder(scope.encoder) if isinstance(scope, Calibrated) else None
+        encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
         with metered(asked.model):
             checks = check(EditedModel(asked.model, made, opened, scope=scope, encoder=encoder, ask=ask), chosen)
             asked_in_doubt = doubts(scope, list(in_force.values()), encoder, asked.model) if ask else None
@@ -294,20 +292,21 @@ def calibrate(
         float, option("X", "Most false fires per question that must not fire", METHOD, least=1e-6, most=0.5)
     ] = 0.002,
     confidence: Annotated[float, option("X", "How sure the bound is", METHOD, least=0.5, most=0.9999)] = 0.95,
+    remove: Annotated[bool, flag("--remove", "Go back to the default gate instead", METHOD)] = False,
     store: Store = _FILE,
 ) -> None:
     """Calibrate a gate on wordings and negative exemplars, and certify how often it fires falsely at most."""
-    path = gate_path(store)
-    if path is None:
-        raise UsageError("a gate is kept beside the file of a store: export the edits of the database into a file")
     with closing(open_store(store, create=False)) as opened:
+        if remove:
+            kept.keep_gate(opened, Named())
+            return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-    gate, found = kept.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
-    say(f"{len(in_force):,} edits in force: {found.sentence}")
-    if found.threshold is None:
-        raise StoreError("no gate was written: the one in use stays as it was")
-    save(gate, path)
-    say(f"{path}: the gate of {store} from now on, with threshold {found.threshold:.3f}")
+        gate, found = kept.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
+        say(f"{len(in_force):,} edits in force: {found.sentence}")
+        if found.threshold is None:
+            raise StoreError("no gate was kept: the one in use stays as it was")
+        kept.keep_gate(opened, gate)
+        say(f"{opened.name} has this gate from now on, with threshold {found.threshold:.3f}")
 
 
 @app.command("export", cls=Command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,12 @@ import typer
 from drike.cli.console import draw, say
 from drike.cli.edits import Store, app
 from drike.cli.options import OUTPUT, Command, option, takes_options
+from drike.cli.setup import WatchedEncoder
 from drike.datasets.rows import shown
-from drike.encoders import load_encoder
+from drike.encoders import TextEncoder, load_encoder
+from drike.encoders.base import BULK
 from drike.errors import DataError
-from drike.gates.kept import open_gate
-from drike.gates.scope import Calibrated
+from drike.gates.scope import Calibrated, Scope
 from drike.report import Table
 from drike.serving.live import LiveEdits
 from drike.serving.replay import Seen
@@ -34,9 +36,7 @@ def replay(
 ) -> None:
     """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        gate = open_gate(store)
-        encoder = load_encoder(gate.encoder, keep=False) if isinstance(gate, Calibrated) else None
-        live = LiveEdits(opened, gate, encoder=encoder)
+        live = LiveEdits(opened, encoder=_encoder)
         try:
             with log.open("rb") as lines:
                 found = replayed(lines, live.decide)
@@ -50,6 +50,11 @@ def replay(
     for title, seen in (("Fires, the most doubtful first", found.fires), ("Near misses", found.misses)):
         if seen:
             draw(_table(title, seen, show))
+
+
+def _encoder(gate: Scope) -> TextEncoder | None:
+    """The encoder of a gate, which keeps nothing of the log."""
+    return WatchedEncoder(gate.encoder, partial(load_encoder, bulk=BULK)) if isinstance(gate, Calibrated) else None
 
 
 def _table(title: str, seen: Sequence[Seen], most: int) -> Table:

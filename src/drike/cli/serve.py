@@ -77,16 +77,17 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
+    from drike.cli.setup import WatchedEncoder
     from drike.serving import process
     from drike.serving.gateway import Mode
-    from drike.serving.start import Options, start
+    from drike.serving.start import Options, open_encoder, start
 
     options = Options(
         upstream, model, device, store, run, demonstrations, gate, ask, host, port, admin_host, admin_port,
         mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
         shared_port=reuse_port,
     )  # fmt: skip
-    started = start(options)
+    started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))
     live = started.tenants.live("default")
     lines = [
         f"Serving {started.gateway.upstream.name}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from drike.cli.costs import CountingModel, token_counter, used_in
 from drike.cli.options import DataOptions, ModelOptions, RunOptions
 from drike.datasets import TINYFACTS, load
 from drike.datasets.splits import SplitIds
-from drike.encoders import MINILM, FloatArray, Progress, load_encoder
+from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
 from drike.errors import RunError, UsageError
 from drike.models import EMBEDDED, template_for
 from drike.models import load as load_model
@@ -136,8 +136,8 @@ def tested(split: SplitIds, test: int | None) -> SplitIds:
 class WatchedEncoder:
     """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
 
-    def __init__(self, name: str) -> None:
-        self._encoder = load_encoder(name)
+    def __init__(self, name: str, open_encoder: Callable[[str], TextEncoder] = load_encoder) -> None:
+        self._encoder = open_encoder(name)
         self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:

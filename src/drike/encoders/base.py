@@ -12,6 +12,7 @@ Number = TypeVar("Number", np.float32, np.float64)
 FloatArray = NDArray[np.float32]
 Progress = Callable[[int, int], None]  # texts done, texts to do
 
+BULK = 64  # texts at once from which a server keeps vectors; what a user wrote is encoded in smaller parts
 _ROWS = 256  # queries at once: 256 x 20,000 similarities are 40 MB
 
 

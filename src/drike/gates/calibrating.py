@@ -247,20 +247,38 @@ def _smallest(passes: Callable[[int], bool], most: int) -> int:
     return high
 
 
+def to_json(gate: Calibrated) -> str:
+    """A gate's parameters, with a checksum."""
+    return json.dumps(with_checksum({**asdict(gate), "grey": list(gate.grey)}), indent=1) + "\n"
+
+
+def gate_of(content: str | bytes, name: str) -> Calibrated:
+    """The gate of `to_json`. Raises StoreError if it is damaged; `name`: where it was found."""
+    try:
+        value = records.parse(content)
+        record = records.read(_Record, value)
+        if not checksum_ok(value, needed=True):
+            raise ValueError("its checksum does not match")
+    except (ValueError, KeyError) as problem:
+        raise StoreError(f"{name} holds no calibration of a gate ({problem}): calibrate again") from None
+    found = {one.name: getattr(record, one.name) for one in fields(record) if one.name != "sha256"}
+    return Calibrated(**found)
+
+
 def save(gate: Calibrated, path: Path) -> None:
-    """Write a gate's parameters as JSON with a checksum. Raises OSError."""
-    write_text(path, json.dumps(with_checksum(_record(gate)), indent=1) + "\n")
+    """Write a gate to a file, as JSON. Raises OSError."""
+    write_text(path, to_json(gate))
 
 
 def load(path: Path) -> Calibrated:
     """Read what `save` wrote. Raises StoreError if it is damaged, OSError if there is no such file."""
-    return _read(path.read_bytes(), str(path))
+    return gate_of(path.read_bytes(), str(path))
 
 
 @cache
 def default() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/scope.md says how it was made."""
-    return _read(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
+    return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
 
 
 @dataclass(frozen=True)
@@ -276,19 +294,3 @@ class _Record:
     shifts: Mapping[str, float]
     edits: int
     sha256: str = ""
-
-
-def _record(gate: Calibrated) -> dict[str, object]:
-    return {**asdict(gate), "grey": list(gate.grey)}
-
-
-def _read(content: bytes, name: str) -> Calibrated:
-    try:
-        value = records.parse(content)
-        record = records.read(_Record, value)
-        if not checksum_ok(value, needed=True):
-            raise ValueError("its checksum does not match")
-    except (ValueError, KeyError) as problem:
-        raise StoreError(f"{name} holds no calibration of a gate ({problem}): calibrate again") from None
-    found = {one.name: getattr(record, one.name) for one in fields(record) if one.name != "sha256"}
-    return Calibrated(**found)

@@ -1,4 +1,4 @@
-"""The gate of a store: the one calibrated for it, which is kept beside its file, or `Named`."""
+"""The gate of a store: the one calibrated for it, which is kept with the edits, or `Named`."""
 
 from __future__ import annotations
 
@@ -9,34 +9,41 @@ from pathlib import Path
 
 from drike.encoders.base import TextEncoder
 from drike.errors import UsageError
-from drike.gates.calibrating import Certificate, calibrated, certify, default, load, written
+from drike.gates.calibrating import Certificate, calibrated, certify, default, gate_of, load, to_json, written
 from drike.gates.scope import Calibrated, EditIndex, Named, Scope
-from drike.stores.store import POSTGRES, StoredEdit, StoreError
+from drike.stores.store import EditStore, StoredEdit, StoreError
 
 GROWN = 1.2  # a gate is to be calibrated again for a store that has grown by this factor
 
 
-def gate_path(address: str | Path) -> Path | None:
-    """Where the gate of a store is kept; None for a PostgreSQL database, which has no folder."""
-    return None if str(address).startswith(POSTGRES) else Path(f"{address}.gate.json")
-
-
-def open_gate(address: str | Path, name: str | None = None) -> Scope:
+def open_gate(store: EditStore, name: str | None = None) -> Scope:
     """The gate for a store: the one calibrated for it, else `Named`; or by name: "named", "calibrated", or a file.
 
-    Raises StoreError if its file is damaged, UsageError if there is no such file.
+    Raises StoreError if it is damaged, UsageError if there is no such file.
     """
-    if name == "calibrated":
-        return default()
-    path = gate_path(address) if name is None else Path(name)
-    if name == "named" or path is None or (name is None and not path.is_file()):
-        return Named()
+    if name is None:
+        return (kept_gate(store) or (0, Named()))[1]
+    if name in ("named", "calibrated"):
+        return Named() if name == "named" else default()
     try:
-        return load(path)
+        return load(Path(name))
     except OSError as problem:
         raise UsageError(
-            f"the gate {path} cannot be read ({problem.strerror}): give --gate named, calibrated or another file"
+            f"the gate {name} cannot be read ({problem.strerror}): give --gate named, calibrated or another file"
         ) from None
+
+
+def keep_gate(store: EditStore, gate: Calibrated | Named) -> None:
+    """Let a store have another gate. Raises StoreError."""
+    store.keep_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
+
+
+def kept_gate(store: EditStore, after: int = 0) -> tuple[int, Scope] | None:
+    """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
+    found = store.gate(after)
+    if found is None and not after and (beside := Path(f"{store.name}.gate.json")).is_file():
+        raise StoreError(f"{beside} is no longer read: calibrate the store again (drike edits calibrate), or remove it")
+    return found and (found[0], gate_of(found[1], f"the gate of {store.name}") if found[1] else Named())
 
 
 def calibrate(

@@ -15,8 +15,10 @@ from enum import StrEnum
 from math import exp
 from typing import Protocol
 
+import numpy as np
+
 from drike.edits import Edit
-from drike.encoders.base import FloatArray, TextEncoder, unit
+from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
 from drike.gates.layered import Layered
 from drike.gates.names import (
     Mention,
@@ -353,7 +355,8 @@ def _decision(
 def _embedded(index: EditIndex, texts: Sequence[str]) -> FloatArray:
     if index.encoder is None:
         raise ValueError(_NO_VECTORS)
-    return unit(index.encoder.encode(texts))
+    some = [texts[at : at + BULK - 1] for at in range(0, len(texts), BULK - 1)]
+    return unit(np.concatenate([index.encoder.encode(part) for part in some]))
 
 
 def _nearness(asked: _Asked, index: EditIndex, edits: Sequence[int]) -> dict[int, float]:

@@ -303,10 +303,9 @@ class Admin:
     async def _decided(self, live: LiveEdits, chat: dict[str, Any], *, ask: bool = True) -> Decision:
         """The decision on a chat, as the gateway makes it. ask: ask the upstream in doubt, if the gateway does."""
         decision = await asyncio.to_thread(live.decide, [chat["messages"][0]["content"]])
-        settings = self._gateway.settings
-        if not (ask and settings.ask and decision.doubtful):
+        if not (ask and self._gateway.settings.ask and decision.doubtful):
             return decision
-        return await self._gateway.settled(decision, _CHAT, chat, settings.deadline)
+        return await self._gateway.settled(decision, _CHAT, chat, self._gateway.deadline(live))
 
     async def _answer(self, call: Call) -> str:
         """The text of the upstream's answer. Raises RequestError."""

@@ -79,13 +79,13 @@ class Mode(StrEnum):
 class Settings:
     """How a gateway works.
 
-    deadline: seconds for deciding and editing a request. ask: ask the upstream, yes or no, where the gate is in doubt;
-    any other answer, or none within the deadline, counts as no. own_pages: without keys, web pages of other sites are
-    refused, which would ask with the upstream's key.
+    deadline: seconds for deciding and editing a request; None is 0.05, or 0.25 where the gate has an encoder. ask: ask
+    the upstream, yes or no, where the gate is in doubt; any other answer, or none within the deadline, counts as no.
+    own_pages: without keys, web pages of other sites are refused, which would ask with the upstream's key.
     """
 
     mode: Mode = Mode.SHADOW
-    deadline: float = 0.05
+    deadline: float | None = None
     ask: bool = False
     own_pages: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -198,6 +198,10 @@ class Gateway:
         edits = active(decision)
         return self._placed(path, body, parsed, target, edits) if parsed and target and edits else body
 
+    def deadline(self, live: LiveEdits) -> float:
+        """Seconds for deciding and editing a request."""
+        return self.settings.deadline or (0.25 if live.index.encoder else 0.05)
+
     def close(self) -> None:
         """Let go of the thread that decides."""
         self._deciding.shutdown(wait=False, cancel_futures=True)
@@ -273,7 +277,7 @@ class Gateway:
             return Edited(self._placed(path, body, parsed, target, edits), "fired", edits)
 
         refusal = RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
-        until = time.perf_counter() + self.settings.deadline
+        until = time.perf_counter() + self.deadline(live)
         try:
             found = await self._decided(decide, until)
             if isinstance(found, Decision):

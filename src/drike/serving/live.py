@@ -9,14 +9,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 
 from drike.edits import mentions
 from drike.encoders.base import TextEncoder
+from drike.errors import DrikeError
 from drike.gates.in_force import InForce
-from drike.gates.scope import Decision, EditIndex, Scope
+from drike.gates.kept import kept_gate
+from drike.gates.scope import Decision, EditIndex, Named, Scope
 from drike.stores.store import EditStore, Snapshot, Status, StoredEdit, StoreError, stamp
 
 _SHOWN = 200  # decisions that are kept to be looked at
@@ -31,13 +33,23 @@ class Seen:
     decision: Decision
 
 
+@dataclass(frozen=True)
+class _State:
+    """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole."""
+
+    number: int
+    scope: Scope
+    encoder: TextEncoder | None
+    now: InForce = field(default_factory=InForce)
+
+
 class LiveEdits:
     """Edits in force, and decisions about them. Threads may share it.
 
     Args:
         store: where they are.
-        scope: decides which edits a query concerns.
-        encoder: of the index; None where the gate needs no vectors.
+        scope: decides which edits a query concerns; None for the store's own gate, whichever was calibrated last.
+        encoder: opens the encoder of a gate; None is for gates that need no vectors.
         prepare: called with edits that are new in force, before they are.
 
     Raises StoreError if the store cannot be read.
@@ -46,52 +58,79 @@ class LiveEdits:
     def __init__(
         self,
         store: EditStore,
-        scope: Scope,
+        scope: Scope | None = None,
         *,
-        encoder: TextEncoder | None = None,
+        encoder: Callable[[Scope], TextEncoder | None] = lambda scope: None,
         prepare: Callable[[Sequence[StoredEdit]], None] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
-        self.scope = scope
         self.fired: deque[Seen] = deque(maxlen=_SHOWN)
         self.missed: deque[Seen] = deque(maxlen=_SHOWN)
         self.problem: str | None = None
+        self.gate_problem: str | None = None
         self._encoder = encoder
         self._prepare = prepare
         self._clock = clock
-        self._now = InForce()
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
+        self._follows = scope is None
+        number, found = (0, scope) if scope else kept_gate(store) or (0, Named())
+        self._state = _State(number, found, encoder(found))
         self.refresh()
         if self.problem:
             raise StoreError(self.problem)
 
     @property
+    def scope(self) -> Scope:
+        """The gate."""
+        return self._state.scope
+
+    @property
     def snapshot(self) -> Snapshot:
         """All edits, as they were last read."""
-        return self._now.snapshot
+        return self._state.now.snapshot
 
     @property
     def index(self) -> EditIndex:
         """Those in force, and those that are counted as if they were."""
-        return self._now.index
+        return self._state.now.index
 
     def refresh(self) -> None:
         """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
         with self._refreshing:
+            state = self._state
             try:
-                found = self._now.at(self._clock(), self.store, self._encoder, shadow=True)
+                found = state.now.at(self._clock(), self.store, state.encoder, shadow=True)
             except StoreError as problem:
                 self.problem = str(problem)
                 return
             self.problem = None
-            if found is self._now:
+            if found is state.now:
                 return
             if self._prepare:
                 self._prepare(found.new)
             self._enforced |= {one.id for one in found.new if one.entry.enforce}
-            self._now = found
+            self._state = replace(state, now=found)
+
+    def follow_gate(self) -> None:
+        """Decide by the gate that was calibrated for the store since. If that fails, `gate_problem` says why.
+
+        The old gate decides until all edits are encoded for the new one.
+        """
+        try:
+            found = kept_gate(self.store, self._state.number) if self._follows else None
+            if found:
+                number, scope = found
+                encoder, before = self._encoder(scope), self.index
+                index = EditIndex.of(before.edits.values(), encoder, before)
+                with self._refreshing:
+                    now = self._state.now
+                    now = replace(now, index=EditIndex.of(now.index.edits.values(), encoder, index))
+                    self._state = _State(number, scope, encoder, now)
+            self.gate_problem = None
+        except DrikeError as problem:
+            self.gate_problem = str(problem)
 
     def has(self, edit: StoredEdit) -> bool:
         """Whether this version of an edit is in force, or counted as one that might be."""
@@ -103,10 +142,11 @@ class LiveEdits:
 
         doubts: a query in doubt counts like one for which an edit fires, as a model will be asked.
         """
-        index = self.index
+        state = self._state
+        scope, index = state.scope, state.now.index
         first, *others = queries
-        found = self.scope.decide(first, index)
-        decisions = chain([found], (self.scope.decide(query, index) for query in others))
+        found = scope.decide(first, index)
+        decisions = chain([found], (scope.decide(query, index) for query in others))
         return next((one for one in decisions if one.fired or (doubts and one.doubtful)), found)
 
     def keep(self, request: str, decision: Decision) -> None:

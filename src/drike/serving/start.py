@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,11 @@ import uvicorn
 
 from drike.datasets import TINYFACTS, load
 from drike.encoders import TextEncoder, load_encoder
+from drike.encoders.base import BULK
 from drike.errors import UsageError
 from drike.gates.asking import require_doubt
 from drike.gates.kept import open_gate
-from drike.gates.scope import Scope
+from drike.gates.scope import Calibrated, Scope
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.retrieval.pool import Pool
 from drike.serving.admin import application
@@ -35,7 +37,6 @@ from drike.stores.store import Entry, StoredEdit
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
-_BULK = 64  # texts at once that are the store's, not a user's
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 
@@ -92,8 +93,18 @@ class Started:
             self.tenants.close()
 
 
-def start(options: Options, sockets: Sockets | None = None) -> Started:
-    """Open everything and listen. sockets: that listen already. Raises DrikeError, each with the remedy."""
+def open_encoder(name: str) -> TextEncoder:
+    """An encoder for a gate, which keeps nothing of what users write."""
+    return load_encoder(name, bulk=BULK, onnx=True)
+
+
+def start(
+    options: Options, sockets: Sockets | None = None, *, encoder: Callable[[str], TextEncoder] = open_encoder
+) -> Started:
+    """Open everything and listen. Raises DrikeError, each with the remedy.
+
+    sockets: that listen already. encoder: opens the one of a gate by its name.
+    """
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
@@ -105,9 +116,8 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     elif options.model and is_served(options.model):
         raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
     store, notes = _store(options)
-    tried = open_store(store)  # its problems and the gate's come before anything slow
-    tried.close()
-    gate = open_gate(tried.name, options.gate)
+    with closing(open_store(store)) as tried:  # its problems and the gate's come before anything slow
+        gate = open_gate(tried, options.gate)
     if options.ask:
         require_doubt(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     keys = Keys(path) if (path := keys_path(store)).exists() else None
@@ -121,7 +131,7 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     try:
         writer = _writer(options.run, options.demonstrations)
         upstream, chat, told = _upstream(options, writer, keys is None)
-        tenants = _tenants(options, store, keys, writer)
+        tenants = _tenants(options, store, keys, writer, encoder)
     except BaseException:
         for opened in listening:
             opened.close()
@@ -129,7 +139,7 @@ def start(options: Options, sockets: Sockets | None = None) -> Started:
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
     live = tenants.live(TENANT)
-    deadline = options.deadline or (5.0 if local else 2.0 if options.ask else 0.25 if live.index.encoder else 0.05)
+    deadline = options.deadline or (5.0 if local else 2.0 if options.ask else None)
     gateway = Gateway(
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
         settings=Settings(mode, deadline, options.ask, own_pages=keys is None),
@@ -196,31 +206,29 @@ def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream
     return LocalUpstream(model), AsPrompt(writer), [f"{name} only completes: it continues the last message of a chat"]
 
 
-def _tenants(options: Options, store: str, keys: Keys | None, writer: Writer) -> Tenants:
+def _tenants(
+    options: Options, store: str, keys: Keys | None, writer: Writer, by_name: Callable[[str], TextEncoder]
+) -> Tenants:
+    @cache
+    def loaded(name: str) -> TextEncoder:
+        """An encoder with its weights in memory, shared by all tenants."""
+        found = by_name(name)
+        found.encode([""])
+        return found
+
+    def encoder(gate: Scope) -> TextEncoder | None:
+        return loaded(gate.encoder) if isinstance(gate, Calibrated) else None
+
     def prepare(edits: Sequence[StoredEdit]) -> None:
         for one in edits[-_PREPARED:]:
             writer.prompts([one.entry.edit], [one.entry.query])
 
     def open_live(tenant: str) -> LiveEdits:
         opened = open_store(store, tenant=tenant)
-        gate = open_gate(opened.name, options.gate)
-        return LiveEdits(opened, gate, encoder=_encoder(gate), prepare=prepare)
+        gate = open_gate(opened, options.gate) if options.gate else None
+        return LiveEdits(opened, gate, encoder=encoder, prepare=prepare)
 
     return Tenants(open_live, keys)
-
-
-def _encoder(gate: Scope) -> TextEncoder | None:
-    """The encoder that a gate needs, which keeps nothing of what users write."""
-    name = getattr(gate, "encoder", None)
-    return _loaded(name) if isinstance(name, str) else None
-
-
-@cache
-def _loaded(name: str) -> TextEncoder:
-    """An encoder with its weights in memory, shared by all tenants."""
-    encoder = load_encoder(name, bulk=_BULK, onnx=True)
-    encoder.encode([""])
-    return encoder
 
 
 def _key_variable(upstream: str) -> str:

@@ -68,10 +68,12 @@ class Tenants:
             except StoreError:  # `refresh` says so
                 time.sleep(_SECONDS_OF_TIME)
             live.refresh()
+            live.follow_gate()
 
     def problems(self) -> list[str]:
         """What is wrong with stores and keys now."""
-        return [one for one in (*(live.problem for live in self.lives.values()), self.problem) if one]
+        found = (problem for live in self.lives.values() for problem in (live.problem, live.gate_problem))
+        return [one for one in (*found, self.problem) if one]
 
     def close(self) -> None:
         """Let go of the stores."""

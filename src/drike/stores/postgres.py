@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stored
+from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stamp, stored
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -41,6 +41,7 @@ _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version
     CREATE TABLE drike_claims (key BYTEA, edit BIGINT, PRIMARY KEY (key, edit));
     CREATE INDEX drike_claims_of_edit ON drike_claims (edit);
     """,
+    "CREATE TABLE drike_gates (number BIGINT PRIMARY KEY, created_at TEXT NOT NULL, gate TEXT NOT NULL)",
 )
 _LOCK: LiteralString = """SELECT pg_advisory_xact_lock(
     (x'64726b65'::bigint << 32) + coalesce(to_regclass('drike_changes')::oid::bigint, 0))"""  # "drke" and the table
@@ -135,6 +136,18 @@ class PostgresStore:
         with self._lock, self._explained():
             rows = self._run(query, [after, edit, edit]).fetchall()
         return stored(self.name, rows, after, edit)
+
+    def gate(self, after: int = 0) -> tuple[int, str] | None:
+        """The gate that was kept last, as text behind its number, from 1; None if its number is not above `after`."""
+        query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
+        with self._lock, self._explained():
+            return self._run(query, [after]).fetchone()
+
+    def keep_gate(self, gate: str) -> None:
+        """Keep a gate for these edits; earlier ones stay behind it."""
+        query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
+        with self.transaction():
+            self._run(query, [stamp(self._clock()), gate])
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has.

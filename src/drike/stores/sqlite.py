@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stored
+from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stamp, stored
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -25,6 +25,7 @@ _MIGRATIONS = (  # of the schema: the statements that lead from each version to 
         "CREATE TABLE claims (key TEXT, edit INTEGER, PRIMARY KEY (key, edit)) WITHOUT ROWID",
         "CREATE INDEX claims_of_edit ON claims (edit)",
     ),
+    ("CREATE TABLE gates (number INTEGER PRIMARY KEY, created_at TEXT NOT NULL, gate TEXT NOT NULL)",),
 )
 
 
@@ -92,6 +93,18 @@ class SqliteStore:
         if len(rows) < least:
             raise damaged(self.name, "changes are missing")
         return stored(self.name, rows, after, edit)
+
+    def gate(self, after: int = 0) -> tuple[int, str] | None:
+        """The gate that was kept last, as text behind its number, from 1; None if its number is not above `after`."""
+        query = "SELECT number, gate FROM gates WHERE number > ? ORDER BY number DESC LIMIT 1"
+        with self._lock, self._explained():
+            found: tuple[int, str] | None = self._file.execute(query, [after]).fetchone()
+        return found
+
+    def keep_gate(self, gate: str) -> None:
+        """Keep a gate for these edits; earlier ones stay behind it."""
+        with self.transaction():
+            self._file.execute("INSERT INTO gates (created_at, gate) VALUES (?, ?)", [stamp(self._clock()), gate])
 
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""

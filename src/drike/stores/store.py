@@ -203,6 +203,14 @@ class EditStore(Protocol):
         """The log after its first `after` changes, of all edits or of one."""
         ...
 
+    def gate(self, after: int = 0) -> tuple[int, str] | None:
+        """The gate that was kept last, as text behind its number, from 1; None if its number is not above `after`."""
+        ...
+
+    def keep_gate(self, gate: str) -> None:
+        """Keep a gate for these edits; earlier ones stay behind it."""
+        ...
+
     def wait(self, after: int, timeout: float) -> bool:
         """Wait until the log has more than `after` changes, for at most `timeout` seconds; return whether it has."""
         ...
