@@ -124,6 +124,7 @@ RIGHT: dict[tuple[str, ...], list[str]] = {
     ("edits", "import"): ["{data}", "--store", "{new}.db"], ("edits", "list"): [], ("edits", "show"): ["1"],
     ("edits", "retire"): ["1"], ("edits", "rollback"): ["1"], ("edits", "export"): ["{new}.jsonl"],
     ("edits", "test"): ["--model", "reader"], ("edits", "calibrate"): [], ("edits", "replay"): ["{data}"],
+    ("edits", "reword"): ["--model", "reader", "--yes"],
     ("keys", "add"): ["--store", "{new}.db"], ("keys", "list"): [], ("keys", "revoke"): ["1"],
 }  # fmt: skip
 

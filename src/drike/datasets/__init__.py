@@ -117,9 +117,11 @@ def _recognise(row: Row) -> Form:
     if incomplete := own.missing(row):
         raise incomplete
     fields = "has the fields " + ", ".join(map(shown, sorted(row.values))) if row.values else "has no fields"
+    found = "is a list of records" if GROUP in row.values else fields
+    *published, own_facts = (form.name for form in FORMS)
     raise DataError(
-        f"{row.file} has no known form: its first row {'is a list of records' if GROUP in row.values else fields}, "
-        f"and drike reads {'; '.join(form.name for form in FORMS)}; give a file of one of these"
+        f"{row.file} has no known form: its first row {found}; give {own_facts}, or "
+        f"{', '.join(name.partition(' (')[0] for name in published)}"
     )
 
 
