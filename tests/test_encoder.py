@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from drike.encoders import MINILM, FeatureStore, HashingEncoder, directions, load_encoder, locate, nearest, sources
+from drike.encoders.base import BULK, FloatArray
+from drike.encoders.frozen import FrozenEncoder
 from drike.errors import EncoderError
 from drike.hub import pinned
 
@@ -417,3 +420,23 @@ class TestOfflineExtra:
         texts = TestOnnx.SAMPLES
         found = load_encoder(MINILM, keep=False, onnx=True).encode(texts)
         np.testing.assert_allclose(found, load_encoder(MINILM, keep=False).encode(texts), atol=1e-5)
+
+
+def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def computed(texts: Sequence[str]) -> FloatArray:
+        if len(texts) >= BULK:
+            begun.set()
+            assert done.wait(5)
+        return np.ones((len(texts), 2), np.float32)
+
+    encoder = FrozenEncoder("slow", {}, lambda: computed, bulk=BULK)
+    encoder.encode([""])
+    edits = threading.Thread(target=encoder.encode, args=([f"Wording {i}" for i in range(BULK)],))
+    edits.start()
+    assert begun.wait(5)
+    assert encoder.encode(["Who is it?"]).shape == (1, 2)
+    assert edits.is_alive()
+    done.set()
+    edits.join()

@@ -31,14 +31,15 @@ _REMEMBERED = 200_000  # texts, so that a server does not grow without end
 class FrozenEncoder:
     """A sentence-transformers model with its own pooling, or a plain BERT's CLS vector.
 
-    Threads may share it; one computes at a time.
+    Threads may share it.
 
     Args:
         name: the encoder's name in checkpoints.
         identity: the SHA-256 of its files, and their revision on the hub.
         load: makes its forward pass when a text is first computed.
         features: where vectors are kept between runs; None keeps them for this process only.
-        bulk: vectors of fewer texts at once are not kept at all, as a server wants it for what its users write.
+        bulk: if not 0, vectors of fewer texts at once are not kept at all, and those of others on disk alone, as a
+            server wants it for what its users write.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class FrozenEncoder:
         self._features = features
         self._bulk = bulk
         self._known: dict[str, FloatArray] = {}
-        self._computing = Lock()  # a tokenizer cannot be borrowed twice
+        self._filling = Lock()
 
     @cached_property
     def dim(self) -> int:
@@ -70,12 +71,12 @@ class FrozenEncoder:
         """
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        with self._computing:
-            if len(texts) < self._bulk:
-                return self._forward(texts)
+        if len(texts) < self._bulk:  # it does not wait for a long list
+            return self._forward(texts)
+        with self._filling:
             self._fill(texts, progress)
             vectors = np.stack([self._known[text] for text in texts])
-            if len(self._known) > _REMEMBERED:
+            if self._bulk or len(self._known) > _REMEMBERED:
                 self._known.clear()
         return vectors
 
@@ -103,9 +104,10 @@ class FrozenEncoder:
 def by_torch(folder: Path) -> Forward:
     """The forward pass of a sentence-transformers model, on an accelerator if there is one. Raises EncoderError."""
     model = load_model(folder)
+    computing = Lock()  # a tokenizer cannot be borrowed twice
 
     def forward(texts: Sequence[str]) -> FloatArray:
-        with quiet():
+        with computing, quiet():
             vectors = model.encode(list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True)
         return np.asarray(vectors, dtype=np.float32)
 
