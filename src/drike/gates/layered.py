@@ -69,6 +69,8 @@ def regrouped(
             for key in keys:
                 by_key[key].append(member)
 
+    if not leaving and not groups:
+        return Layered({key: tuple(sorted(members)) for key, members in joining.items()})
     changes: dict[Key, tuple[Any, ...] | None] = {}
     for key in {**leaving, **joining}:
         members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))
