@@ -17,7 +17,9 @@ import pytest
 
 from commands import run
 from drike.errors import DrikeError
-from drike.serving.start import Options, start
+from drike.gates.calibrating import default, save
+from drike.serving.start import Options, Started, start
+from drike.stores.sqlite import SqliteStore
 from drike.stores.store import Entry
 from gateways import FewShots, ask
 
@@ -64,6 +66,29 @@ def test_without_its_extra_the_command_says_how_to_install_it(
 ) -> None:
     monkeypatch.setattr("drike.cli.serve.find_spec", lambda name: None)
     assert "pip install 'drike[serve]'" in refused(capsys)
+
+
+def test_the_first_start_shows_how_far_the_wordings_are_encoded(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def become(options: Options, started: Started) -> None:
+        started.tenants.close()
+        for opened in started.sockets:
+            opened.close()
+        raise SystemExit(0)
+
+    monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
+    monkeypatch.setattr("drike.serving.process.become", become)
+    monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
+    save(replace(default(), encoder="hashing"), here / "gate.json")
+    store = SqliteStore(here / "edits.db")
+    with store.transaction():
+        for i in range(250):
+            store.put(Entry(f"Town {i}", f"The mayor of Town {i} is", "Ann"))
+    store.close()
+    upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
+    assert run("serve", *upstream, "--gate", "gate.json") == 0
+    assert "encoding: 251 of 251" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
