@@ -111,7 +111,7 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
     assert run(*asked) == 1  # the reader answers neither
     shown = " ".join(capsys.readouterr().out.split())
     assert "should fire 1 0 1 0 0 1 0" in shown and "must not fire 0 0 0 0 0 0 0" in shown
-    assert shown.count("left alone: in") == 2 and "7 questions about 1 edits: 2 not as they should be" in shown
+    assert shown.count("left alone: in") == 2 and "7 questions about 1 edit: 2 not as they should be" in shown
     bounds = []
     for more in (("--ask",), ()):
         assert run("edits", "test", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0

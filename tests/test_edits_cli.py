@@ -105,7 +105,7 @@ def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.Captur
     shown = edits(capsys, *asked)
     for kind in ("query", "wording", "negative", "unrelated"):
         assert f" {kind} " in shown
-    assert "8 questions about 1 edits: 0 not as they should be" in shown and "negative" in shown
+    assert "8 questions about 1 edit: 0 not as they should be" in shown and "negative" in shown
     edits(capsys, "add", "--fact", "The moon is made of -> cheese", "--subject", "moon", "--status", "shadow")
     assert "edit 2 is not in force (shadow)" in edits(capsys, *asked, "2", code=1)
     edits(capsys, "retire", "1")
@@ -117,7 +117,7 @@ def test_an_edit_that_does_not_take_fails_its_test(capsys: pytest.CaptureFixture
     edits(capsys, "add", *fact, "--wording", "Its network is")
     shown = edits(capsys, "test", "1", "--model", "reader", "--editor", "unedited", code=1)
     assert "not BBC" in shown and " alias " in shown
-    assert "8 questions about 1 edits: 3 not" in shown and "Error: 3 questions about the edits" in shown
+    assert "8 questions about 1 edit: 3 not" in shown and "Error: 3 questions about the edits" in shown
 
 
 def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixture[str], place: Path) -> None:

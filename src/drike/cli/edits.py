@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from drike.checking import check, doubts
-from drike.cli.console import draw, note, say
+from drike.cli.console import counted, draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
 from drike.cli.options import (
@@ -153,7 +153,7 @@ def list_(*, retired: Retired = False, store: Store = _FILE) -> None:
         found, name = stores.snapshot(opened), opened.name
     edits = _chosen(found, retired)
     _tell(edits)
-    say(f"{name}: {len(edits):,} edits, {found.revision:,} changes")
+    say(f"{name}: {counted(len(edits), 'edit')}, {counted(found.revision, 'change')}")
 
 
 @app.command("show", cls=Command)
@@ -279,7 +279,8 @@ def test(
     if asked_in_doubt:
         draw(asked_in_doubt)
     failed = sum(one.failed for one in checks)
-    say(f"{len(checks):,} questions about {len(chosen):,} edits: {len(wrong):,} not as they should be")
+    about = f"{counted(len(checks), 'question')} about {counted(len(chosen), 'edit')}"
+    say(f"{about}: {len(wrong):,} not as they should be")
     if failed:
         raise StoreError(f"{failed:,} questions about the edits fail: see the last column")
 
@@ -302,7 +303,7 @@ def calibrate(
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
         gate, found = kept.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
-        say(f"{len(in_force):,} edits in force: {found.sentence}")
+        say(f"{counted(len(in_force), 'edit')} in force: {found.sentence}")
         if found.threshold is None:
             raise StoreError("no gate was kept: the one in use stays as it was")
         kept.keep_gate(opened, gate)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from drike.cli.console import draw, say
+from drike.cli.console import counted, draw, say
 from drike.cli.edits import Store, app
 from drike.cli.options import OUTPUT, Command, option, takes_options
 from drike.cli.setup import WatchedEncoder
@@ -46,7 +46,7 @@ def replay(
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     for why, count in found.unread.items():
         say(f"Left out: {count:,} lines with {why}")
-    say(f"{found.requests:,} requests, {found.fired:,} would get an edit ({found.fired / found.requests:.1%})")
+    say(f"{counted(found.requests, 'request')}, {found.fired:,} would get an edit ({found.fired / found.requests:.1%})")
     for title, seen in (("Fires, the most doubtful first", found.fires), ("Near misses", found.misses)):
         if seen:
             draw(_table(title, seen, show))

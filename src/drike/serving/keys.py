@@ -127,5 +127,8 @@ class Keys:
 
 
 def keys_path(store: str) -> Path:
-    """The file of keys beside a store; of one in a database, in the working directory."""
-    return Path("edits" if store.startswith(POSTGRES) else store).with_suffix(".keys.json")
+    """The file of keys beside a store; of one in a database, in the working directory. Raises KeysError."""
+    path = Path("edits" if store.startswith(POSTGRES) else store)
+    if not path.name or path.is_dir():
+        raise KeysError(f"{store} is a folder: give the file of a store as --store")
+    return path.with_suffix(".keys.json")
