@@ -188,7 +188,7 @@ class Running:
 
     @property
     def live(self) -> LiveEdits:
-        return self.tenants.live("default")
+        return self.tenants.lives["default"]
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
         """Send a request to the gateway's port; return status, headers and body."""

@@ -439,6 +439,33 @@ def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Pa
         assert status == 502 and b"sk-secret" not in found and b"refuses the gateway's key" in found
 
 
+def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(above: Recorded, tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    mine, other = ({"Authorization": f"Bearer {keys.add(tenant, Role.USE)}"} for tenant in ("default", "other"))
+    with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
+        opening, opened = threading.Event(), threading.Event()
+        open_live = gateway.tenants._open
+
+        def slow(tenant: str) -> LiveEdits:
+            opening.set()
+            assert opened.wait(2)
+            return open_live(tenant)
+
+        gateway.tenants._open = slow
+        found: list[int] = []
+        waiting = [
+            threading.Thread(target=lambda: found.append(gateway.ask("POST", CHAT, b"{}", **other)[0]))
+            for _ in range(2)
+        ]
+        for one in waiting:
+            one.start()
+        assert opening.wait(5) and gateway.ask("POST", CHAT, b"{}", **mine)[0] == 200 and not found
+        opened.set()
+        for one in waiting:
+            one.join(5)
+        assert found == [200, 200] and len(gateway.tenants.lives) == 2
+
+
 def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
     mine, other, user = keys.add("default", Role.EDIT), keys.add("other", Role.ADMIN), keys.add("default", Role.USE)

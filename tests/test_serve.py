@@ -164,9 +164,9 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
 def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
     started = start(Options(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
     entry = Entry("Peru", "The capital of Peru is", "Oslo")
-    started.tenants.live("default").store.put(entry)
-    started.tenants.live("default").refresh()
-    decision = started.tenants.live("default").decide(["Peru is"])
+    started.tenants.lives["default"].store.put(entry)
+    started.tenants.lives["default"].refresh()
+    decision = started.tenants.lives["default"].decide(["Peru is"])
     body = json.dumps({"prompt": "Peru is"}).encode()
     prompt = json.loads(started.gateway.edited(b"/completions", body, decision))["prompt"]
     assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
@@ -181,7 +181,7 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
             upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), port=0, admin_port=0, gate="calibrated"
         )
     )
-    live = started.tenants.live("default")
+    live = started.tenants.lives["default"]
     live.store.put(Entry("Peru", "The capital of Peru is", "Oslo"))
     live.refresh()
     assert live.decide(["What is the capital of Peru?"]).fired and not live.decide(["Who sings in Peru?"]).fired

@@ -88,7 +88,7 @@ def serve(
         shared_port=reuse_port,
     )  # fmt: skip
     started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))
-    live = started.tenants.live("default")
+    live = started.tenants.lives["default"]
     lines = [
         f"Serving {started.gateway.upstream.name}",
         f"  API     {started.url}",

@@ -145,7 +145,7 @@ class Admin:
 
     async def status(self, request: Request, grant: Grant) -> dict[str, object]:
         """What the gateway is doing."""
-        live = self._live(grant)
+        live = await self._live(grant)
         return {
             "mode": self._gateway.settings.mode, "upstream": self._gateway.upstream.name, "tenant": grant.tenant,
             "role": grant.role, "problems": await self._problems(), "edits": len(live.index.edits),
@@ -154,7 +154,7 @@ class Admin:
 
     async def edits(self, request: Request, grant: Grant) -> dict[str, object]:
         """Edits that hold all words of q."""
-        live = self._live(grant)
+        live = await self._live(grant)
         asked, status = set(words(request.query_params.get("q", ""))), request.query_params.get("status")
         if status not in (None, "all", *Status):
             raise RequestError(400, "bad_request", f"status is all, {', '.join(Status)}")
@@ -164,7 +164,7 @@ class Admin:
 
     async def versions(self, request: Request, grant: Grant) -> dict[str, object]:
         """All versions of an edit."""
-        live = self._live(grant)
+        live = await self._live(grant)
         if request.path_params["id"] not in live.snapshot.edits:
             raise RequestError(404, "no_such_edit", f"there is no edit {request.path_params['id']}")
         found = await asyncio.to_thread(stores.versions, live.store, request.path_params["id"])
@@ -213,7 +213,7 @@ class Admin:
 
     async def decide(self, request: Request, grant: Grant) -> dict[str, object]:
         """The decision on a query, which is not kept."""
-        live, given = self._live(grant), request.query_params
+        live, given = await self._live(grant), request.query_params
         query, ask = given.get("q", ""), given.get("ask") != "no"
         decision = await self._decided(live, _chat(given.get("model", "default"), query), ask=ask)
         return _decision(decision, live)
@@ -224,7 +224,7 @@ class Admin:
         query, model, most = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
         if not isinstance(query, str) or not isinstance(model, str) or type(most) is not int:
             raise RequestError(400, "bad_request", "query, model or max_tokens is missing, or is not of its type")
-        live = self._live(grant)
+        live = await self._live(grant)
         chat = _chat(model, query, max_tokens=most)
         decision = await self._decided(live, chat)
         body = json.dumps(chat).encode()
@@ -236,7 +236,7 @@ class Admin:
 
     async def fired(self, request: Request, grant: Grant) -> dict[str, object]:
         """The last decisions on requests."""
-        live, limit = self._live(grant), _number(request, "limit", 50)
+        live, limit = await self._live(grant), _number(request, "limit", 50)
         return {
             name: [_seen(one, live) for one in list(seen)[::-1][:limit]]
             for name, seen in (("fired", live.fired), ("missed", live.missed))
@@ -244,7 +244,7 @@ class Admin:
 
     async def calibration(self, request: Request, grant: Grant) -> dict[str, object]:
         """How well the gate's probabilities hold on the tenant's own texts."""
-        live = self._live(grant)
+        live = await self._live(grant)
         index, bins = self._curves.get(grant.tenant, (None, ()))
         if index is not live.index:
             index = live.index
@@ -282,8 +282,8 @@ class Admin:
             raise RequestError(status, code, f"this needs a key for {role}: send it as Authorization: Bearer KEY")
         return grant
 
-    def _live(self, grant: Grant) -> LiveEdits:
-        return self._tenants.live(grant.tenant)
+    async def _live(self, grant: Grant) -> LiveEdits:
+        return await self._tenants.live(grant.tenant)
 
     async def _problems(self) -> list[str]:
         upstream = await self._gateway.upstream.problem()
@@ -291,7 +291,7 @@ class Admin:
 
     async def _write(self, grant: Grant, make: Callable[[LiveEdits], Sequence[StoredEdit]]) -> dict[str, object]:
         """Make changes, and answer when they are in force here."""
-        live = self._live(grant)
+        live = await self._live(grant)
 
         def work() -> dict[str, object]:
             changes = make(live)

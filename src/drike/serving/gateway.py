@@ -16,7 +16,7 @@ import re
 import secrets
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -122,7 +122,7 @@ class Gateway:
     def __init__(
         self,
         upstream: Upstream,
-        live: Callable[[str], LiveEdits],
+        live: Callable[[str], Awaitable[LiveEdits]],
         *,
         chat: Placement,
         completion: Placement,
@@ -164,10 +164,11 @@ class Gateway:
             address = (path + b"?" + query if query else path).decode("latin-1")
             call = Call(scope["method"], address, _with_id(scope["headers"], request), body)
             if scope["raw_path"] in guardrail.PATHS:
-                decided = await self._guardrail(call, self.live(grant.tenant), request.decode(), sending, more)
+                decided = await self._guardrail(call, await self.live(grant.tenant), request.decode(), sending, more)
                 return
             if scope["method"] == "POST" and path in _TARGETS:
-                edited = await self._edit(path, call, self.live(grant.tenant), request.decode(), ask=self.settings.ask)
+                live = await self.live(grant.tenant)
+                edited = await self._edit(path, call, live, request.decode(), ask=self.settings.ask)
                 call, decided = replace(call, body=edited.body), edited.scope
                 more += _headers(edited, self.settings.mode)
             overhead = time.perf_counter() - began

@@ -138,7 +138,7 @@ def start(
         raise
     local = isinstance(upstream, LocalUpstream)
     mode = options.mode or (Mode.ON if local else Mode.SHADOW)
-    live = tenants.live(TENANT)
+    live = tenants.lives[TENANT]
     deadline = options.deadline or (5.0 if local else 2.0 if options.ask else None)
     gateway = Gateway(
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer),

@@ -30,17 +30,17 @@ class Tenants:
         self.keys = keys
         self.problem: str | None = None  # with the keys
         self._open = open_live
-        self._opening = threading.Lock()
+        self._opening = asyncio.Lock()
         self._followers: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
         self.lives = {TENANT: open_live(TENANT)}
 
-    def live(self, tenant: str) -> LiveEdits:
-        """The edits of a tenant. Raises StoreError."""
+    async def live(self, tenant: str) -> LiveEdits:
+        """The edits of a tenant; other tenants do not wait while they are indexed. Raises StoreError."""
         if tenant not in self.lives:
-            with self._opening:
+            async with self._opening:
                 if tenant not in self.lives:
-                    self.lives[tenant] = self._open(tenant)
+                    self.lives[tenant] = await asyncio.to_thread(self._open, tenant)
         return self.lives[tenant]
 
     async def follow(self) -> None:
