@@ -580,6 +580,7 @@ def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
         ("GET", "/admin/v1/edits?status=odd", None, {}, 400),
         ("GET", "/admin/v1/edits", None, {"Host": "evil.example"}, 403),
         ("GET", "/admin/v1/edits", None, {"Origin": "http://evil.example"}, 403),
+        ("GET", "/admin/v1/decide?q=Peru", None, {"Sec_Fetch_Site": "cross-site"}, 403),
     ],
 )
 def test_wrong_admin_requests_are_refused(

@@ -272,7 +272,8 @@ class Admin:
         if keyless and not is_loopback(request.url.hostname):
             raise RequestError(403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only")
         origin = request.headers.get("origin")
-        if origin and origin.partition("://")[2] != host:
+        embedded = request.headers.get("sec-fetch-site") == "cross-site"  # as an image: such a GET has no Origin
+        if embedded or (origin and origin.partition("://")[2] != host):
             raise RequestError(403, "wrong_origin", "another site's page may not ask this")
         if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
             raise RequestError(415, "wrong_type", "send Content-Type: application/json")
