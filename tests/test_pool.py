@@ -39,6 +39,15 @@ def test_demonstrations_depend_only_on_the_edit_and_the_seed() -> None:
     assert together != Pool(RECORDS, ENCODER, seed=1).candidates(edits)
 
 
+@pytest.mark.parametrize("remembered", [0, 2])
+def test_forgotten_demonstrations_are_found_again(remembered: int) -> None:
+    edits = [record.edit for record in RECORDS[:5]]
+    pool, whole = Pool(RECORDS, ENCODER, remembered=remembered), Pool(RECORDS, ENCODER)
+    for asked in (edits, edits[:1], edits[3:], edits[::-1]):
+        assert pool.candidates(asked) == whole.candidates(asked)
+        assert len(pool._known) <= remembered
+
+
 def test_records_sharing_subject_and_relation_with_the_edit_are_excluded() -> None:
     twin = case(7, subject="Land3")
     pool = Pool([*RECORDS, EditCase("twin", twin.edit, twin.probes)], ENCODER)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,13 +38,20 @@ class Pool:
         encoder: the sentence encoder of the preselection (all-MiniLM-L6-v2 in the paper).
         roles: IKE's 4, 12, 16.
         seed: assigns the roles; the same edit, records and seed always give the same demonstrations.
+        remembered: sets of demonstrations that are kept, as a server needs a limit; None keeps all.
 
     `fallbacks` describes, in one sentence each, what replaces probes that no record has. Raises PoolError if there are
     fewer records than demonstrations.
     """
 
     def __init__(
-        self, records: Sequence[EditCase], encoder: TextEncoder, *, roles: Roles = IKE_ROLES, seed: int = 0
+        self,
+        records: Sequence[EditCase],
+        encoder: TextEncoder,
+        *,
+        roles: Roles = IKE_ROLES,
+        seed: int = 0,
+        remembered: int | None = None,
     ) -> None:
         self.records = tuple(records)
         self.encoder = encoder
@@ -65,6 +72,7 @@ class Pool:
             self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
         self._directions = directions(encoder.encode([query_block(r.edit, r.edit.query) for r in self.records]))
         self._known: dict[Edits, DemonstrationSet] = {}  # training and all editors need the same ones
+        self._remembered = remembered
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit alone. Raises PoolError if too few records can demonstrate an edit."""
@@ -80,12 +88,22 @@ class Pool:
 
     def beside(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
         """The demonstrations of the first edit of each group where all of the group are in force. Raises PoolError."""
-        new = [edits for edits in dict.fromkeys(groups) if edits not in self._known]
+        known = {edits: found for edits in groups if (found := self._known.get(edits))}
+        new = [edits for edits in dict.fromkeys(groups) if edits not in known]
         if new:
             vectors = self.encoder.encode([query_block(edit, edit.query) for edit, *_ in new])
             # One at a time: the product of several at once rounds differently, and near ties might change.
-            self._known |= {edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)}
-        return [self._known[edits] for edits in groups]
+            searched = {edits: self._search(edits, v) for edits, v in zip(new, vectors, strict=True)}
+            known |= searched
+            self._keep(searched)
+        return [known[edits] for edits in groups]
+
+    def _keep(self, found: Mapping[Edits, DemonstrationSet]) -> None:
+        """Remember sets, and forget the oldest if they are too many; threads may do so at once."""
+        self._known |= found
+        if self._remembered is not None:
+            for edits in list(self._known)[: -self._remembered or None]:
+                self._known.pop(edits, None)
 
     def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
         """Demonstrations from a few more records than needed, or from all if these cannot fill every role."""

@@ -37,6 +37,7 @@ from drike.stores.store import Entry, StoredEdit
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
+_REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
 
@@ -170,7 +171,7 @@ def _writer(run: str | None, most: int | None) -> Writer:
     if run is None:
         dataset = load(TINYFACTS)
         rows = dataset.split(seed=0, train=0, test=0).demonstrations
-        return NearestWriter(Pool(rows, load_encoder("hashing")), most)
+        return NearestWriter(Pool(rows, load_encoder("hashing"), remembered=_REMEMBERED), most)
     from drike.editors import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
@@ -179,7 +180,8 @@ def _writer(run: str | None, most: int | None) -> Writer:
     policys = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
     trained = checkpoint.load(Path(run), encoder=policys)
     dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
-    pool = Pool(dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder), seed=base.run.seed)
+    records, encoder = dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder)
+    pool = Pool(records, encoder, seed=base.run.seed, remembered=_REMEMBERED)
     return make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained)
 
 
