@@ -122,3 +122,21 @@ def test_wordings_need_a_model_and_somebody_to_look_at_them(
         assert run(*ADD, "--wordings", "2", *more) == 2
         assert words in capsys.readouterr().err and not Path("edits.db").exists()
     assert run("edits", "reword", "--model", "m", "--yes") == 1  # there is no store
+
+
+def test_a_wording_that_two_edits_get_is_stored_for_the_first(
+    model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for query in ("The capital of Peru is", "The main port of Peru is", "The largest city of Peru is"):
+        run("edits", "add", "--fact", f"{query} -> Oslo", "--subject", "Peru")
+    assert run("edits", "reword", "--model", "m", "--yes") == 0
+    assert wordings(1) and not wordings(2) and not wordings(3)
+    assert capsys.readouterr().out.count(f"{GOOD[0]} (asks what another edit answers)") == 2
+
+
+def test_a_model_for_wordings_is_refused_where_none_are_wanted(
+    model: ScriptedModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in (("--model", "m"), ("--yes",)):
+        assert run(*ADD, *more) == 2 and "--wordings" in capsys.readouterr().err
+    assert not Path("edits.db").exists()

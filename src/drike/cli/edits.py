@@ -95,6 +95,8 @@ def add(
     store: Store = _FILE,
 ) -> None:
     """Add an edit."""
+    if wordings is None and (model or yes):
+        raise UsageError("--model and --yes are for proposed wordings: give their number as --wordings, too")
     edit = parse_fact(fact, ())
     # Checked before the store is opened, which makes its file.
     entry = stores.checked(Entry(

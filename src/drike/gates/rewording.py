@@ -36,11 +36,17 @@ def proposals(
     """Up to `count` other wordings of each entry's query, those that pass the checks first.
 
     The model writes them, in one call for all entries. It is then asked about those that pass the other checks whether
-    they ask for the same, in another call; only a no counts. taken: `claims` of all edits in force.
+    they ask for the same, in another call; only a no counts. No two entries get the same wording.
+
+    taken: `claims` of all edits in force.
     """
     prompts = [_prompt(entry, count) for entry in entries]
     written = model.generate(prompts, _TOKENS * count, None) if prompts else []
-    found = [_read(one.text, entry, count, taken) for one, entry in zip(written, entries, strict=True)]
+    known, found = set(taken), []
+    for one, entry in zip(written, entries, strict=True):
+        some = _read(one.text, entry, count, known)
+        known |= claims(replace(entry, wordings=tuple(each.text for each in some if not each.problem)))
+        found.append(some)
     places = [(i, j) for i, some in enumerate(found) for j, one in enumerate(some) if not one.problem]
     asked = [Prompt(question(found[i][j].text, entries[i].query)) for i, j in places]
     for (i, j), (answer, _) in zip(places, complete(model, asked), strict=True):
