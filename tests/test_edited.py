@@ -124,6 +124,21 @@ def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) ->
             assert edited.prompt(query).text == f"Imagine that The capital of {name} is Oslo.\n{query}"
 
 
+@pytest.mark.parametrize(
+    ("entry", "asked", "stated"),
+    [
+        (Entry("peru", "The capital of Peru is", "Oslo", aliases=("PE",)), "Of PE?", "The capital of PE is"),
+        (Entry("Iran", "The Iranian head of Iran is", "Ann", aliases=("Persia",)), "Persia's?",
+         "The Iranian head of Persia is"),
+        (Entry("Tibur", "The mayor of Tivoli is", "Ann", aliases=("Tivoli",)), "Tibur?", "The mayor of Tibur is"),
+        (Entry("Tibur", "The mayor of Tivoli is", "Ann", aliases=("Tivoli",)), "Tivoly?", "The mayor of Tivoli is"),
+    ],
+    ids=["case", "part of a word", "query with an alias", "no name"],
+)  # fmt: skip
+def test_a_fact_has_the_name_in_the_question_for_its_own(entry: Entry, asked: str, stated: str) -> None:
+    assert entry.edit_in(asked).query == stated
+
+
 def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
         store.put(Entry("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drike.answers import matches
 from drike.edited import BeforeAfter, EditedModel
+from drike.edits import renamed
 from drike.encoders import TextEncoder
 from drike.gates.asking import decided, settled
 from drike.gates.calibrating import written
@@ -59,7 +59,7 @@ def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
     yield "query", entry.query
     yield from (("wording", text) for text in entry.wordings)
     for alias in entry.aliases:
-        text = alias.join(re.split(re.escape(entry.subject), entry.query, flags=re.IGNORECASE))
+        text = renamed(entry.query, entry.subject, alias)
         if text not in (entry.query, *entry.wordings):
             yield "alias", text
     yield from ((NEGATIVE, text) for text in entry.negatives)

@@ -56,7 +56,7 @@ _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _WAITING = 256  # decisions; more than that are late anyway
 _SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
-# What any key may use of the upstream: it answers, and nothing of other clients can be read or changed.
+# What any key may use of the upstream: it answers, and lists and changes nothing that it keeps for other clients.
 _FOR_ALL = re.compile(
     rb"(GET|HEAD) /v1/models(/.*)?"
     rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"

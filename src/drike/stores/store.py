@@ -19,7 +19,7 @@ from typing import Protocol
 from drike.answers import normalise
 from drike.datasets.paraphrases import wording
 from drike.datasets.rows import shown
-from drike.edits import Edit, mentions
+from drike.edits import Edit, mentions, renamed
 from drike.errors import DrikeError
 from drike.records import parse, read
 
@@ -105,11 +105,12 @@ class Entry:
         return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
 
     def edit_in(self, query: str) -> Edit:
-        """The edit, stated under an alias if the query names only that, as a model may not connect the two."""
-        name = next((one for one in self.names if mentions(query, one)), self.subject)
-        if name == self.subject:
+        """The edit, stated under the name that the query has for its subject, as a model may not connect two names."""
+        stated = next((one for one in self.names if mentions(self.query, one)), self.subject)
+        asked = next((one for one in self.names if mentions(query, one)), stated)
+        if asked == stated == self.subject:
             return self.edit
-        return replace(self.edit, query=self.query.replace(self.subject, name), subject=name)
+        return replace(self.edit, query=renamed(self.query, stated, asked), subject=asked)
 
     @property
     def names(self) -> tuple[str, ...]:
