@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
     yield "query", entry.query
     yield from (("wording", text) for text in entry.wordings)
     for alias in entry.aliases:
-        text = alias.join(re.split(re.escape(entry.subject), entry.query, flags=re.IGNORECASE))
+        text = entry.query_with(alias)
         if text not in (entry.query, *entry.wordings):
             yield "alias", text
     yield from ((NEGATIVE, text) for text in entry.negatives)

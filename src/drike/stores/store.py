@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -107,9 +108,12 @@ class Entry:
     def edit_in(self, query: str) -> Edit:
         """The edit, stated under an alias if the query names only that, as a model may not connect the two."""
         name = next((one for one in self.names if mentions(query, one)), self.subject)
-        if name == self.subject:
-            return self.edit
-        return replace(self.edit, query=self.query.replace(self.subject, name), subject=name)
+        return self.edit if name == self.subject else replace(self.edit, query=self.query_with(name), subject=name)
+
+    def query_with(self, name: str) -> str:
+        """The query with another name for the subject, or for the alias by which the query names it."""
+        named = max((one for one in self.names if mentions(self.query, one)), key=len, default=self.subject)
+        return re.sub(rf"(?<!\w){re.escape(named)}(?!\w)", lambda _: name, self.query, flags=re.IGNORECASE)
 
     @property
     def names(self) -> tuple[str, ...]:
