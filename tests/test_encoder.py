@@ -236,9 +236,12 @@ class TestOnnx:
         def fail(*_: object, **__: object) -> None:
             raise NotImplementedError
 
+        expected = load_encoder(tiny_bert, keep=False).encode(TEXTS)
         monkeypatch.setattr("torch.onnx.export", fail)
-        found = load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS)
-        assert (found == load_encoder(tiny_bert, keep=False).encode(TEXTS)).all()
+        assert (load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS) == expected).all()
+        monkeypatch.setattr("drike.encoders.onnx._converted", lambda model: b"what ONNX Runtime cannot run")
+        (kept / f"{sources.identity(tiny_bert)['sha256']}.unreadable.onnx").mkdir(parents=True)
+        assert (load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS) == expected).all()
 
     def test_nothing_is_kept_where_nothing_can_be_written(self, tiny_bert: Path, kept: Path) -> None:
         kept.parent.parent.mkdir(exist_ok=True)
