@@ -16,14 +16,16 @@ from typing import BinaryIO
 
 import pytest
 
+from drike.encoders import HashingEncoder
 from drike.gates.calibrating import default, to_json
+from drike.gates.scope import Scope
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.serving.live import LiveEdits
 from drike.serving.relay import Limits
 from drike.serving.upstream import HttpUpstream
 from drike.stores.sqlite import SqliteStore
-from drike.stores.store import Entry, Status
+from drike.stores.store import Entry, Status, retire
 from gateways import ENTRY, Failing, RawHandler, Received, Recorded, Running, ask, events, running, upstream
 
 CHAT = "/v1/chat/completions"
@@ -623,6 +625,25 @@ def test_a_gate_calibrated_meanwhile_decides_without_a_restart(above: Recorded, 
         store.keep_gate(to_json(replace(strict, threshold=0.0)))
         while gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired" or gateway.manage("GET", "/readyz")[0] != 200:
             assert time.monotonic() < until
+
+
+def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
+        preparing, prepared = threading.Event(), threading.Event()
+
+        def slow(gate: Scope) -> HashingEncoder:
+            preparing.set()
+            assert prepared.wait(5)
+            return HashingEncoder()
+
+        gateway.live._encoder = slow
+        store.keep_gate(to_json(replace(default(), encoder="hashing")))
+        assert preparing.wait(5)
+        retire(store, 1)
+        until = time.monotonic() + 4
+        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
+            assert time.monotonic() < until
+        prepared.set()
 
 
 def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:

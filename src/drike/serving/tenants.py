@@ -16,6 +16,7 @@ from drike.stores.store import StoreError
 _SECONDS = 0.05  # between two looks at the file of keys
 _SECONDS_TO_END = 15.0
 _SECONDS_OF_TIME = 0.25  # between two looks at which edits hold now
+_SECONDS_OF_GATES = 0.5  # between two looks for new gates
 
 
 class Tenants:
@@ -32,6 +33,7 @@ class Tenants:
         self._open = open_live
         self._opening = asyncio.Lock()
         self._followers: dict[str, threading.Thread] = {}
+        self._gates = threading.Thread(target=self._follow_gates, daemon=True)
         self._stopped = threading.Event()
         self.lives = {TENANT: open_live(TENANT)}
 
@@ -44,7 +46,8 @@ class Tenants:
         return self.lives[tenant]
 
     async def follow(self) -> None:
-        """Keep edits and keys up to date until cancelled, with a thread for each tenant."""
+        """Keep edits, gates and keys up to date until cancelled, with a thread for each tenant and one for gates."""
+        self._gates.start()
         try:
             while True:
                 for tenant in self.lives.keys() - self._followers.keys():
@@ -68,7 +71,12 @@ class Tenants:
             except StoreError:  # `refresh` says so
                 time.sleep(_SECONDS_OF_TIME)
             live.refresh()
-            live.follow_gate()
+
+    def _follow_gates(self) -> None:
+        """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
+        while not self._stopped.wait(_SECONDS_OF_GATES):
+            for live in tuple(self.lives.values()):
+                live.follow_gate()
 
     def problems(self) -> list[str]:
         """What is wrong with stores and keys now."""
@@ -78,7 +86,8 @@ class Tenants:
     def close(self) -> None:
         """Let go of the stores."""
         self._stopped.set()
-        for thread in self._followers.values():
-            thread.join(_SECONDS_TO_END)
+        for thread in (*self._followers.values(), self._gates):
+            if thread.is_alive():
+                thread.join(_SECONDS_TO_END)
         for live in self.lives.values():
             live.store.close()
