@@ -230,6 +230,13 @@ class TestOnnx:
         )
         assert [one.read_bytes() for one in kept.iterdir()] == [content]
 
+    def test_vectors_are_kept_apart_from_those_by_torch(self, tiny_bert: Path, kept: Path) -> None:
+        features = kept.parent / "features"
+        load_encoder(tiny_bert, features=features, onnx=True).encode(TEXTS)
+        [of_onnx] = features.glob("*.sqlite")
+        load_encoder(tiny_bert, features=features).encode(TEXTS)
+        assert len(list(features.glob("*.sqlite"))) == 2 and of_onnx.name.startswith("onnx-")
+
     def test_torch_runs_what_cannot_be_converted(
         self, tiny_bert: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

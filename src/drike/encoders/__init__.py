@@ -54,6 +54,8 @@ def load_encoder(
         return hashing.named(source.name)
     folder = source.path or download(source.name)
     found = identity(folder)
-    store = FeatureStore(features or features_folder(), str(found["sha256"])) if keep else None
-    load = partial(by_onnx, folder, str(found["sha256"])) if onnx else partial(by_torch, folder)
+    model = str(found["sha256"])
+    load = partial(by_onnx, folder, model) if onnx else partial(by_torch, folder)
+    # Kept apart, as they differ in the last digits: training is repeated exactly.
+    store = FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model) if keep else None
     return FrozenEncoder(source.name, found, load, features=store, bulk=bulk)
