@@ -46,7 +46,7 @@ def load_encoder(
     """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
 
     Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False, and those of fewer
-    texts at once than `bulk` not even in memory. `onnx` runs it by ONNX Runtime, which suits single texts. Raises
+    texts at once than `bulk` not even in memory. `onnx` runs it with ONNX Runtime, which suits single texts. Raises
     EncoderError with the remedy if the encoder cannot be found.
     """
     source = locate(name)

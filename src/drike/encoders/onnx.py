@@ -1,4 +1,4 @@
-"""Run a frozen encoder by ONNX Runtime: half of torch's time for a single text, without torch in memory.
+"""Run a frozen encoder with ONNX Runtime: half of torch's time for a single text, without torch in memory.
 
 The encoder is converted once on a machine; only this needs torch.
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 _TOKENIZER = "tokenizer"  # the model's metadata that holds it
 _NAMES = ("input_ids", "attention_mask")
 _SAMPLES = ("", "Ångström", "The capital of Peru is", "What is it? " * 200)
-_CLOSE = 1e-4  # to the vectors by torch
+_CLOSE = 1e-4  # to torch's vectors
 
 
 def by_onnx(folder: Path, sha256: str) -> Forward:
-    """The forward pass by ONNX Runtime on one thread; by torch where the encoder cannot be converted.
+    """The forward pass with ONNX Runtime on one thread; with torch where the encoder cannot be converted.
 
     sha256: of the encoder's files, under which it is kept in `cache_folder()`. Raises EncoderError if it cannot be
     loaded.
