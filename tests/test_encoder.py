@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as arrays
 
 from drike.encoders import MINILM, FeatureStore, HashingEncoder, directions, load_encoder, locate, nearest, sources
 from drike.encoders.base import BULK, FloatArray
-from drike.encoders.frozen import FrozenEncoder
+from drike.encoders.frozen import Forward, FrozenEncoder
 from drike.errors import EncoderError
 from drike.hub import pinned
 
@@ -174,7 +174,7 @@ class TestPlainBert:
         assert progress == [(4, 4)]
         again = load_encoder(tiny_bert, features=tmp_path)
         assert (again.encode([*TEXTS, *TEXTS]) == first).all()
-        assert "_forward" not in vars(again)
+        assert "_loaded" not in vars(again)
 
     def test_a_long_running_encoder_forgets_texts_and_computes_them_again(
         self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
@@ -430,6 +430,23 @@ class TestOfflineExtra:
         texts = TestOnnx.SAMPLES
         found = load_encoder(MINILM, keep=False, onnx=True).encode(texts)
         np.testing.assert_allclose(found, load_encoder(MINILM, keep=False).encode(texts), atol=1e-5)
+
+
+def test_threads_load_an_encoder_once() -> None:
+    loads = []
+
+    def load() -> Forward:
+        loads.append(threading.get_ident())
+        time.sleep(0.02)
+        return lambda texts: np.ones((len(texts), 2), np.float32)
+
+    encoder = FrozenEncoder("slow", {}, load, bulk=BULK)
+    threads = [threading.Thread(target=encoder.encode, args=(["Who is it?"],)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 1
 
 
 def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:
