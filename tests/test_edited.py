@@ -124,19 +124,19 @@ def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) ->
             assert edited.prompt(query).text == f"Imagine that The capital of {name} is Oslo.\n{query}"
 
 
-@pytest.mark.parametrize(
-    ("entry", "asked", "stated"),
-    [
-        (Entry("peru", "The capital of Peru is", "Oslo", aliases=("PE",)), "Of PE?", "The capital of PE is"),
-        (Entry("Iran", "The Iranian head of Iran is", "Ann", aliases=("Persia",)), "Persia's?",
-         "The Iranian head of Persia is"),
-        (Entry("Tibur", "The mayor of Tivoli is", "Ann", aliases=("Tivoli",)), "Tibur?", "The mayor of Tibur is"),
-        (Entry("Tibur", "The mayor of Tivoli is", "Ann", aliases=("Tivoli",)), "Tivoly?", "The mayor of Tivoli is"),
-    ],
-    ids=["case", "part of a word", "query with an alias", "no name"],
-)  # fmt: skip
-def test_a_fact_has_the_name_in_the_question_for_its_own(entry: Entry, asked: str, stated: str) -> None:
-    assert entry.edit_in(asked).query == stated
+def test_another_name_takes_the_place_of_the_name_in_the_query_and_of_no_part_of_a_word() -> None:
+    entry = Entry("Peru", "The Peruvian poet laureate of Peru is", "Ann", aliases=("PE", r"\1"))
+    assert entry.edit_in("Who is PE's poet laureate?").query == "The Peruvian poet laureate of PE is"
+    assert entry.query_with(r"\1") == r"The Peruvian poet laureate of \1 is"
+    entry = Entry("United States", "The head of the USA is", "Ann", aliases=("USA", "America"))
+    assert entry.edit_in("Who leads America?").query == "The head of the America is"
+    entry = Entry(
+        "United States",
+        "The head of the United States of America is",
+        "Ann",
+        aliases=("USA", "United States of America"),
+    )
+    assert entry.edit_in("Who leads the USA?").query == "The head of the USA is"
 
 
 def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as arrays
 
 from drike.encoders import MINILM, FeatureStore, HashingEncoder, directions, load_encoder, locate, nearest, sources
 from drike.encoders.base import BULK, FloatArray
-from drike.encoders.frozen import FrozenEncoder
+from drike.encoders.frozen import Forward, FrozenEncoder
 from drike.errors import EncoderError
 from drike.hub import pinned
 
@@ -174,7 +174,7 @@ class TestPlainBert:
         assert progress == [(4, 4)]
         again = load_encoder(tiny_bert, features=tmp_path)
         assert (again.encode([*TEXTS, *TEXTS]) == first).all()
-        assert "_forward" not in vars(again)
+        assert "_loaded" not in vars(again)
 
     def test_a_long_running_encoder_forgets_texts_and_computes_them_again(
         self, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,15 +230,25 @@ class TestOnnx:
         )
         assert [one.read_bytes() for one in kept.iterdir()] == [content]
 
+    def test_vectors_are_kept_apart_from_those_by_torch(self, tiny_bert: Path, kept: Path) -> None:
+        features = kept.parent / "features"
+        load_encoder(tiny_bert, features=features, onnx=True).encode(TEXTS)
+        [of_onnx] = features.glob("*.sqlite")
+        load_encoder(tiny_bert, features=features).encode(TEXTS)
+        assert len(list(features.glob("*.sqlite"))) == 2 and of_onnx.name.startswith("onnx-")
+
     def test_torch_runs_what_cannot_be_converted(
         self, tiny_bert: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(*_: object, **__: object) -> None:
             raise NotImplementedError
 
+        expected = load_encoder(tiny_bert, keep=False).encode(TEXTS)
         monkeypatch.setattr("torch.onnx.export", fail)
-        found = load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS)
-        assert (found == load_encoder(tiny_bert, keep=False).encode(TEXTS)).all()
+        assert (load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS) == expected).all()
+        monkeypatch.setattr("drike.encoders.onnx._converted", lambda model: b"what ONNX Runtime cannot run")
+        (kept / f"{sources.identity(tiny_bert)['sha256']}.unreadable.onnx").mkdir(parents=True)
+        assert (load_encoder(tiny_bert, keep=False, onnx=True).encode(TEXTS) == expected).all()
 
     def test_nothing_is_kept_where_nothing_can_be_written(self, tiny_bert: Path, kept: Path) -> None:
         kept.parent.parent.mkdir(exist_ok=True)
@@ -420,6 +430,23 @@ class TestOfflineExtra:
         texts = TestOnnx.SAMPLES
         found = load_encoder(MINILM, keep=False, onnx=True).encode(texts)
         np.testing.assert_allclose(found, load_encoder(MINILM, keep=False).encode(texts), atol=1e-5)
+
+
+def test_threads_load_an_encoder_once() -> None:
+    loads = []
+
+    def load() -> Forward:
+        loads.append(threading.get_ident())
+        time.sleep(0.02)
+        return lambda texts: np.ones((len(texts), 2), np.float32)
+
+    encoder = FrozenEncoder("slow", {}, load, bulk=BULK)
+    threads = [threading.Thread(target=encoder.encode, args=(["Who is it?"],)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 1
 
 
 def test_what_users_ask_does_not_wait_for_the_wordings_of_many_edits() -> None:

@@ -131,6 +131,21 @@ def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
     assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
 
 
+def test_an_edit_takes_the_place_of_its_earlier_version() -> None:
+    index = FIRST[None].index
+    later = replace(index.edits[1], entry=Entry("Cusco", "The mayor of Cusco is", "Ann"))
+    found, fresh = index.changed([], [later]), index.changed([1], [later])
+    assert found.names == fresh.names and found.edits == fresh.edits
+
+
+def test_names_do_not_grow_when_edits_change() -> None:
+    names = FIRST[None].index.names
+    for i in range(30):
+        names = names.changed({81: [f"Town{i - 1} of Peru"]} if i else {}, {81: [f"Town{i} of Peru"]})
+    names = names.changed({81: ["Town29 of Peru"]}, {})
+    assert not [word for word in names.longest if word.startswith("town")]
+
+
 def test_what_is_new_in_force_is_named_once() -> None:
     store, first = FakeLog(list(BASE.log)), FIRST[None]
     store.append(81, Entry("Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from drike.answers import matches
 from drike.edited import BeforeAfter, EditedModel
-from drike.edits import renamed
 from drike.encoders import TextEncoder
 from drike.gates.asking import decided, settled
 from drike.gates.calibrating import written
@@ -59,7 +58,7 @@ def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
     yield "query", entry.query
     yield from (("wording", text) for text in entry.wordings)
     for alias in entry.aliases:
-        text = renamed(entry.query, entry.subject, alias)
+        text = entry.query_with(alias)
         if text not in (entry.query, *entry.wordings):
             yield "alias", text
     yield from ((NEGATIVE, text) for text in entry.negatives)

@@ -156,16 +156,7 @@ def trained_on(*parts: object) -> frozenset[Key]:
 
 def mentions(text: str, subject: str) -> bool:
     """Whether a text names a subject as whole words, whatever the case: "Tirana" does not name "Iran"."""
-    return _name(subject).search(text) is not None
-
-
-def renamed(text: str, subject: str, other: str) -> str:
-    """The text with another name wherever it mentions a subject."""
-    return _name(subject).sub(lambda _: other, text)
-
-
-def _name(subject: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(subject)}(?!\w)", re.IGNORECASE)
+    return re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def rewrite_probe(edit: Edit) -> Probe:

@@ -46,7 +46,7 @@ def load_encoder(
     """Load the encoder called `name`: a folder, a hub name, perhaps with @REVISION, or "hashing".
 
     Vectors are kept in the folder `features` (default `features_folder()`) unless `keep` is False, and those of fewer
-    texts at once than `bulk` not even in memory. `onnx` runs it by ONNX Runtime, which suits single texts. Raises
+    texts at once than `bulk` not even in memory. `onnx` runs it with ONNX Runtime, which suits single texts. Raises
     EncoderError with the remedy if the encoder cannot be found.
     """
     source = locate(name)
@@ -54,6 +54,8 @@ def load_encoder(
         return hashing.named(source.name)
     folder = source.path or download(source.name)
     found = identity(folder)
-    store = FeatureStore(features or features_folder(), str(found["sha256"])) if keep else None
-    load = partial(by_onnx, folder, str(found["sha256"])) if onnx else partial(by_torch, folder)
+    model = str(found["sha256"])
+    load = partial(by_onnx, folder, model) if onnx else partial(by_torch, folder)
+    # Kept apart, as they differ in the last digits: training is repeated exactly.
+    store = FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model) if keep else None
     return FrozenEncoder(source.name, found, load, features=store, bulk=bulk)

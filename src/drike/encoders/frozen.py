@@ -57,7 +57,7 @@ class FrozenEncoder:
         self._features = features
         self._bulk = bulk
         self._known: dict[str, FloatArray] = {}
-        self._filling = Lock()
+        self._filling, self._loading = Lock(), Lock()
 
     @cached_property
     def dim(self) -> int:
@@ -96,8 +96,13 @@ class FrozenEncoder:
             if progress:
                 progress(start + len(chunk), len(missing))
 
-    @cached_property
+    @property
     def _forward(self) -> Forward:
+        with self._loading:  # from Python 3.12 on, a cached property has no lock of its own
+            return self._loaded
+
+    @cached_property
+    def _loaded(self) -> Forward:
         return self._load()
 
 

@@ -164,7 +164,7 @@ class NameIndex:
         counts.subtract(word for _, one in old for word in one.words)
         vocabulary = self.vocabulary.changed({w: self.vocabulary.get(w, 0) + n or None for w, n in counts.items() if n})
         long = [word for word, n in counts.items() if n and len(word) >= _LONG_WORD]
-        longest: dict[str, int] = {}
+        longest: dict[str, int | None] = {word: None for word in counts if word not in vocabulary}
         for spelled in (name.split() for _, one in added for name in (*one.full, *one.short)):
             known = longest.get(spelled[0]) or self.longest.get(spelled[0], 0)
             longest[spelled[0]] = max(known, len(spelled))

@@ -86,8 +86,9 @@ class EditIndex:
 
     def changed(self, ids: Iterable[int], edits: Iterable[StoredEdit]) -> EditIndex:
         """An index without the edits with these ids, and with these edits."""
-        gone = {id: self.edits[id] for id in ids if id in self.edits}
-        return self._changed(gone, {one.id: one for one in edits}, self)
+        new = {one.id: one for one in edits}
+        gone = {id: self.edits[id] for id in {*ids, *new} if id in self.edits}
+        return self._changed(gone, new, self)
 
     def _changed(self, gone: Mapping[int, StoredEdit], new: Mapping[int, StoredEdit], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -19,7 +20,7 @@ from typing import Protocol
 from drike.answers import normalise
 from drike.datasets.paraphrases import wording
 from drike.datasets.rows import shown
-from drike.edits import Edit, mentions, renamed
+from drike.edits import Edit, mentions
 from drike.errors import DrikeError
 from drike.records import parse, read
 
@@ -105,12 +106,14 @@ class Entry:
         return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
 
     def edit_in(self, query: str) -> Edit:
-        """The edit, stated under the name that the query has for its subject, as a model may not connect two names."""
-        stated = next((one for one in self.names if mentions(self.query, one)), self.subject)
-        asked = next((one for one in self.names if mentions(query, one)), stated)
-        if asked == stated == self.subject:
-            return self.edit
-        return replace(self.edit, query=renamed(self.query, stated, asked), subject=asked)
+        """The edit, stated under an alias if the query names only that, as a model may not connect the two."""
+        name = next((one for one in self.names if mentions(query, one)), self.subject)
+        return self.edit if name == self.subject else replace(self.edit, query=self.query_with(name), subject=name)
+
+    def query_with(self, name: str) -> str:
+        """The query with another name for the subject, or for the alias by which the query names it."""
+        named = max((one for one in self.names if mentions(self.query, one)), key=len, default=self.subject)
+        return re.sub(rf"(?<!\w){re.escape(named)}(?!\w)", lambda _: name, self.query, flags=re.IGNORECASE)
 
     @property
     def names(self) -> tuple[str, ...]:
