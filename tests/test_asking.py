@@ -305,6 +305,8 @@ def test_an_enforced_edit_whose_question_fails_is_not_left_out(above: Scripted, 
     above.answer = "Perhaps"
     with gated(above, tmp_path, replace(ENTRY, enforce=True)) as gateway:
         assert gateway.chat(ABOUT)[0] == 503
+        [seen] = gateway.manage("GET", "/admin/v1/fired")[1]["missed"]
+        assert seen["decision"]["considered"][0]["answer"] == "failed"
         above.answer = "no"
         assert gateway.chat(ABOUT)[0] == 200
     above.answer = "Perhaps"

@@ -285,6 +285,7 @@ class Gateway:
                 seconds = _SHARE_OF_QUESTIONS * (until - time.perf_counter())
                 decision = await self.settled(found, call, parsed, seconds)
                 if self.settings.mode is Mode.ON and _must_answer(decision):
+                    live.keep(request, decision)
                     raise refusal
                 found = await self._decided(lambda: edited(decision), until)
             return found
