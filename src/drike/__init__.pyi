@@ -40,6 +40,7 @@ from drike.encoders import TextEncoder as TextEncoder
 from drike.encoders import load_encoder as load_encoder
 from drike.errors import DrikeError as DrikeError
 from drike.evaluation import evaluate as evaluate
+from drike.gates.layered import Layered as Layered
 from drike.gates.names import Mention as Mention
 from drike.gates.names import NameIndex as NameIndex
 from drike.gates.names import NameMatch as NameMatch
@@ -54,6 +55,7 @@ from drike.gates.scope import Named as Named
 from drike.gates.scope import Nearest as Nearest
 from drike.gates.scope import Scope as Scope
 from drike.gates.scope import YesOrNo as YesOrNo
+from drike.gates.vectors import TextVectors as TextVectors
 from drike.judging import GENERATE as GENERATE
 from drike.judging import GREEDY as GREEDY
 from drike.judging import LIKELIHOOD as LIKELIHOOD
