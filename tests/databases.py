@@ -59,6 +59,13 @@ class Database:
                 cursor = connection.execute(statement)  # type: ignore[call-overload]
             return cursor.fetchall() if cursor.description else []
 
+    def guard(self, password: str, rights: str = "") -> None:
+        """Make the user "guarded" anew, without what an earlier test has left of it."""
+        self.run(
+            "DO $$ BEGIN DROP OWNED BY guarded CASCADE; EXCEPTION WHEN undefined_object THEN END $$",
+            "DROP ROLE IF EXISTS guarded", f"CREATE ROLE guarded LOGIN {rights} PASSWORD '{password}'",
+        )  # fmt: skip
+
     @contextmanager
     def monitor(self) -> Iterator[Callable[[], bool]]:
         """Yield a function that says whether a store is in a transaction."""

@@ -112,7 +112,7 @@ class Compose:
 def database(postgres: Database, tmp_path: Path) -> str:
     """A store whose user needs a password, as in the example."""
     schema = re.search(r"search_path%3D(\w+)", postgres.of(tmp_path))[1]  # type: ignore[index]
-    postgres.run("DROP ROLE IF EXISTS guarded", "CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'pass-canary-0123'")
+    postgres.guard("pass-canary-0123", "SUPERUSER")
     return postgres.url(schema, "guarded")
 
 

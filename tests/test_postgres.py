@@ -58,7 +58,7 @@ def targets(store: EditStore) -> list[str]:
 def test_a_database_that_cannot_be_used_is_explained_in_a_sentence(
     postgres: Database, change: dict[str, Any], message: str
 ) -> None:
-    postgres.run("DROP ROLE IF EXISTS guarded", "CREATE ROLE guarded LOGIN PASSWORD 'other'")
+    postgres.guard("other")
     if change.get("database") == "latin":
         postgres.run("CREATE DATABASE latin ENCODING LATIN1 TEMPLATE template0")
     with pytest.raises(StoreError, match=message) as error:
@@ -98,7 +98,7 @@ def test_an_unreadable_address_is_refused_without_its_password(postgres: Databas
 def test_a_password_comes_from_the_environment_or_the_address_and_is_never_shown(
     postgres: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    postgres.run("DROP ROLE IF EXISTS guarded", f"CREATE ROLE guarded LOGIN SUPERUSER PASSWORD '{PASSWORD}'")
+    postgres.guard(PASSWORD, "SUPERUSER")
     schema = postgres.of(tmp_path).rpartition("%3D")[2]
     opened = open_store(postgres.url(schema, f"guarded:{PASSWORD}"))
     assert opened.name == f"postgresql://{postgres.folder}/postgres"
@@ -127,15 +127,15 @@ def test_a_user_who_may_only_read_reads_and_is_refused_to_write(
 ) -> None:
     store.put(PERU)
     schema = address.rpartition("%3D")[2]
-    tables = f"{schema}.drike_schema, {schema}.drike_changes, {schema}.drike_claims"
     postgres.run(
         "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN END $$",
-        f"GRANT USAGE ON SCHEMA {schema} TO reader", f"GRANT SELECT ON {tables} TO reader",
+        f"GRANT USAGE ON SCHEMA {schema} TO reader", f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO reader",
     )  # fmt: skip
     opened = open_store(postgres.url(schema, "reader"), create=False)
-    assert opened.changes() == store.changes() and opened.wait(0, 1)
-    with pytest.raises(StoreError, match=r"does not allow this \(permission denied .*\): connect as a user with"):
-        opened.put(CHILE)
+    assert opened.changes() == store.changes() and opened.wait(0, 1) and opened.gate() is None
+    for write in (lambda: opened.put(CHILE), lambda: opened.keep_gate("{}")):
+        with pytest.raises(StoreError, match=r"does not allow this \(permission denied .*\): connect as a user with"):
+            write()
     opened.close()
     replica = open_store(f"{address}%20-cdefault_transaction_read_only%3Don", create=False)
     with pytest.raises(StoreError, match=r"does not allow this \(cannot execute .* in a read-only transaction\)"):
