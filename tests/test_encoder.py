@@ -211,7 +211,9 @@ class TestOnnx:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         return tmp_path / "drike" / "onnx"
 
-    def test_vectors_are_those_by_torch(self, tiny_bert: Path, kept: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_vectors_are_those_by_torch_but_kept_apart(
+        self, tiny_bert: Path, kept: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         expected = load_encoder(tiny_bert, keep=False).encode(self.SAMPLES)
         np.testing.assert_allclose(
             load_encoder(tiny_bert, keep=False, onnx=True).encode(self.SAMPLES), expected, atol=1e-5
@@ -229,8 +231,6 @@ class TestOnnx:
             load_encoder(tiny_bert, keep=False, onnx=True).encode(self.SAMPLES), expected, atol=1e-5
         )
         assert [one.read_bytes() for one in kept.iterdir()] == [content]
-
-    def test_vectors_are_kept_apart_from_those_by_torch(self, tiny_bert: Path, kept: Path) -> None:
         features = kept.parent / "features"
         load_encoder(tiny_bert, features=features, onnx=True).encode(TEXTS)
         [of_onnx] = features.glob("*.sqlite")
