@@ -281,7 +281,9 @@ def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind
     assert {(episode.kept, episode.budget) for episode in episodes} == {(16, budget)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["query", *(pytest.param(one, marks=pytest.mark.slow) for one in KINDS if one != "query")]
+)
 def test_a_controller_that_became_too_strict_recovers(kind: str) -> None:
     """At first every second retain breaks the answer; later nothing does."""
     taught = broken_after(1, kind)[: 15 * 20]
