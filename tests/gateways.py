@@ -217,6 +217,14 @@ def ask(url: str, method: str, body: bytes = b"", **headers: str) -> tuple[int, 
         connection.close()
 
 
+def is_up(url: str) -> bool:
+    """Whether a server answers this address with status 200."""
+    try:
+        return ask(url, "GET")[0] == 200
+    except OSError:
+        return False
+
+
 @contextmanager
 def running(
     above: Upstream | str,

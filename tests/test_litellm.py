@@ -20,7 +20,7 @@ import openai
 import pytest
 import yaml
 
-from gateways import ENTRY, Recorded, Running, ask, running, upstream
+from gateways import ENTRY, Recorded, Running, is_up, running, upstream
 from test_openai_client import ABOUT, TOOLS, answer, asked
 
 pytestmark = [
@@ -49,7 +49,7 @@ def proxy(above: str, place: Path, guardrails: str = "") -> Iterator[str]:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **own}, cwd=place)
     try:
         end = time.monotonic() + 120
-        while not _is_up(f"http://127.0.0.1:{port}/health/liveliness"):
+        while not is_up(f"http://127.0.0.1:{port}/health/liveliness"):
             assert process.poll() is None and time.monotonic() < end, (place / "litellm.log").read_text()
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"
@@ -61,13 +61,6 @@ def proxy(above: str, place: Path, guardrails: str = "") -> Iterator[str]:
 def json_of(above: Recorded) -> dict:
     found: dict = json.loads(above.body)
     return found
-
-
-def _is_up(url: str) -> bool:
-    try:
-        return ask(url, "GET")[0] == 200
-    except OSError:
-        return False
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
@@ -33,7 +31,7 @@ from drike.retrieval.budget import Fraction
 from drike.retrieval.pool import Pool
 from drike.retrieval.retriever import Similarity
 from drike.serving.start import EXAMPLE
-from gateways import Running, ask, running
+from gateways import Running, ask, is_up, running
 from servers import connect
 
 pytestmark = pytest.mark.server
@@ -68,7 +66,7 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         running = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **offline})
         try:
             began = time.monotonic()
-            while not _is_up(f"http://127.0.0.1:{port}/health"):
+            while not is_up(f"http://127.0.0.1:{port}/health"):
                 if running.poll() is not None or time.monotonic() - began > SECONDS:
                     pytest.skip(f"transformers serve does not come up: {(place / 'log').read_text()[-300:]}")
                 time.sleep(0.5)
@@ -76,14 +74,6 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         finally:
             running.terminate()
             running.wait(20)
-
-
-def _is_up(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def test_a_third_party_server_gives_the_local_models_answers(url: str, folder: Path) -> None:

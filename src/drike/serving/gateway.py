@@ -221,9 +221,10 @@ class Gateway:
             raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
         if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
             raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
-        for name, prefix in ((b"origin", b""), (b"host", b"http://")):  # a page's name may lead here, too
+        pages = ((b"origin", b""), (b"host", b"http://")) if self.settings.own_pages else ()
+        for name, prefix in pages:  # another site's name may lead here, too
             given = next((value for header, value in scope["headers"] if header == name), None)
-            if self.settings.own_pages and given is not None and not is_loopback(_host(prefix + given)):
+            if given is not None and not is_loopback(_host(prefix + given)):
                 sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
                 raise RequestError(403, f"wrong_{name.decode()}", sentence)
         grant = self.access(bearer(scope))
