@@ -22,7 +22,7 @@ reliability: $(READY)
 	$(BIN)/python -m pytest -s -m reliability
 
 soak: $(READY)
-	$(BIN)/python tests/hammering.py soak --minutes 30
+	$(BIN)/python -m tests.hostile.hammering soak --minutes 30
 
 browser: $(READY)
 	$(BIN)/python -m pytest -m browser

@@ -23,15 +23,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from drike import tinyfacts
 from drike.datasets import TINYFACTS, load
 from drike.datasets.generated import with_generated
-from drike.editors import Editor, make
+from drike.editors.catalog import Editor, make
+from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
-from drike.evaluation import evaluate
+from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
-from drike.retrieval.pool import Pool
-from drike.table import Table, as_markdown
-from drike.unanswered import own_answers, with_own_answers
+from drike.support.table import Table, as_markdown
 
 FILES = {
     "HalluEditBench": "halluedit_llama2/*.csv",

@@ -19,28 +19,28 @@ from dataclasses import replace
 from drike import datasets
 from drike.datasets.generated import GENERATED, turned_round, with_generated
 from drike.datasets.splits import Split
-from drike.editors import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
-from drike.editors.ike import IKE
+from drike.editors.budgets import Threshold
+from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Retriever
+from drike.editors.role_counts import policy_mixes
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
-from drike.metrics import Outcome, Share, summarise
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown
 from drike.report.tables import INTERVALS, shown
-from drike.retrieval.budget import Threshold
-from drike.retrieval.mixes import policy_mixes
-from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import Checkpoint
-from drike.training.answers import answers_under
-from drike.training.balanced import train_balanced
-from drike.training.reinforce import train
+from drike.training.algorithm1 import train
 from drike.training.rewards import edit_takes
-from drike.unanswered import own_answers, with_own_answers
+from drike.training.s_objective import train_balanced
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"

@@ -18,19 +18,19 @@ from statistics import fmean
 
 from drike import datasets
 from drike.datasets.dataset import TEST, TRAIN
-from drike.editors.ike import IKE
+from drike.editors.budgets import Budget, Threshold
+from drike.editors.in_context import IKE
+from drike.editors.learned_budgets import KINDS, untrained
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
-from drike.evaluation import evaluate
-from drike.metrics import Outcome, counted, summarise
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown, differences, table1
-from drike.retrieval.budget import Budget, Threshold
-from drike.retrieval.learned_budget import KINDS, untrained
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Retriever
-from drike.training.reinforce import train
+from drike.training.algorithm1 import train
 from drike.training.rewards import edit_takes
 
 PAPER = {

@@ -17,21 +17,21 @@ from aspect_profile import trained
 
 from drike import datasets, load_model
 from drike.datasets.splits import Split
-from drike.deployed import Deployed, GateRecord, Stores, gate_records, with_stores
-from drike.editors import Editor, make
+from drike.deployment.evaluation import Deployed, GateRecord, Stores, gate_records, with_stores
+from drike.editors.catalog import Editor, make
 from drike.editors.per_query import PerQuery
+from drike.editors.pool import Pool
+from drike.editors.role_counts import Mix, SameMix
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Outcome, counted, summary_of
+from drike.gates.by_name import Named
 from drike.gates.questions import common_questions
-from drike.gates.scope import Named
-from drike.metrics import Outcome, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS, shown
-from drike.retrieval.mixes import Mix, SameMix
-from drike.retrieval.pool import Pool
-from drike.table import Table
+from drike.support.table import Table
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
 

@@ -17,18 +17,18 @@ from pathlib import Path
 
 from drike.datasets import Dataset, load
 from drike.demonstrations import Role
-from drike.editors import make
+from drike.editors.budgets import TokenLimit
+from drike.editors.catalog import make
+from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
-from drike.judging import judge_for
-from drike.metrics import Outcome, Summary, summarise
+from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.judge import judge_for
+from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
 from drike.report import Table, as_markdown
 from drike.report.tables import shown
-from drike.retrieval.budget import TokenLimit
-from drike.retrieval.pool import Pool
-from drike.unanswered import Resolved, own_answers, with_own_answers
 
 FILES = {
     "HalluEditBench, 26 topics": "halluedit_llama2/*.csv",

@@ -39,8 +39,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.server import listen
+from drike.stores.records import Entry
 from drike.stores.sqlite import SqliteStore
-from drike.stores.store import Entry
 
 AT_ONCE, CHUNKS, STREAM_SECONDS = 10, 60, 3.0
 ANSWER = json.dumps({"object": "chat.completion", "choices": [

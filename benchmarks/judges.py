@@ -13,14 +13,14 @@ import sys
 from dataclasses import replace
 
 from drike import datasets
-from drike.editors import UNTRAINED, make
+from drike.editors.catalog import UNTRAINED, make
+from drike.editors.pool import Pool
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
-from drike.judging import GREEDY, JUDGES
-from drike.metrics import Outcome, summarise
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.judge import GREEDY, JUDGES
+from drike.evaluation.metrics import Outcome, summarise
 from drike.models import load
 from drike.report import as_markdown, disagreement, table1
-from drike.retrieval.pool import Pool
 
 EDITORS = (*UNTRAINED, "nearest@4")
 

@@ -24,28 +24,28 @@ import torch
 from numpy.typing import NDArray
 
 from drike import datasets, load_model
-from drike.ceilings import shows_all_fixed
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
-from drike.editors import Editor
-from drike.editors.ike import IKE
+from drike.editors.budgets import Fraction, Threshold
+from drike.editors.catalog import Editor
+from drike.editors.ensemble import fitness_weighted
+from drike.editors.in_context import IKE
 from drike.editors.per_query import PerQuery
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Form, Ranker, Retriever, Similarity
+from drike.editors.role_counts import Mix, mixes_of
+from drike.editors.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
-from drike.judging import Question
+from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.ceilings import shows_all_fixed
+from drike.evaluation.judge import Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import Fraction, Threshold
-from drike.retrieval.ensemble import fitness_weighted
-from drike.retrieval.mixes import Mix, mixes_of
-from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Form, Ranker, Retriever, Similarity
-from drike.retrieval.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
-from drike.training.answers import CaseAnswers
-from drike.training.balanced import train_balanced
-from drike.training.reinforce import train
+from drike.training.algorithm1 import train
 from drike.training.rewards import edit_takes
+from drike.training.s_objective import train_balanced
 from drike.training.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
 
 Rates = NDArray[np.float64]  # right answers and probes of each case and aspect, [cases, 3, 2]

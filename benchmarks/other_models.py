@@ -18,24 +18,24 @@ from pathlib import Path
 from results import measured, trained
 
 from drike import datasets, tinyfacts
-from drike.editors import Editor
-from drike.editors.ike import IKE
+from drike.editors.budgets import Fraction
+from drike.editors.catalog import Editor
+from drike.editors.in_context import IKE
 from drike.editors.per_query import PerQuery
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import FORMS, Similarity
+from drike.editors.role_counts import ByName, Mix, policy_mixes
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
-from drike.metrics import Outcome, counted, summarise
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
-from drike.retrieval.budget import Fraction
-from drike.retrieval.mixes import ByName, Mix, policy_mixes
-from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import FORMS, Similarity
-from drike.training.answers import answers_under
-from drike.training.balanced import train_balanced
+from drike.training.s_objective import train_balanced
 
 NEAREST = 4
 

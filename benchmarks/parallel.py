@@ -19,17 +19,17 @@ from functools import partial
 
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
-from drike.editors import Editor
+from drike.editors.budgets import Fraction, Threshold
+from drike.editors.catalog import Editor
 from drike.editors.factprompt import FactPrompt
-from drike.editors.ike import IKE
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever, Similarity
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
+from drike.evaluation.evaluate import evaluate
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request, Score
-from drike.retrieval.budget import Fraction, Threshold
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Retriever, Similarity
-from drike.training.reinforce import train
+from drike.training.algorithm1 import train
 from drike.training.rewards import edit_takes
 from drike.training.schedules import in_blocks
 

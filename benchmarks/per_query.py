@@ -17,7 +17,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from drike import datasets, load_model
-from drike.ceilings import (
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.role_counts import ByName, Mix, mixes_of, policy_mixes
+from drike.edits import EditCase
+from drike.encoders import TextEncoder, load_encoder
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.ceilings import (
     Answered,
     Chosen,
     ceilings,
@@ -27,15 +33,9 @@ from drike.ceilings import (
     retains_of,
     shows_all_fixed,
 )
-from drike.edits import EditCase
-from drike.encoders import TextEncoder, load_encoder
 from drike.report import as_markdown
 from drike.report.ceilings import ceilings_table
-from drike.retrieval.mixes import ByName, Mix, mixes_of, policy_mixes
-from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.training.answers import CaseAnswers, answers_under
-from drike.training.balanced import train_balanced
+from drike.training.s_objective import train_balanced
 
 PRICES = (0.0, 0.05, 0.2, 0.5)
 RELATIONS = 20

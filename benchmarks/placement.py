@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 
 from drike.datasets import TINYFACTS, load
-from drike.editors import make
+from drike.editors.catalog import make
+from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.retrieval.pool import Pool
 from drike.serving.placement import AsBlock, AsPrompt, NearestWriter
 
 

@@ -25,9 +25,13 @@ from typing import Any
 import numpy as np
 
 from drike import datasets, load_model
-from drike.ceilings import shows_all_fixed
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.role_counts import Mix, mixes_of, policy_mixes
 from drike.encoders import load_encoder
-from drike.retrieval.calibration import (
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.ceilings import shows_all_fixed
+from drike.evaluation.risk_control import (
     METRICS,
     Counts,
     Promise,
@@ -36,12 +40,8 @@ from drike.retrieval.calibration import (
     lower_bound,
     score,
 )
-from drike.retrieval.mixes import Mix, mixes_of, policy_mixes
-from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.training.answers import CaseAnswers, answers_under
-from drike.training.balanced import train_balanced
-from drike.training.promised import OFFSETS, answered_at
+from drike.training.certify import OFFSETS, answered_at
+from drike.training.s_objective import train_balanced
 
 HELD_OUT = 59  # validation edits of a seed: all that are neither trained on nor test edits
 PROMISES = {"offset": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}

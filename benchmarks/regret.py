@@ -20,16 +20,16 @@ from statistics import fmean
 
 from drike import datasets, tinyfacts
 from drike.demonstrations import DemonstrationSet
-from drike.editors.ike import IKE
+from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import FORMS, Ranker, Retriever, Similarity
 from drike.encoders import load_encoder
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
 from drike.prompts import PromptStyle
-from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import FORMS, Ranker, Retriever, Similarity
 from drike.tinyfacts import TEMPLATES
-from drike.training.reinforce import train
+from drike.training.algorithm1 import train
 from drike.training.rewards import edit_takes
 
 SIZES = (1, 2, 4, 8)

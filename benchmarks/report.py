@@ -22,11 +22,11 @@ from pathlib import Path
 
 from drike.datasets.splits import SplitIds
 from drike.edits import Aspect
-from drike.files import with_checksum
-from drike.metrics import Outcome, counted, summary_of
+from drike.evaluation.metrics import Outcome, counted, summary_of
 from drike.report import Table, costs, differences, table1
 from drike.runs.folder import append, outcomes_path, write_record
 from drike.runs.run import FILE, SPLIT
+from drike.support.files import with_checksum
 
 PROBES = (Aspect.REWRITE, *[Aspect.PARAPHRASE] * 2, *[Aspect.NEIGHBORHOOD] * 3)
 EDITORS = ("Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE")

@@ -20,23 +20,23 @@ from statistics import fmean
 from drike import datasets, tinyfacts
 from drike.datasets.dataset import TEST, TRAIN
 from drike.datasets.splits import Split
-from drike.editors import Editor
-from drike.editors.ike import IKE
+from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.catalog import Editor
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import FORMS, Form, Retriever, Similarity
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
-from drike.metrics import Outcome, counted, summarise
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
-from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import FORMS, Form, Retriever, Similarity
-from drike.training.choices import renormalised, sampled, top
-from drike.training.reinforce import Episode, train
+from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import edit_takes
+from drike.training.rollouts import renormalised, sampled, top
 
 EPOCHS = 5
 VARIANTS = (

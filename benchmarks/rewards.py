@@ -16,26 +16,26 @@ import sys
 from collections.abc import Sequence
 
 from drike import datasets, load_model
-from drike.ceilings import shows_all_fixed
-from drike.editors import Editor
-from drike.editors.ike import IKE
+from drike.editors.budgets import Fraction
+from drike.editors.catalog import Editor
+from drike.editors.in_context import IKE
 from drike.editors.per_query import PerQuery
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Ranker, Retriever, Similarity
+from drike.editors.role_counts import mixes_of
 from drike.edits import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
-from drike.metrics import Outcome, counted, summarise
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.ceilings import shows_all_fixed
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown, differences, table1
-from drike.retrieval.budget import Fraction
-from drike.retrieval.mixes import mixes_of
-from drike.retrieval.pool import Pool
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Ranker, Retriever, Similarity
-from drike.training.answers import answers_under
-from drike.training.balanced import right_with_each, train_balanced
+from drike.training.algorithm1 import train
 from drike.training.credit import balanced, marginal
-from drike.training.reinforce import train
 from drike.training.rewards import Reward, edit_takes, every_probe
+from drike.training.s_objective import right_with_each, train_balanced
 from drike.training.schedules import Channel, at_once
 from drike.training.supervised import train_listwise, utilities
 

@@ -29,11 +29,12 @@ from pathlib import Path
 import numpy as np
 
 from drike import datasets
-from drike.answers import normalise
 from drike.datasets.paraphrases import wording
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
-from drike.gates.calibrating import (
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated, LogisticHead
+from drike.gates.calibration import (
     Example,
     GateProbe,
     calibrated,
@@ -44,11 +45,15 @@ from drike.gates.calibrating import (
     lowest_threshold,
     save,
 )
+from drike.gates.decision import Scope
+from drike.gates.index import EditIndex
 from drike.gates.names import masked
-from drike.gates.scope import Calibrated, EditIndex, LogisticHead, Named, Nearest, Scope, contrary
+from drike.gates.nearest import Nearest
+from drike.gates.relations import contrary
+from drike.matching import normalise
 from drike.report import as_markdown
-from drike.stores.store import Entry, StoredEdit, claims
-from drike.table import Table
+from drike.stores.records import Entry, StoredEdit, claims
+from drike.support.table import Table
 
 DATA = Path("../shared/datasets")
 MOST_ALIKE = 3  # pairs of the same two relations that are kept of PokeMQA

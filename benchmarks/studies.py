@@ -26,24 +26,24 @@ from typing import Literal
 
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
-from drike.editors import Editor
-from drike.editors.ike import IKE
+from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.catalog import Editor
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever, Similarity
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
-from drike.evaluation import evaluate
-from drike.files import write_text
-from drike.metrics import Estimate, Outcome, Summary, paired_difference, summarise
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Estimate, Outcome, Summary, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import OrderName, PromptStyle
 from drike.report import Table, as_markdown, costs, table1
 from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
-from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Retriever, Similarity
-from drike.training.reinforce import Episode, train
+from drike.support.files import write_text
+from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import edit_takes
 from drike.training.schedules import disturbed
 

@@ -24,18 +24,18 @@ from collections.abc import Callable, Sequence
 import torch
 
 from drike import datasets, tinyfacts
-from drike.editors.ike import IKE
+from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring
 from drike.models.local.decoding import cut
 from drike.models.local.huggingface import HuggingFaceModel, load
 from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
-from drike.retrieval.budget import Budget, Fraction, Threshold
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Retriever
 from drike.runs.run import Setup
-from drike.training.reinforce import train
+from drike.training.algorithm1 import train
 from drike.training.rewards import edit_takes
 
 

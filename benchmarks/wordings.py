@@ -20,12 +20,12 @@ from results import measured
 
 from drike import datasets
 from drike.editors.per_query import PerQuery
+from drike.editors.pool import Pool
 from drike.edits import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.metrics import Outcome, counted, summarise
+from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.report import as_markdown, differences, table1
-from drike.retrieval.pool import Pool
 from drike.tinyfacts import TEMPLATES, facts
 
 USUAL = "T0 to T3, as in TinyFacts"

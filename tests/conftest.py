@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import settings
 
-import databases
+from tests.worlds import databases
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -29,7 +29,7 @@ settings.load_profile("drike")
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Use a separate cache folder, except for encoded texts and converted encoders: slow to make, never changed."""
-    from drike.files import cache_folder
+    from drike.support.files import cache_folder
 
     cache = tmp_path_factory.mktemp("cache")
     (cache / "drike").mkdir()

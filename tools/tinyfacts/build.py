@@ -23,8 +23,8 @@ from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from drike.files import write_text
 from drike.models.reader import Observer
+from drike.support.files import write_text
 from drike.tinyfacts import TEMPLATES, facts
 from tools.tinyfacts.documents import Kit
 from tools.tinyfacts.llama import CONTEXT, WIDTH, new_model

@@ -19,13 +19,13 @@ from drike.datasets import load
 from drike.datasets.generated import turned_round, with_generated
 from drike.datasets.own_facts import two_hops
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
+from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase
-from drike.judging import Question, judge
+from drike.evaluation.baseline_answers import own_answers
+from drike.evaluation.judge import Question, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.pool import IKE_ROLES
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
-from drike.unanswered import own_answers
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.world import Templates
 

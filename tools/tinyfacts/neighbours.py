@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from drike.files import write_bytes
+from drike.support.files import write_bytes
 from drike.tinyfacts import EDITABLE, rows_path
 
 NEAREST = 32

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drike.files import write_text
+from drike.support.files import write_text
 from drike.tinyfacts import EDITABLE, TEMPLATES, Fact, facts, rows_path
 
 SEED = 1234

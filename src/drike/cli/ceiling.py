@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drike import ceilings
-from drike.ceilings import METHOD, ROUNDS, Answered, Subset, hindsight_answers, measured
 from drike.cli.console import draw, say, this_command, watch_answers
 from drike.cli.costs import CountingModel, live, metered, show_bound
+from drike.cli.opening import choose_edits, describe_model, new_run, open_model
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.setup import choose_edits, describe_model, new_run, open_model
 from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.editors import make
-from drike.editors.ike import IKE
-from drike.files import write_text
+from drike.editors.catalog import make
+from drike.editors.in_context import IKE
+from drike.editors.role_counts import mixes_of
+from drike.evaluation import ceilings
+from drike.evaluation.answer_matrix import Chooser, answers_under
+from drike.evaluation.ceilings import METHOD, ROUNDS, Answered, Subset, hindsight_answers, measured
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import as_markdown
 from drike.report.ceilings import FILE, read_ceilings
-from drike.retrieval.mixes import mixes_of
 from drike.runs.folder import write_record
 from drike.runs.recording import recorded_answers
 from drike.runs.resume import check_same, recovered_answers
 from drike.runs.run import Run
-from drike.training.answers import Chooser, answers_under
+from drike.support.files import write_text
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from rich.segment import Segment
 from rich.table import Column
 from rich.text import Text
 
+from drike.evaluation.answer_matrix import CaseAnswers
 from drike.report import Table
 from drike.report.training import by_epoch
-from drike.training.answers import CaseAnswers
-from drike.training.reinforce import Episode
-from drike.visible import visible
+from drike.support.escape import visible
+from drike.training.algorithm1 import Episode
 
 _LINES_EVERY = 10.0  # seconds
 _ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}

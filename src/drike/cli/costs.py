@@ -8,20 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from drike.cli.console import draw, say
+from drike.editors.budgets import TokenLimit
+from drike.editors.pool import Pool
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError
-from drike.hub import pinned
-from drike.judging import Judge
+from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
+from drike.evaluation.judge import Judge
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
-from drike.retrieval.budget import TokenLimit
-from drike.retrieval.pool import Pool
 from drike.runs.folder import add_usage, read_usage
-from drike.unanswered import Resolved, own_answers, with_own_answers
+from drike.support.huggingface import pinned
 
 
 class CountingModel:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from drike.cli.console import progress, say
+from drike.cli.opening import WatchedEncoder
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, flag, option, takes_options
-from drike.cli.setup import WatchedEncoder
 from drike.datasets import load
 from drike.datasets.inspect import lines, nearness
 from drike.encoders import MINILM

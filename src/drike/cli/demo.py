@@ -9,23 +9,23 @@ from typing import Annotated
 from drike.cli.console import draw, say, this_command
 from drike.cli.edit import before_after
 from drike.cli.evaluate import run_evaluation
+from drike.cli.opening import WatchedEncoder, describe_model, new_run, open_setup
 from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
 from drike.cli.resume import alone_at
-from drike.cli.setup import WatchedEncoder, describe_model, new_run, open_setup
 from drike.cli.train import run_per_query, run_training
 from drike.datasets import TINYFACTS
-from drike.edited import EditedModel
-from drike.editors import PER_QUERY, SAME_K, UNTRAINED, Editor, make
-from drike.editors.ike import IKE
+from drike.deployment.edited_model import EditedModel
+from drike.editors.budgets import Threshold
+from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, Editor, make
+from drike.editors.in_context import IKE
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Retriever
+from drike.editors.role_counts import policy_mixes
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
-from drike.judging import judge_for
+from drike.evaluation.judge import judge_for
 from drike.models import EMBEDDED, load
-from drike.retrieval.budget import Threshold
-from drike.retrieval.mixes import policy_mixes
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Retriever
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup

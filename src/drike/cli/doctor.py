@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from drike import tinyfacts
-from drike.answers import first_line
 from drike.cli.console import draw
 from drike.cli.options import MODEL, option, takes_options
 from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError
+from drike.matching import first_line
 from drike.models import EMBEDDED, load
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from drike.cli.console import console, draw, say
 from drike.cli.costs import CountingModel, metered, show_bound
+from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.cli.options import ModelOptions, RunOptions, takes_options
-from drike.cli.setup import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.datasets import TINYFACTS
-from drike.edited import EditedModel
-from drike.editors import NO_RETAINS, make
+from drike.deployment.edited_model import EditedModel
+from drike.editors.catalog import NO_RETAINS, make
 from drike.edits import Edit, EditCase, mentions
 from drike.errors import UsageError
-from drike.gates.scope import EveryQuery, Named
+from drike.gates.by_name import EveryQuery, Named
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from drike.checking import check, doubts
 from drike.cli.console import counted, draw, note, say
 from drike.cli.costs import CountingModel, metered, show_bound
 from drike.cli.edit import NOTHING, parse_fact
+from drike.cli.opening import DEFAULTS, WatchedEncoder, open_model, open_setup, open_trained_run
 from drike.cli.options import (
     DATA,
     METHOD,
@@ -30,23 +30,26 @@ from drike.cli.options import (
     takes_options,
 )
 from drike.cli.reword import open_writer, reworded
-from drike.cli.setup import DEFAULTS, WatchedEncoder, open_model, open_setup, open_trained_run
-from drike.edited import EditedModel
-from drike.editors import PER_QUERY, Editor, make
+from drike.deployment.edit_checks import check, doubts
+from drike.deployment.edited_model import EditedModel
+from drike.editors.catalog import PER_QUERY, Editor, make
 from drike.errors import UsageError
-from drike.files import write_text
-from drike.gates import kept
-from drike.gates.asking import require_doubt
-from drike.gates.calibrating import default
+from drike.gates import store_gate as kept
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated
+from drike.gates.calibration import default
+from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions, read_questions
-from drike.gates.scope import Calibrated, EditIndex, Named
+from drike.gates.verification import require_doubt
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.placement import NearestWriter
-from drike.stores import store as stores
+from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
+from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
-from drike.stores.store import Entry, Snapshot, Status, StoredEdit, StoreError
+from drike.stores.records import Entry, Status, StoredEdit, StoreError, checked, to_json
+from drike.support.files import write_text
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
 
@@ -99,7 +102,7 @@ def add(
         raise UsageError("--model and --yes are for proposed wordings: give their number as --wordings, too")
     edit = parse_fact(fact, ())
     # Checked before the store is opened, which makes its file.
-    entry = stores.checked(Entry(
+    entry = checked(Entry(
         subject, edit.query, edit.target_new, relation=relation, aliases=tuple(alias or ()),
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
@@ -324,7 +327,7 @@ def export(
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
     with closing(open_store(store, create=False)) as opened:
-        lines = [stores.to_json(one.entry) for one in _chosen(stores.snapshot(opened), retired)]
+        lines = [to_json(one.entry) for one in _chosen(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
 

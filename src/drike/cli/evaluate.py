@@ -12,33 +12,44 @@ from typing import Annotated
 
 from drike.cli.console import draw, note, progress, say
 from drike.cli.costs import CountingModel, count_own_answers, live, metered, show_bound
+from drike.cli.opening import choose_edits, describe_model, new_run, open_model
 from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.setup import choose_edits, describe_model, new_run, open_model
 from drike.cli.stored import Deployment, check_stored, deployment, run_deployed
 from drike.datasets.generated import GENERATED, with_generated
-from drike.editors import BY_NAME, NAMES, PER_QUERY, SAME_K, SAME_SIZE, TRAINED, UNTRAINED, Editor, make, require_editor
-from drike.editors.ike import IKE
+from drike.editors.budgets import Threshold
+from drike.editors.catalog import (
+    BY_NAME,
+    NAMES,
+    PER_QUERY,
+    SAME_K,
+    SAME_SIZE,
+    TRAINED,
+    UNTRAINED,
+    Editor,
+    make,
+    require_editor,
+)
+from drike.editors.in_context import IKE
+from drike.editors.rankers import Retriever
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation import evaluate as outcomes_of
-from drike.files import write_text
-from drike.judging import GREEDY, JUDGES, Judge, judge_for
-from drike.metrics import Outcome, counted, summary_of
+from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.evaluate import evaluate as outcomes_of
+from drike.evaluation.judge import GREEDY, JUDGES, Judge, judge_for
+from drike.evaluation.metrics import Outcome, counted, summary_of
+from drike.evaluation.risk_control import KeptPromise
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
 from drike.report import as_markdown, aspects, compared, costs, disagreement, hops, paired, published, table1, work
 from drike.report.variants import distribution_table, variations
-from drike.retrieval.budget import Threshold
-from drike.retrieval.calibration import KeptPromise
-from drike.retrieval.retriever import Retriever
 from drike.runs.folder import read_json, read_usage, write_record
 from drike.runs.recording import judged_both_ways, recorded_evaluation, recorded_prompts
 from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
-from drike.unanswered import own_answers, with_own_answers
+from drike.support.files import write_text
 
 OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
 VALUES_OF_EDITORS = (

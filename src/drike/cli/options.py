@@ -21,11 +21,11 @@ from typer.core import TyperCommand
 
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
+from drike.editors.learned_budgets import KINDS
+from drike.editors.rankers import FORMS
 from drike.errors import UsageError
-from drike.judging import JUDGES
+from drike.evaluation.judge import JUDGES
 from drike.models.served.address import SERVICES
-from drike.retrieval.learned_budget import KINDS
-from drike.retrieval.retriever import FORMS
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
 API, PAPER = "API and cost", "Paper's switches and studies"

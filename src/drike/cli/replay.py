@@ -12,15 +12,16 @@ import typer
 
 from drike.cli.console import counted, draw, say
 from drike.cli.edits import Store, app
+from drike.cli.opening import WatchedEncoder
 from drike.cli.options import OUTPUT, Command, option, takes_options
-from drike.cli.setup import WatchedEncoder
 from drike.datasets.rows import shown
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.errors import DataError
-from drike.gates.scope import Calibrated, Scope
+from drike.gates.calibrated import Calibrated
+from drike.gates.decision import Scope
 from drike.report import Table
-from drike.serving.live import LiveEdits
+from drike.serving.feed import LiveEdits
 from drike.serving.replay import Seen
 from drike.serving.replay import replay as replayed
 from drike.stores.opening import open_store

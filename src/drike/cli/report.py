@@ -11,14 +11,13 @@ from rich.columns import Columns
 from rich.panel import Panel
 from rich.text import Text
 
-from drike.casestudy import CaseStudy, study
 from drike.cli.console import console, draw, progress, say
+from drike.cli.opening import open_model, open_setup
 from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, takes_options
-from drike.cli.setup import open_model, open_setup
-from drike.editors import TRAINED, make
-from drike.editors.ike import IKE
+from drike.editors.catalog import TRAINED, make
+from drike.editors.in_context import IKE
 from drike.errors import UsageError
-from drike.files import write_text
+from drike.evaluation.case_study import CaseStudy, study
 from drike.models.served.options import ApiOptions
 from drike.report.ceilings import read_ceilings
 from drike.report.comparison import by_model
@@ -27,6 +26,7 @@ from drike.report.groups import grouped
 from drike.report.reading import read_runs, trained_run
 from drike.runs import checkpoint
 from drike.runs.run import Run
+from drike.support.files import write_text
 
 _SHOWING = ("ike", *TRAINED)
 

@@ -17,10 +17,10 @@ from drike.cli.console import complain, note, this_command
 from drike.cli.costs import used_in
 from drike.cli.options import Command
 from drike.errors import RunError, UsageError
-from drike.records import read
 from drike.runs.folder import has_begun
 from drike.runs.resume import locked
 from drike.runs.run import Run
+from drike.support.records import read
 
 # Options that may change when a run continues, since no result depends on them.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}

@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 import typer
 
 from drike.cli.console import say
+from drike.cli.opening import DEFAULTS, open_model
 from drike.cli.options import ModelOptions, RunOptions
-from drike.cli.setup import DEFAULTS, open_model
 from drike.errors import UsageError
 from drike.gates.rewording import proposals
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
-from drike.stores import store as stores
-from drike.stores.store import EditStore, StoredEdit
+from drike.stores import log as stores
+from drike.stores.log import EditStore
+from drike.stores.records import StoredEdit, claims
 
 
 def open_writer(asked: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
@@ -38,7 +39,7 @@ def reworded(
     ask: which to store; else all that pass the checks.
     """
     in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-    taken = frozenset[str]().union(*(stores.claims(one.entry) for one in in_force))
+    taken = frozenset[str]().union(*(claims(one.entry) for one in in_force))
     for edit, found in zip(edits, proposals(writer, [one.entry for one in edits], count, taken), strict=True):
         say(f"Edit {edit.id}: {edit.entry.fact}")
         for number, one in enumerate(found, 1):

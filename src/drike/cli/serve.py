@@ -77,7 +77,7 @@ def serve(
         raise UsageError(EXTRA)
     if workers > 1:
         _serve_together(workers, store, upstream, port, admin_port)
-    from drike.cli.setup import WatchedEncoder
+    from drike.cli.opening import WatchedEncoder
     from drike.serving import process
     from drike.serving.gateway import Mode
     from drike.serving.start import Options, open_encoder, start

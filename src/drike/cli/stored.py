@@ -9,18 +9,19 @@ from pathlib import Path
 
 from drike.cli.console import draw, progress
 from drike.cli.costs import live
-from drike.cli.setup import WatchedEncoder
-from drike.deployed import Deployed, Stores, gate_records, with_stores
-from drike.editors import Editor
+from drike.cli.opening import WatchedEncoder
+from drike.deployment.evaluation import Deployed, Stores, gate_records, with_stores
+from drike.editors.catalog import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.files import write_text
-from drike.gates.asking import require_doubt
-from drike.gates.calibrating import default
+from drike.evaluation.judge import Judge
+from drike.evaluation.metrics import Outcome, counted
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated
+from drike.gates.calibration import default
+from drike.gates.decision import Scope
 from drike.gates.questions import common_questions, read_questions
-from drike.gates.scope import Calibrated, Named, Scope
-from drike.judging import Judge
-from drike.metrics import Outcome, counted
+from drike.gates.verification import require_doubt
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import GATE, deployed_tables
@@ -28,6 +29,7 @@ from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
+from drike.support.files import write_text
 
 
 @dataclass(frozen=True)

@@ -10,38 +10,38 @@ from pathlib import Path
 
 from drike.cli.console import draw, note, say, this_command, watch_answers, watch_training
 from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
+from drike.cli.opening import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.setup import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
 from drike.datasets import TINYFACTS
-from drike.editors.ike import IKE
+from drike.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.editors.in_context import IKE
+from drike.editors.learned_budgets import untrained
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Retriever
+from drike.editors.role_counts import policy_mixes
 from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import PromiseError, UsageError
-from drike.judging import JUDGES, LIKELIHOOD, Judge, judge_for
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.judge import JUDGES, LIKELIHOOD, Judge, judge_for
+from drike.evaluation.risk_control import Promise
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import work
-from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
-from drike.retrieval.calibration import Promise
-from drike.retrieval.learned_budget import untrained
-from drike.retrieval.mixes import policy_mixes
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import read_usage
 from drike.runs.recording import recorded_answers, recorded_training
 from drike.runs.resume import check_same, recovered_answers, recovered_episodes
 from drike.runs.run import Run, Setup
-from drike.training import reinforce
-from drike.training.answers import answers_under
-from drike.training.balanced import train_balanced
-from drike.training.choices import renormalised, sampled, top
+from drike.training import algorithm1 as reinforce
+from drike.training.certify import check_possible, most_probes, promised
 from drike.training.credit import balanced, marginal
-from drike.training.promised import check_possible, most_probes, promised
 from drike.training.rewards import RecordedRollout, edit_takes, every_probe, replayed
+from drike.training.rollouts import renormalised, sampled, top
+from drike.training.s_objective import train_balanced
 from drike.training.schedules import disturbed, in_blocks
 
 CALIBRATE_ON = 100  # edits held out for a promise

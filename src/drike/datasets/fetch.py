@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from drike.datasets.rows import shown
 from drike.errors import DataError
-from drike.files import cache_folder, sha256, write_bytes, write_text
-from drike.parallel import within
+from drike.support.files import cache_folder, sha256, write_bytes, write_text
+from drike.support.parallel import within
 
 TIMEOUT, DEADLINE = 30.0, 900.0  # seconds without a byte, and for all of a file
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from drike.answers import normalise
 from drike.datasets.counts import Cut, Log
 from drike.datasets.paraphrases import Templates
 from drike.datasets.rows import Row
 from drike.edits import Aspect, Edit, EditCase, Probe, Unanswered, mentions, rewrite_probe
+from drike.matching import normalise
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
 Paraphrases = Literal["keep", "screen"]  # of EasyEdit's flat form: as published, or known wordings only

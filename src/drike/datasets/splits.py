@@ -13,8 +13,8 @@ from pathlib import Path
 
 from drike.edits import EditCase
 from drike.errors import DataError
-from drike.files import checksum_ok, with_checksum, write_text
-from drike.records import parse, read
+from drike.support.files import checksum_ok, with_checksum, write_text
+from drike.support.records import parse, read
 
 
 @dataclass(frozen=True)

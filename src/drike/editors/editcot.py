@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drike.answers import first_line
 from drike.edits import Edit
+from drike.matching import first_line
 from drike.models.protocols import MAX_REASONING_TOKENS, LanguageModel
 from drike.prompts import FACT_CHANGED, SENTENCE, TO_COMPLETE, WORLD_CHANGED, Prompt, facts_of
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from drike.demonstrations import Demonstration, DemonstrationSet, shared_out
+from drike.editors.budgets import TokenLimit
+from drike.editors.pool import Pool
 from drike.edits import Edit, Key, trained_on
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import TokenLimit
-from drike.retrieval.pool import Pool
 
 
 class QueryChoice(Protocol):

@@ -12,7 +12,7 @@ from drike.encoders.frozen import FrozenEncoder, by_torch
 from drike.encoders.hashing import HashingEncoder
 from drike.encoders.onnx import by_onnx
 from drike.encoders.sources import MINILM, SMALL_BERT, download, identity, locate
-from drike.files import cache_folder
+from drike.support.files import cache_folder
 
 __all__ = [
     "MINILM",

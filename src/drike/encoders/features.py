@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from drike.encoders.base import FloatArray
-from drike.keyvalue import KeyValueFile
+from drike.support.keyvalue import KeyValueFile
 
 
 class FeatureStore:

@@ -16,7 +16,7 @@ import numpy as np
 from drike.encoders.base import FloatArray, Progress
 from drike.encoders.features import FeatureStore
 from drike.errors import EncoderError
-from drike.hub import quiet
+from drike.support.huggingface import quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

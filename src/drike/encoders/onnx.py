@@ -17,9 +17,9 @@ import numpy as np
 
 from drike.encoders.base import FloatArray
 from drike.encoders.frozen import BATCH, Forward, by_torch, load_model
-from drike.files import cache_folder, write_bytes
-from drike.files import sha256 as digest
-from drike.hub import quiet
+from drike.support.files import cache_folder, write_bytes
+from drike.support.files import sha256 as digest
+from drike.support.huggingface import quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

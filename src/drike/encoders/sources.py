@@ -20,9 +20,9 @@ from huggingface_hub import constants
 
 from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
-from drike.files import sha256
-from drike.hub import pinned, quiet
-from drike.parallel import within
+from drike.support.files import sha256
+from drike.support.huggingface import pinned, quiet
+from drike.support.parallel import within
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"

@@ -1,5 +1,5 @@
 """Gates, which decide which of the edits in force a query concerns.
 
-`scope` has the protocol and the gates, `names` finds subjects in a query, `calibrating` learns probabilities and
-certifies thresholds, `kept` keeps a store's gate beside its file.
+`decision` has the protocol, `by_name` and `calibrated` the gates, `names` finds subjects in a query, `calibration`
+learns probabilities and certifies thresholds, `store_gate` keeps a store's gate with its edits.
 """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from drike.gates.layered import Layered, regrouped
+from drike.gates.overlay import Layered, regrouped
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"  # Han and kana are written without spaces: each sign is a word
 _WORD = re.compile(rf"[{_HAN}]|(?:[^\W{_HAN}]|[\u0300-\u036f])+[+#]*")

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from drike.errors import DataError
-from drike.records import parse
+from drike.support.records import parse
 
 
 @cache

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.gates.scope import EditIndex, Scope
-from drike.stores.store import StoredEdit
+from drike.gates.decision import Scope
+from drike.gates.index import EditIndex
+from drike.stores.records import StoredEdit
 
 _FOLDS = 5
 _MOST = 500  # texts that are asked

@@ -6,15 +6,16 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from drike.answers import normalise
 from drike.edits import mentions
-from drike.gates.asking import answer_of, question
+from drike.evaluation.judge import complete
+from drike.gates.decision import YesOrNo
 from drike.gates.names import masked
-from drike.gates.scope import YesOrNo, answer_kind, contrary
-from drike.judging import complete
+from drike.gates.relations import answer_kind, contrary
+from drike.gates.verification import answer_of, question
+from drike.matching import normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, Prompt
-from drike.stores.store import Entry, claims
+from drike.stores.records import Entry, claims
 
 _TOKENS = 40  # of one wording
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)

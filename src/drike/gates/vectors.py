@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drike.encoders.base import FloatArray
-from drike.gates.layered import Layered, regrouped
+from drike.gates.overlay import Layered, regrouped
 
 _ROUNDING = 1e-5  # more than what the order of sums changes in a cosine of single precision
 

@@ -16,7 +16,7 @@ from drike.report.tables import (
     table1,
     work,
 )
-from drike.table import Table, as_markdown
+from drike.support.table import Table, as_markdown
 
 __all__ = [
     "PAPER_TABLE1", "Published", "Table", "as_markdown", "aspects", "compared", "costs", "differences",

@@ -18,7 +18,7 @@ from typing import Any
 
 from drike.demonstrations import Role
 from drike.edits import Aspect
-from drike.metrics import Outcome
+from drike.evaluation.metrics import Outcome
 from drike.report.groups import Group, ReportedRun
 from drike.runs.folder import CasePrompts
 

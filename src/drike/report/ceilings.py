@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from drike.ceilings import ALL, METHOD, MOST, Measured
 from drike.edits import ASPECTS_OF_S
+from drike.evaluation.ceilings import ALL, METHOD, MOST, Measured
 from drike.report.tables import INTERVALS, shown
 from drike.runs.folder import read_json
 from drike.runs.run import Run
-from drike.table import Table
+from drike.support.table import Table
 
 FILE = "ceilings.json"
 

@@ -10,7 +10,7 @@ from drike.edits import Aspect
 from drike.report.groups import BASELINE, METHOD, Group
 from drike.report.paper import HALLUEDIT, TABLES, PaperTable
 from drike.report.tables import INTERVALS, cell, published_cells, shown
-from drike.table import Table
+from drike.support.table import Table
 
 _BY_MODEL = 3  # the table whose rows are models; it gets S, too
 _CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."

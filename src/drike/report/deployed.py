@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from drike.deployed import GateRecord
-from drike.judging import JUDGES
-from drike.metrics import Counts, counted, estimated, resampled, summary_of
+from drike.deployment.evaluation import GateRecord
+from drike.evaluation.judge import JUDGES
+from drike.evaluation.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.figures import Figure, gate_curve
 from drike.report.tables import INTERVALS, aspects, shown
 from drike.runs.folder import DEPLOYED, outcomes_path, read_lines, read_outcomes
 from drike.runs.run import Run
-from drike.table import Table
+from drike.support.table import Table
 
 GATE = "gate.jsonl"
 NEAREST = 20

@@ -31,7 +31,7 @@ from drike.report.tables import (
 )
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
-from drike.table import Table, as_markdown, markdown_text
+from drike.support.table import Table, as_markdown, markdown_text
 
 
 @dataclass(frozen=True)

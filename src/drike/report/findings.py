@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from drike.metrics import Estimate, Summary
+from drike.evaluation.metrics import Estimate, Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES, has_0, shown

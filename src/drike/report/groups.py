@@ -12,7 +12,16 @@ from functools import cached_property
 from itertools import combinations
 
 from drike.errors import ReportError
-from drike.metrics import METRICS, Counts, Estimate, Outcome, Summary, counted, paired_differences, summary_of
+from drike.evaluation.metrics import (
+    METRICS,
+    Counts,
+    Estimate,
+    Outcome,
+    Summary,
+    counted,
+    paired_differences,
+    summary_of,
+)
 from drike.models.protocols import Usage
 from drike.report.training import Epoch, Step, epochs_of
 from drike.runs.folder import CasePrompts

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
-from drike.judging import JUDGES
-from drike.metrics import Estimate, Share, Summary
+from drike.evaluation.judge import JUDGES
+from drike.evaluation.metrics import Estimate, Share, Summary
 from drike.report.figures import Figure, pareto
 from drike.report.findings import findings, listed, verdict
 from drike.report.groups import BASELINE, UNEDITED, Group
 from drike.report.tables import INTERVALS, SCORES, cell, shown, starred
-from drike.table import Table
+from drike.support.table import Table
 
 MEANINGS = {
     Aspect.REWRITE: "the edit's own query (ESR)",

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from drike.casestudy import CaseStudy
 from drike.edits import Aspect
+from drike.evaluation.case_study import CaseStudy
 from drike.report.cases import as_script, packed, unwritten
 from drike.report.document import Document
 from drike.report.findings import gaps, overall
 from drike.report.groups import UNEDITED
 from drike.report.overview import overview
 from drike.report.tables import COLUMNS, STARRED, shown
-from drike.table import Table
+from drike.support.table import Table
 
 _HERE = Path(__file__).parent
 _SHARES = {*COLUMNS, "RR known", *Aspect}  # the columns whose best value is bold

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from drike.datasets.splits import SplitIds
 from drike.edits import Aspect
 from drike.errors import RunError
-from drike.metrics import Outcome, Summary
+from drike.evaluation.metrics import Outcome, Summary
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun
 from drike.report.training import step_of
 from drike.runs.checkpoint import FILE

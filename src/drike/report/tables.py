@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from drike.edits import ASPECTS_OF_S, Aspect
-from drike.metrics import Counts, Estimate, Outcome, Share, Summary, harmonic_mean, paired_differences
+from drike.evaluation.metrics import Counts, Estimate, Outcome, Share, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
-from drike.table import Table
+from drike.support.table import Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with

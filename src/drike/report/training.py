@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from drike.retrieval.budget import Threshold
+from drike.editors.budgets import Threshold
 from drike.runs.folder import EpisodeRecord
-from drike.table import Table
-from drike.training.reinforce import Episode
+from drike.support.table import Table
+from drike.training.algorithm1 import Episode
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from statistics import fmean, pstdev
 import numpy as np
 
 from drike.edits import Aspect
-from drike.metrics import Counts, Estimate, Outcome, Summary, estimated, resampled, summary_of
+from drike.evaluation.metrics import Counts, Estimate, Outcome, Summary, estimated, resampled, summary_of
 from drike.prompts import ORDERS
 from drike.report.tables import STARRED, cell, differences, shown
-from drike.table import Table
+from drike.support.table import Table
 
 _BAR = 30
 

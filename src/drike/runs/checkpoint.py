@@ -19,17 +19,17 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from torch import Tensor
 
+from drike.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.editors.learned_budgets import Controller, feature
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Form, Retriever
+from drike.editors.role_counts import Mix
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
-from drike.files import sha256, write_bytes
+from drike.evaluation.risk_control import KeptPromise
 from drike.prompts import PromptStyle
-from drike.records import read
-from drike.retrieval.budget import Budget, Flip, Fraction, Threshold
-from drike.retrieval.calibration import KeptPromise
-from drike.retrieval.learned_budget import Controller, feature
-from drike.retrieval.mixes import Mix
-from drike.retrieval.query_policy import QueryPolicy
-from drike.retrieval.retriever import Form, Retriever
+from drike.support.files import sha256, write_bytes
+from drike.support.records import read
 
 FILE = "checkpoint.safetensors"
 _OLD = ("budget.json", "retriever.json", "head.safetensors", "checkpoint/budget.json")

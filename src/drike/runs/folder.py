@@ -31,13 +31,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from drike.editors.budgets import Fraction
 from drike.errors import RunError
-from drike.files import named_in_errors, write_bytes, write_text
-from drike.metrics import Outcome
+from drike.evaluation.metrics import Outcome
 from drike.models.protocols import Usage
-from drike.records import Record, parse, read
-from drike.retrieval.budget import Fraction
-from drike.training.reinforce import Episode
+from drike.support.files import named_in_errors, write_bytes, write_text
+from drike.support.records import Record, parse, read
+from drike.training.algorithm1 import Episode
 from drike.training.rewards import Earned, RecordedRollout
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"

@@ -9,16 +9,16 @@ from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.editors import Editor
+from drike.editors.catalog import Editor
 from drike.editors.editcot import EditCoTFull
-from drike.editors.ike import IKE
+from drike.editors.in_context import IKE
+from drike.editors.rankers import Retriever
 from drike.edits import EditCase
-from drike.evaluation import evaluate
-from drike.files import write_text
-from drike.judging import GREEDY, Judge
-from drike.metrics import Outcome
+from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.judge import GREEDY, Judge
+from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
-from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import (
@@ -35,8 +35,8 @@ from drike.runs.folder import (
     saved,
     slug,
 )
-from drike.training.answers import CaseAnswers
-from drike.training.reinforce import Episode
+from drike.support.files import write_text
+from drike.training.algorithm1 import Episode
 
 
 def recorded_training(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from drike.edits import EditCase
 from drike.errors import RunError
-from drike.metrics import Outcome
+from drike.evaluation.answer_matrix import CaseAnswers
+from drike.evaluation.metrics import Outcome
 from drike.runs.folder import (
     ANSWERS,
     OUTCOMES,
@@ -24,7 +25,6 @@ from drike.runs.folder import (
     versions,
 )
 from drike.runs.run import Run, Setup
-from drike.training.answers import CaseAnswers
 from drike.training.rewards import RecordedRollout
 
 

@@ -12,19 +12,19 @@ from typing import Any
 from drike.datasets import Dataset
 from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
+from drike.editors.learned_budgets import Controller
+from drike.editors.pool import Pool, each_first
+from drike.editors.rankers import Retriever
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
-from drike.files import checksum_ok, with_checksum
-from drike.judging import JudgeName
+from drike.evaluation.judge import JudgeName
 from drike.models.protocols import Template
-from drike.records import parse, read
-from drike.retrieval.learned_budget import Controller
-from drike.retrieval.pool import Pool, each_first
-from drike.retrieval.retriever import Retriever
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import versions, write_record
+from drike.support.files import checksum_ok, with_checksum
+from drike.support.records import parse, read
 
 FILE, SPLIT = "run.json", "split.json"
 

@@ -53,19 +53,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from drike.errors import DrikeError
+from drike.gates.decision import Decision
+from drike.gates.index import EditIndex
 from drike.gates.names import words
 from drike.gates.reliability import Bin, curve
-from drike.gates.scope import Decision, EditIndex
 from drike.models.served.address import is_loopback
 from drike.serving import page
+from drike.serving.feed import LiveEdits, Seen
 from drike.serving.gateway import Gateway, bearer
 from drike.serving.keys import Grant, Role
-from drike.serving.live import LiveEdits, Seen
 from drike.serving.relay import RequestError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
-from drike.stores import store as stores
-from drike.stores.store import ConflictError, Status, StoredEdit, UnavailableError
+from drike.stores import log as stores
+from drike.stores.records import ConflictError, Status, StoredEdit, UnavailableError, entry_of
 
 _LARGEST = 1 << 20  # bytes of a request
 _MOST_LISTED, _SHOWN_CANDIDATES = 500, 10
@@ -174,7 +175,7 @@ class Admin:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
-        entry = stores.entry_of(values)
+        entry = entry_of(values)
         entry = replace(entry, author=_author(grant, entry.author))
         return await self._write(grant, lambda live: live.store.put(entry, supersede=supersede))
 

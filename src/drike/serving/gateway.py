@@ -25,13 +25,12 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import Message, Receive, Scope, Send
 
-from drike.gates.scope import Decision, YesOrNo
+from drike.gates.decision import Decision, YesOrNo
 from drike.models.served.address import is_loopback
 from drike.serving import guardrail
-from drike.serving.asking import answers
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
+from drike.serving.feed import LiveEdits
 from drike.serving.keys import Grant, Role
-from drike.serving.live import LiveEdits
 from drike.serving.metrics import Metrics
 from drike.serving.placement import Placement
 from drike.serving.relay import (
@@ -46,7 +45,8 @@ from drike.serving.relay import (
     while_connected,
 )
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
-from drike.stores.store import Status, StoredEdit
+from drike.serving.verification import answers
+from drike.stores.records import Status, StoredEdit
 
 Result = TypeVar("Result")
 

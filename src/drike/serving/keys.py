@@ -18,10 +18,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from drike.errors import DrikeError
-from drike.files import write_text
-from drike.records import parse, read
 from drike.stores.opening import TENANT
-from drike.stores.store import POSTGRES, stamp
+from drike.stores.records import POSTGRES, stamp
+from drike.support.files import write_text
+from drike.support.records import parse, read
 
 _KEY = re.compile(r"drike-([0-9a-f]{8})-[\w-]{32}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")

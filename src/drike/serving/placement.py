@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drike.demonstrations import shared_out
+from drike.editors.pool import Pool
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle, facts_of
-from drike.retrieval.pool import Pool
 from drike.serving.context import block
 
 

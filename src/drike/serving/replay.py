@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drike.gates.scope import Candidate, Decision
+from drike.gates.decision import Candidate, Decision
 from drike.serving.context import chat_target, completion_target, parse
 
 _INNER = ("body", "request")  # where logs keep a request

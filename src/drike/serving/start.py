@@ -15,25 +15,26 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from drike.datasets import TINYFACTS, load
+from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.errors import UsageError
-from drike.gates.asking import require_doubt
-from drike.gates.kept import open_gate
-from drike.gates.scope import Calibrated, Scope
+from drike.gates.calibrated import Calibrated
+from drike.gates.decision import Scope
+from drike.gates.store_gate import open_gate
+from drike.gates.verification import require_doubt
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
-from drike.retrieval.pool import Pool
 from drike.serving.admin import application
+from drike.serving.feed import LiveEdits
 from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import Grant, Keys, keys_path
-from drike.serving.live import LiveEdits
 from drike.serving.local import LocalUpstream
 from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.stores.opening import TENANT, open_store
-from drike.stores.store import Entry, StoredEdit
+from drike.stores.records import Entry, StoredEdit
 
 STORE = "edits.db"
 EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
@@ -172,7 +173,7 @@ def _writer(run: str | None, most: int | None) -> Writer:
         dataset = load(TINYFACTS)
         rows = dataset.split(seed=0, train=0, test=0).demonstrations
         return NearestWriter(Pool(rows, load_encoder("hashing"), remembered=_REMEMBERED), most)
-    from drike.editors import PER_QUERY, make
+    from drike.editors.catalog import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from drike.errors import DrikeError
+from drike.serving.feed import LiveEdits
 from drike.serving.keys import Keys
-from drike.serving.live import LiveEdits
 from drike.stores.opening import TENANT
-from drike.stores.store import StoreError
+from drike.stores.records import StoreError
 
 _SECONDS = 0.05  # between two looks at the file of keys
 _SECONDS_TO_END = 15.0

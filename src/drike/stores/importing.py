@@ -15,17 +15,8 @@ from drike.datasets.form import Form
 from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, scan_rows
 from drike.errors import DataError
-from drike.stores.store import (
-    LISTS,
-    NEEDED,
-    ConflictError,
-    EditStore,
-    Entry,
-    EntryError,
-    StoredEdit,
-    checked,
-    entry_of,
-)
+from drike.stores.log import EditStore
+from drike.stores.records import LISTS, NEEDED, ConflictError, Entry, EntryError, StoredEdit, checked, entry_of
 
 _FIELDS = {"prompt": "query", "paraphrase": "wordings"}  # of an entry, by their names in own facts
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drike.stores.store import POSTGRES, EditStore, StoreError
+from drike.stores.log import EditStore
+from drike.stores.records import POSTGRES, StoreError
 
 TENANT = "default"
 

@@ -21,7 +21,8 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stamp, stored
+from drike.stores.log import Row, append, damaged, stored
+from drike.stores.records import Entry, StoredEdit, StoreError, UnavailableError, stamp
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """

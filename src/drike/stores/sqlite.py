@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.stores.store import Entry, Row, StoredEdit, StoreError, UnavailableError, append, damaged, stamp, stored
+from drike.stores.log import Row, append, damaged, stored
+from drike.stores.records import Entry, StoredEdit, StoreError, UnavailableError, stamp
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file

@@ -14,13 +14,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from drike.demonstrations import Demonstration, DemonstrationSet
+from drike.editors.budgets import TokenLimit
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.errors import ReplayError, UsageError
-from drike.judging import Judge, Question, Verdict, judge_for
-from drike.judging import judge as judged
+from drike.evaluation.judge import Judge, Question, Verdict, is_right, judge_for
+from drike.evaluation.judge import judge as judged
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
-from drike.retrieval.budget import TokenLimit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,16 +173,6 @@ def ask_probes(
     )
     earned = [_margin(verdict) if soft else 1.0 if is_right(verdict) else -1.0 for verdict in verdicts]
     return tuple(tuple(earned[i : i + len(probes)]) for i in range(0, len(earned), len(probes))), verdicts
-
-
-def is_right(verdict: Verdict) -> bool:
-    """Whether an answer is right. Raises UsageError where the rule cannot say, so that it cannot be learned from."""
-    if verdict.correct is None:
-        raise UsageError(
-            f"the rule {verdict.judge.name} cannot judge answers without a distractor, such as {verdict.targets[0]!r}: "
-            "train by greedy or generate"
-        )
-    return verdict.correct
 
 
 def _require_scores(model: LanguageModel, by: Judge, *, soft: bool) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 
 from drike.edits import EditCase
-from drike.parallel import in_order
+from drike.support.parallel import in_order
 from drike.training.rewards import Attempt, Earned, Reward
 
 Trial = Callable[[EditCase], Attempt]

@@ -21,15 +21,14 @@ from torch import Tensor
 
 from drike.demonstrations import Demonstration
 from drike.editors.per_query import prompt_with
+from drike.editors.pool import Pool
+from drike.editors.subsets import PlackettLuce, Subset, SubsetPolicy
 from drike.edits import Aspect, EditCase
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.judging import Question, Verdict, judge
+from drike.evaluation.judge import Question, Verdict, is_right, judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.retrieval.pool import Pool
-from drike.retrieval.subsets import PlackettLuce, Subset, SubsetPolicy
-from drike.training.rewards import is_right
 
 
 @dataclass(frozen=True)

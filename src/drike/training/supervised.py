@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import torch
 
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.models.protocols import LanguageModel
-from drike.parallel import in_order
 from drike.prompts import PromptStyle
-from drike.retrieval.pool import Pool
-from drike.retrieval.retriever import Retriever
+from drike.support.parallel import in_order
 from drike.training.rewards import ask_probes, mean_of_aspects
 
 

@@ -18,13 +18,13 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from drike.errors import ModelError
-from drike.hub import commit_of
 from drike.models.local.attention import Plan, Strategy, context_window, tolerates_padding, use_given_masks
 from drike.models.local.decoding import batches, write
 from drike.models.local.loading import open_checkpoint, refusal
 from drike.models.local.strategy import Scorer
 from drike.models.local.tokens import check_template, encode_prompts, encode_requests, render_chat, text_after
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage
+from drike.support.huggingface import commit_of
 
 _HEAD_ROWS = 16384
 

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from drike.errors import ModelError, reason
-from drike.hub import like, pinned, quiet
+from drike.support.huggingface import like, pinned, quiet
 
 _REACH_SECONDS = 10.0
 _MOST_LAYERS = 10_000  # more would take hours to build, before their weights are missed

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from drike.errors import ModelError
-from drike.files import cache_folder
-from drike.keyvalue import KeyValueFile
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score, Turns, Usage
 from drike.models.served.logprobs import is_logprob
-from drike.parallel import ATTENTION, StoppedError, current_group
+from drike.support.files import cache_folder
+from drike.support.keyvalue import KeyValueFile
+from drike.support.parallel import ATTENTION, StoppedError, current_group
 
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)

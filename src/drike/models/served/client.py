@@ -27,7 +27,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served import response
 from drike.models.served.address import is_loopback
 from drike.models.served.spending import Meter
-from drike.parallel import ATTENTION, StoppedError, TaskGroup, current_group
+from drike.support.parallel import ATTENTION, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")
 

@@ -1,0 +1,212 @@
+"""Open what every command needs: data and its split, an encoder, a trained run, a new run's folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from drike.cli.console import note
+from drike.cli.console import progress as progress_bar
+from drike.cli.costs import CountingModel, token_counter, used_in
+from drike.cli.options import DataOptions, ModelOptions, RunOptions
+from drike.datasets import TINYFACTS, load
+from drike.datasets.splits import SplitIds
+from drike.editors.budgets import TokenLimit
+from drike.editors.pool import Pool
+from drike.encoders import MINILM, FloatArray, Progress, TextEncoder, load_encoder
+from drike.errors import RunError, UsageError
+from drike.models import EMBEDDED, template_for
+from drike.models import load as load_model
+from drike.models.protocols import LanguageModel, Template
+from drike.models.served.options import ApiOptions
+from drike.report.reading import trained_run
+from drike.runs.folder import has_begun, has_records
+from drike.runs.run import Settings, Setup, TrainedRun
+
+# The values of options that neither the command line nor a run gives.
+DEFAULTS = Settings(data=(TINYFACTS,), model=EMBEDDED, template=None, encoder=MINILM, seed=0, zsre_target="alt")
+
+
+def open_setup(
+    sources: Sequence[str],
+    *,
+    encoder: str,
+    seed: int,
+    split: SplitIds | None = None,
+    train: int | None = None,
+    test: int | None = None,
+    validation: int = 0,
+    editable: int | None = None,
+    subset: str | None = None,
+    target: str | None = None,
+    paraphrases: str | None = None,
+    pool: Sequence[str] | None = None,
+    leave_out: Collection[tuple[str, str]] = (),
+) -> Setup:
+    """Load, split and embed the data; `seed` draws the split and assigns the roles.
+
+    Sizes that are None are the paper's, or all available. A given `split` is kept. leave_out: facts that must not be
+    edited, since they were trained on. Raises DataError.
+    """
+    dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())  # type: ignore[arg-type]
+    if split is not None:
+        parts = dataset.restore(split)
+    else:
+        parts = dataset.split(
+            seed=seed, train=train, test=test, validation=validation, editable=editable, subset=subset,
+            exclude=leave_out,
+        )  # fmt: skip
+    return Setup(dataset, parts, Pool(parts.demonstrations, WatchedEncoder(encoder), seed=seed))
+
+
+def open_trained_run(folder: Path) -> TrainedRun:
+    """Read a training run's folder, with a note if it was stopped. Raises RunError, CheckpointError, DataError."""
+    base = TrainedRun.open(folder)
+    if base.unfinished:
+        note(base.unfinished)
+    return base
+
+
+@dataclass(frozen=True)
+class ChosenEdits:
+    """The edits to test on: those of a training run, or of other data with the run's settings where none are given.
+
+    base, given: the training run if there is one, and its settings or the default ones. settings: as run.json has them.
+    """
+
+    base: TrainedRun | None
+    given: Settings
+    split: SplitIds | None
+    settings: Mapping[str, Any]
+
+    def open(self) -> Setup:
+        """Load and split the data, without edits to train on. Raises DataError."""
+        names = ("encoder", "seed", "test", "editable", "subset", "paraphrases", "pool")
+        leave_out = self.base.trained.trained_on if self.base and self.split is None else ()
+        return open_setup(
+            self.settings["data"], **{name: self.settings[name] for name in names}, target=self.settings["zsre_target"],
+            split=self.split, train=0, leave_out=leave_out,
+        )  # fmt: skip
+
+
+def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
+    """What the options say about the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
+    if data.test == 0:
+        raise UsageError("there is no edit to test on: ask for --test 1 or more")
+    if at.resume and run:
+        run = trained_run(at.resume) or Path(run)  # folders may have moved, together
+    base, split = None if run is None else open_trained_run(run), None
+    if base is not None and data.data is None:
+        kept = (data.editable, data.seed, data.subset, data.zsre_target, data.paraphrases, data.pool)
+        if any(option is not None for option in kept):
+            raise UsageError(
+                "--run keeps its split: give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed "
+                "only with other --data"
+            )
+        split = tested(base.split, data.test)
+    given = base.run if base else DEFAULTS
+    settings = {
+        "run": None if run is None else str(run), "data": data.data or list(given.data), "test": data.test,
+        "editable": data.editable, "seed": given.seed if data.seed is None else data.seed,
+        "encoder": encoder or given.encoder, "subset": data.subset,
+        "zsre_target": data.zsre_target or given.zsre_target or "alt",
+        "paraphrases": data.paraphrases or given.paraphrases,
+        "pool": data.pool or (list(given.pool) if given.pool and data.data is None else None),
+    }  # fmt: skip
+    return ChosenEdits(base, given, split, settings)
+
+
+def tested(split: SplitIds, test: int | None) -> SplitIds:
+    """A run's split with its first `test` test edits, and if that is more than it has, others it did not train on.
+
+    Raises UsageError if there are not as many.
+    """
+    if test is None:
+        return split
+    spare = [case_id for case_id in split.editable if case_id not in {*split.train, *split.validation, *split.test}]
+    enough = (*split.test, *spare)
+    if test > len(enough):
+        raise UsageError(f"only {len(enough)} editable rows were not trained on: ask for --test {len(enough)} or fewer")
+    return replace(split, test=enough[:test])
+
+
+class WatchedEncoder:
+    """A frozen text encoder with its features on disk; it shows a bar while it encodes many texts."""
+
+    def __init__(self, name: str, open_encoder: Callable[[str], TextEncoder] = load_encoder) -> None:
+        self._encoder = open_encoder(name)
+        self.name, self.dim, self.identity = self._encoder.name, self._encoder.dim, self._encoder.identity
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        """Encode, with a bar unless the caller shows one."""
+        if progress is not None or len(texts) < 200:
+            return self._encoder.encode(texts, progress)
+        with progress_bar("encoding") as (bar, task):
+            return self._encoder.encode(texts, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def limit_to(
+    tokens: int | None, model: LanguageModel, tokenizer: str | None = None, template: str = "plain"
+) -> TokenLimit | None:
+    """A limit on prompt tokens, counted by the model or by `tokenizer`. Raises UsageError if neither can."""
+    if tokens is None:
+        return None
+    if model.count_tokens is not None:
+        return TokenLimit(tokens, model.count_tokens)
+    if tokenizer is None:
+        raise UsageError(
+            f"{model.info.name} does not count tokens, as --prompt-tokens needs it: "
+            "give the folder or hub name of its tokenizer as --tokenizer"
+        )
+    count = token_counter(tokenizer, template)
+    return TokenLimit(tokens, lambda prompts: list(map(count, prompts)))
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model with its name and what the options and a run's settings say about its prompts and requests."""
+
+    name: str
+    model: LanguageModel
+    template: Template
+    api: ApiOptions
+    limit: TokenLimit | None
+
+
+def open_model(
+    asked: ModelOptions, api: ApiOptions, given: Settings, *, at: RunOptions, cache: bool = True
+) -> OpenedModel:
+    """Open the model that is asked for, or else given; a `CountingModel` for a dry run. Raises ModelError, UsageError.
+
+    A resumed run has spent a part of its limits. cache: as in `drike.models.load`.
+    """
+    name = asked.model or given.model
+    template = template_for(name, asked.template or given.template)
+    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
+    left = api.after(used_in(at.resume)) if at.resume else api
+    model = CountingModel(name, template, api) if at.dry_run else load_model(
+        name, template=template, device=asked.device, replicas=at.replicas, api=left, cache=cache
+    )  # fmt: skip
+    limit = limit_to(asked.prompt_tokens or given.prompt_tokens, model, api.tokenizer, template)
+    return OpenedModel(name, model, template, api, limit)
+
+
+def describe_model(name: str, model: LanguageModel) -> dict[str, object]:
+    """What a run's folder records of a model: the name it was loaded by, and its identity."""
+    return {"asked": name, "name": model.info.name, **model.info.identity}
+
+
+def new_run(out: Path | None, command: str) -> Path:
+    """The folder of a new run: `out`, or runs/<date>-<command>; it is created by the first write.
+
+    Raises RunError if it already holds a run; one that recorded nothing is begun again.
+    """
+    folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{command}"
+    if has_begun(folder):
+        raise RunError(f"{folder} already holds a run: choose another --out, continue it with --resume, or remove it")
+    if has_records(folder):
+        raise RunError(f"{folder} holds results of a run whose run.json is gone: choose another --out, or remove them")
+    return folder

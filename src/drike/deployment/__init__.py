@@ -1,0 +1,1 @@
+"""A model with stored edits: a gate decides which of them each question gets."""

@@ -1,0 +1,235 @@
+"""A model with edits in force: ask it, see its prompt, and see why it got that prompt.
+
+The weights do not change; an edited model is a model, an editor, a store of edits and a gate. A query that concerns no
+edit goes to the model as it is, exactly as if there were no drike.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from drike.demonstrations import Demonstration, Role
+from drike.editors.catalog import Editor
+from drike.editors.in_context import IKE
+from drike.edits import Edit
+from drike.encoders import TextEncoder
+from drike.evaluation.case_study import Retain, Side, side_of
+from drike.evaluation.judge import complete
+from drike.gates.by_name import EveryQuery, Named
+from drike.gates.decision import Decision, Scope
+from drike.gates.index import EditIndex
+from drike.gates.store_view import InForce
+from drike.gates.verification import decided, require_doubt
+from drike.matching import first_line
+from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
+from drike.prompts import Prompt
+from drike.stores.log import EditStore
+from drike.stores.records import StoredEdit, as_stored
+from drike.support.escape import visible
+from drike.support.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_NEAREST = 5  # candidates in an explanation
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a query got its prompt: the gate's decision, and one side of a case study."""
+
+    query: str
+    decision: Decision
+    answer: str
+    prompt_tokens: int | None
+    side: Side
+
+    @property
+    def edits(self) -> tuple[StoredEdit, ...]:
+        """The edits in the prompt, the best first."""
+        return self.decision.fired
+
+    @property
+    def prompt(self) -> str:
+        """All that the model was given."""
+        return self.side.prompt.text
+
+    @property
+    def choices(self) -> tuple[Retain, ...]:
+        """The retains of the pool in the editor's order."""
+        return self.side.retains
+
+    @property
+    def fixed(self) -> tuple[Demonstration, ...]:
+        """The copies and updates, which are always shown."""
+        return tuple(d for d in self.side.prompt.demonstrations if d.role is not Role.RETAIN)
+
+    def __rich__(self) -> RenderableType:
+        """For `rich.print` and the command line."""
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(*map(Text, map(visible, self._lines())), *self._tables())
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines())
+        return lines + "".join(table._repr_html_() for table in self._tables())
+
+    def __str__(self) -> str:
+        """The same as plain text."""
+        return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
+
+    def _tables(self) -> list[Table]:
+        tables = [considered(self.decision)] if self.decision.considered else []
+        if self.choices:
+            fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
+            tables.append(Table("Always shown", ("demonstration", "role"), fixed, wide=True))
+            tables.append(self.side.table())
+        return tables
+
+    def _lines(self) -> list[str]:
+        lines = [f"{self.query} -> {self.answer}"]
+        if not self.edits:
+            return [*lines, f"No edit applies ({self.decision.reason}): the model gets the query alone."]
+        shown = [f"{len(self.fixed)} copies and updates", f"{self.side.prompt.shots} retains"]
+        if self.choices:
+            shown[1] = f"{sum(choice.kept for choice in self.choices)} of {len(self.choices)} retains"
+        if self.prompt_tokens is not None:
+            shown.append(f"{self.prompt_tokens} tokens")
+        lines += [f"Edit: {edit.entry.edit.fact}" for edit in self.edits]
+        return [*lines, f"Why: {self.decision.reason}", f"Prompt: {', '.join(shown)}"]
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The answers to a query without and with the edits, and the gate's decision."""
+
+    decision: Decision
+    before: str
+    after: str
+
+    @property
+    def reason(self) -> str:
+        """Why the query was put under edits, or left alone."""
+        return self.decision.reason if self.decision.fired else f"left alone: {self.decision.reason}"
+
+
+def considered(decision: Decision) -> Table:
+    """The edits that a gate considered for a query, the most probable first."""
+    fired = {edit.id for edit in decision.fired}
+    rows = tuple(
+        (str(one.edit.id), one.edit.entry.edit.fact, one.name or "", f"{one.probability:.3f}",
+         " ".join([*(["fires"] if one.edit.id in fired else []), *([f"(model: {one.answer})"] if one.answer else [])]))
+        for one in decision.considered[:_NEAREST]
+    )  # fmt: skip
+    more = len(decision.considered) - len(rows)
+    notes = (f"{more} less probable ones are not shown.",) if more else ()
+    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), rows, notes, wide=True)
+
+
+class EditedModel:
+    """A frozen model that answers under the edits in force, and as it is where a query concerns none of them.
+
+    Args:
+        model: anything that completes prompts.
+        editor: how edits become prompts.
+        edits: a store, whose changes take effect at the next query; or one edit or several: where two share a query the
+            later one holds.
+        scope: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
+        encoder: for a scope that compares vectors.
+        ask: ask the model, with yes or no, where the scope is in doubt; this takes a call more.
+
+    Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
+    an edit: queries could not name it; UsageError for `ask` with a scope that is never in doubt.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        editor: Editor,
+        edits: EditStore | Edit | Sequence[Edit],
+        *,
+        scope: Scope = Named(),  # noqa: B008 - it is frozen
+        encoder: TextEncoder | None = None,
+        ask: bool = False,
+    ) -> None:
+        if ask:
+            require_doubt(scope, "give scope=drike.gates.calibration.default(), or leave ask out")
+        self.model = model
+        self.editor = editor
+        self.scope = scope
+        self._encoder = encoder
+        self._in_doubt = model if ask else None
+        self._store: EditStore | None = None
+        self._now = InForce()
+        if not isinstance(edits, Edit | Sequence):
+            self._store = edits
+            return
+        given = [edits] if isinstance(edits, Edit) else list({edit.query: edit for edit in edits}.values())
+        if not given:
+            raise ValueError("an edited model needs at least one edit")
+        without = next((edit for edit in given if not edit.subject), None)
+        if without is not None and not isinstance(scope, EveryQuery):
+            raise ValueError(
+                f"the edit {without.fact!r} has no subject that a query could name: give it one, or put every query "
+                "under the edits (scope=EveryQuery())"
+            )
+        self._now = InForce(index=EditIndex.of(as_stored(given), encoder), until=None)
+
+    @property
+    def index(self) -> EditIndex:
+        """The edits in force now. Raises StoreError if the store cannot be read."""
+        if self._store is not None:
+            self._now = self._now.at(datetime.now(UTC), self._store, self._encoder)
+        return self._now.index
+
+    def decide(self, query: str) -> Decision:
+        """Which edits a query concerns."""
+        return decided(self.scope, [query], self.index, self._in_doubt)[0]
+
+    def prompt(self, query: str) -> Prompt:
+        """Everything the model is given for a query."""
+        return self._prompt(self.decide(query))
+
+    def _prompt(self, decision: Decision) -> Prompt:
+        if not decision.fired:
+            return Prompt(decision.query)
+        return self.editor.prompts(decision.edits, [decision.query])[0]
+
+    def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
+        """The model's answer under the edits: the first line it writes."""
+        [(text, _)] = complete(self.model, [self.prompt(query)], max_tokens)
+        return first_line(text)
+
+    def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
+        """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once.
+
+        Questions in doubt take another call before, if the model is asked.
+        """
+        decisions = decided(self.scope, queries, self.index, self._in_doubt)
+        prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
+        asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
+        answers = {
+            prompt: first_line(text) for prompt, (text, _) in zip(asked, complete(self.model, asked), strict=True)
+        }
+        return [
+            BeforeAfter(decision, answers[before], answers[after])
+            for decision, (before, after) in zip(decisions, prompts, strict=True)
+        ]
+
+    def explain(self, query: str) -> Explanation:
+        """The answer, and why its prompt looks as it does."""
+        decision = self.decide(query)
+        if decision.fired and isinstance(self.editor, IKE):
+            selection = self.editor.fit(self.editor.select(decision.edits), [query])
+            [prompt] = self.editor.show(selection, [query])
+            side = side_of(self.editor, selection, prompt)
+        else:
+            side = Side(self.editor.name, self._prompt(decision), (), (), None, None)
+        [(text, tokens)] = complete(self.model, [side.prompt])
+        return Explanation(query, decision, first_line(text), tokens, side)

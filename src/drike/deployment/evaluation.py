@@ -1,0 +1,221 @@
+"""Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
+
+The paper puts each probe of a case under the case's edit. Here the case's edits and others are in force at once; a gate
+decides which of them a query concerns, and one that concerns none is asked as it is. S of these answers is *deployed
+S*. A probe that asks another edit in force is right if the answer is that edit's new object, and a fire on it is right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from drike.editors.catalog import Editor
+from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
+from drike.encoders import TextEncoder
+from drike.errors import UsageError
+from drike.gates.decision import Decision, Scope
+from drike.gates.index import EditIndex
+from drike.gates.verification import decided
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
+from drike.stores.records import StoredEdit, as_stored, claims
+
+UNRELATED = "unrelated"
+STAYING = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
+
+
+class Stores:
+    """For each case a store that holds its edits and others.
+
+    Args:
+        edits: all that may be in force. Of two that answer the same question the first is, as in a store.
+        size: edits in force, drawn with the seed; None is all. A case's own edits are always among them, and what
+            contradicts these is not.
+        encoder: for a gate that compares vectors.
+
+    Raises UsageError for an edit without a subject, which no query could name.
+    """
+
+    def __init__(
+        self, edits: Sequence[Edit], size: int | None = None, *, encoder: TextEncoder | None = None, seed: int = 0
+    ) -> None:
+        self.size, self._seed = size, seed
+        self.edits = as_stored(list({edit.key: edit for edit in edits}.values()))
+        for one in self.edits:
+            if not one.entry.subject:
+                raise UsageError(f"{one.entry.fact} has no subject, which a store of edits needs: give its row one")
+        self._by_key = {one.entry.edit.key: one for one in self.edits}
+        self._claims = {one.id: claims(one.entry) for one in self.edits}
+        taken: set[str] = set()
+        self._consistent: list[StoredEdit] = []
+        for one in self.edits:
+            if not self._claims[one.id] & taken:
+                taken |= self._claims[one.id]
+                self._consistent.append(one)
+        self._encoder = encoder
+        self.whole = EditIndex.of(self._consistent, encoder)
+        self._known: dict[frozenset[int], EditIndex] = {frozenset(one.id for one in self._consistent): self.whole}
+
+    def own(self, edits: Sequence[Edit]) -> list[StoredEdit]:
+        """The edits of a case as they are stored. Raises KeyError for one that may not be in force."""
+        return [self._by_key[edit.key] for edit in edits]
+
+    def of(self, edits: Sequence[Edit]) -> EditIndex:
+        """What is in force when a case with these edits is asked."""
+        own = self.own(edits)
+        ids = {one.id for one in own}
+        asked = frozenset[str]().union(*(self._claims[i] for i in ids))
+        others = [one for one in self._consistent if one.id not in ids and not self._claims[one.id] & asked]
+        if self.size is not None:
+            rng = random.Random(f"{self._seed}|{edits[0].fact}")
+            others = rng.sample(others, min(len(others), max(0, self.size - len(own))))
+        chosen = frozenset(one.id for one in (*own, *others))
+        if chosen not in self._known:
+            if len(self._known) > 1:  # the whole store, and the last one
+                self._known.popitem()
+            self._known[chosen] = EditIndex.of([*own, *others], self._encoder, self.whole)
+        return self._known[chosen]
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """An editor behind a gate: each query gets the edits that it concerns, or no drike at all."""
+
+    editor: Editor
+    scope: Scope
+    stores: Stores
+    model: LanguageModel | None = None  # is asked, yes or no, where the gate is in doubt
+
+    @property
+    def name(self) -> str:
+        """The editor's."""
+        return self.editor.name
+
+    @property
+    def trained_on(self) -> frozenset[tuple[str, str]]:
+        """As the editor says."""
+        return trained_on(self.editor)
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query, in order; queries under the same edits share one call of the editor."""
+        index = self.stores.of(edits)
+        found: dict[str, Prompt] = {query: Prompt(query) for query in queries}
+        together: dict[tuple[Edit, ...], list[str]] = defaultdict(list)
+        for decision in decided(self.scope, list(found), index, self.model):
+            if decision.fired:
+                together[decision.edits].append(decision.query)
+        for fired, asked in together.items():
+            found |= zip(asked, self.editor.prompts(fired, asked), strict=True)
+        return [found[query] for query in queries]
+
+
+def with_stores(case: EditCase, stores: Stores) -> EditCase:
+    """The case with the right answers that its probes have under its store."""
+    own, index = stores.own(case.edits), stores.of(case.edits)
+
+    def under(probe: Probe) -> Probe:
+        other = None if _asks(probe, own) else _other_asked(probe, index)
+        if other is None or other in own:
+            return probe
+        return replace(probe, target=other.entry.target_new, distractor=other.entry.target_true, also=())
+
+    probes, further = (tuple(map(under, some)) for some in (case.probes, case.further))
+    return replace(case, probes=probes, further=further)
+
+
+def _asks(probe: Probe, own: Sequence[StoredEdit]) -> bool:
+    """Whether a probe asks its case's edits, or something that follows from them; if not, its answer was to stay.
+
+    A distracting sentence may stand before either kind of question: those about the edit name its subject.
+    """
+    if probe.aspect is Aspect.DISTRACTOR:
+        return any(mentions(probe.query, one.entry.subject) for one in own)
+    return probe.aspect not in STAYING
+
+
+def _other_asked(probe: Probe, index: EditIndex) -> StoredEdit | None:
+    """The edit in force that a probe of a fact that was to stay asks, if any.
+
+    The probe names its subject, and the answer was its old object: in data sets that do not name relations, nothing
+    else says that two questions are about one fact.
+    """
+    same = (
+        one
+        for one in index.edits.values()
+        if one.entry.target_true is not None
+        and probe.target in (one.entry.target_true, one.entry.target_new)
+        and mentions(probe.query, one.entry.subject)
+    )
+    return max(same, key=lambda one: (len(one.entry.subject), -one.id), default=None)
+
+
+@dataclass(frozen=True)
+class GateRecord:
+    """What a gate decided about a question.
+
+    Attributes:
+        case_id: "" for an unrelated question.
+        kind: the probe's aspect, or "unrelated".
+        asks: the fact of the edit in force that the question asks, or that its answer follows from; None for none.
+        fires: whether all edits that it asks fired.
+        false: the facts of edits that fired and that it does not ask.
+        probability: of the edit that it asks; 0 if the gate did not consider it.
+        nearest, nearest_probability: the most probable one of the edits that it does not ask.
+    """
+
+    case_id: str
+    kind: str
+    query: str
+    asks: str | None
+    fires: bool
+    false: tuple[str, ...]
+    probability: float
+    nearest: str | None
+    nearest_probability: float
+
+    @property
+    def concerns(self) -> bool:
+        """Whether the question asks an edit in force."""
+        return self.asks is not None
+
+
+def gate_records(
+    scope: Scope,
+    stores: Stores,
+    cases: Sequence[EditCase],
+    unrelated: Sequence[str] = (),
+    model: LanguageModel | None = None,
+) -> Iterator[GateRecord]:
+    """What a gate decides about the probes of each case under its store, and about questions that concern no edit.
+
+    cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `Deployed`.
+    """
+    for case in cases:
+        own, index = stores.own(case.edits), stores.of(case.edits)
+        decisions = decided(scope, [probe.query for probe in case.asked], index, model)
+        for probe, decision in zip(case.asked, decisions, strict=True):
+            other = None if _asks(probe, own) else _other_asked(probe, index)
+            asked = own if _asks(probe, own) else [] if other is None else [other]
+            yield _record(case.case_id, probe.aspect.value, decision, asked)
+    for decision in decided(scope, unrelated, stores.whole, model):
+        yield _record("", UNRELATED, decision, [])
+
+
+def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[StoredEdit]) -> GateRecord:
+    asked = {one.id for one in edits}
+    fired = {one.id: one.entry.edit.fact for one in decision.fired}
+    wrong = next((one for one in decision.considered if one.edit.id not in asked), None)
+    return GateRecord(
+        case_id,
+        kind,
+        decision.query,
+        edits[0].entry.edit.fact if edits else None,
+        asked <= fired.keys(),
+        tuple(fact for i, fact in fired.items() if i not in asked),
+        max((one.probability for one in decision.considered if one.edit.id in asked), default=0.0),
+        None if wrong is None else wrong.edit.entry.edit.fact,
+        0.0 if wrong is None else wrong.probability,
+    )

@@ -1,0 +1,83 @@
+"""A policy that reads the pair of edit and query, and chooses how much of the edit's demonstrations the query is shown.
+
+    pi(mix | edit, query) = softmax(W phi + b)
+    phi = (c, c^2, c^3, 1 if the query names the subject, u * v, |u - v|)
+
+u and v are unit vectors of the edit's query and of the query asked, c is their cosine. The query enters as a pair with
+the edit: a text that contains both does not carry over to relations that were not trained on (docs/results.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy, deepcopy
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drike.editors.role_counts import Mix, MixPolicy
+from drike.edits import Edit, mentions
+from drike.encoders import TextEncoder
+from drike.encoders.base import unit
+
+_PLAIN = 4  # features before the product: three powers of the cosine, and the name
+
+
+class QueryPolicy(MixPolicy):
+    """The policy: a frozen encoder, the mixes to choose from, and a linear head, which starts at zero.
+
+    named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the
+    key (query, new object) of every edit the head was trained on, or its offset chosen on.
+    """
+
+    def __init__(self, encoder: TextEncoder, mixes: Sequence[Mix], *, named: bool = False) -> None:
+        if not mixes:
+            raise ValueError("a policy needs at least one mix to choose")
+        self.encoder, self.mixes, self.named = encoder, tuple(mixes), named
+        self.head = nn.Linear(_PLAIN + 2 * encoder.dim, len(self.mixes))
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.trained_on: frozenset[tuple[str, str]] = frozenset()
+
+    def features(self, edit: Edit, queries: Sequence[str]) -> Tensor:
+        """Phi of each query about an edit [m, d]; float32, no gradient."""
+        vectors = unit(np.asarray(self.encoder.encode([edit.query, *queries]), dtype=np.float64))
+        u, v = vectors[0], vectors[1:]
+        c = (v @ u)[:, None]
+        subject = edit.subject if self.named else None
+        named = np.array([[subject is not None and mentions(query, subject)] for query in queries], dtype=np.float64)
+        columns = [c, c**2, c**3, named.reshape(-1, 1), v * u, np.abs(v - u)]
+        return torch.from_numpy(np.hstack(columns).astype(np.float32))
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        """Log pi over the mixes [m, mixes], differentiable in the head."""
+        return torch.log_softmax(self.head(features), dim=1)
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+        """The most probable mix for each query; of equal ones the smallest."""
+        if not queries:
+            return []
+        with torch.no_grad():
+            best = self.log_probs(self.features(edit, queries)).argmax(dim=1)
+        return [self.mixes[i] for i in best.tolist()]
+
+    def leaning(self, offset: float) -> QueryPolicy:
+        """This policy with a number added to the logit of each mix; `offset` 0 adds nothing.
+
+        The larger the offset, the more neighbours keep their answers. Below 0 it favours copies and updates over
+        retains. Above 0 it favours all retains, or all copies and updates, over parts of them and over both, so prompts
+        get longer; and with a sixteenth of that, from 64 on with all that is added, retains over copies and updates.
+        """
+        whole, lean = min(max(offset, 0.0), 64.0), offset if offset < 0 else min(offset, 64.0) / 16
+        lean += max(offset - 64.0, 0.0)
+        everything = self.mixes[-1]
+        kept, changed = everything.retains, everything.copies + everything.updates
+        balance = torch.tensor(
+            [mix.retains / max(kept, 1) - (mix.copies + mix.updates) / max(changed, 1) for mix in self.mixes]
+        )
+        found = copy(self)
+        found.head = deepcopy(self.head)
+        with torch.no_grad():
+            found.head.bias.add_(whole * balance.abs() + lean * balance)
+        return found

@@ -1,0 +1,96 @@
+"""A model's answers to all probes of an edit under every mix: asked once, and used by training and by ceilings.
+
+The model and the demonstrations do not change, so an answer that is known need not be asked again. All prompts of an
+edit go to the model in one call: they share most of their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+from drike.demonstrations import Demonstration, DemonstrationSet, shared_out
+from drike.editors.budgets import TokenLimit
+from drike.editors.per_query import prompt_with
+from drike.editors.pool import Pool, each_first
+from drike.edits import EditCase
+from drike.evaluation.judge import Judge, Question, is_right, judge_for
+from drike.evaluation.judge import judge as judged
+from drike.models.protocols import LanguageModel
+from drike.prompts import PromptStyle
+from drike.support.parallel import in_order
+
+
+class Chooser(Protocol):
+    """Chooses among the demonstrations of an edit, as a mix does."""
+
+    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """The demonstrations that a prompt shows, in order."""
+
+
+@dataclass(frozen=True)
+class CaseAnswers:
+    """Whether the answers to a case's probes were right under each choice of demonstrations, such as a mix.
+
+    correct: [probes, choices]. prompt_tokens: read, as if prompts shared nothing, [probes, choices]; None if unknown.
+    """
+
+    case_id: str
+    correct: tuple[tuple[bool, ...], ...]
+    prompt_tokens: tuple[tuple[int | None, ...], ...]
+
+
+def answers_under(
+    choices: Sequence[Chooser],
+    model: LanguageModel,
+    pool: Pool,
+    cases: Sequence[EditCase],
+    *,
+    style: PromptStyle = PromptStyle(),
+    limit: TokenLimit | None = None,
+    judge: Judge | None = None,
+) -> Generator[CaseAnswers, None, None]:
+    """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
+
+    limit: prompts that are longer lose demonstrations from their end, as in evaluation.
+    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
+    that the model or a probe cannot be judged by, and the ModelErrors of the model.
+    """
+    pool.beside([edits for case in cases for edits in each_first(case.edits)])  # all in one search
+
+    def ask(case: EditCase) -> CaseAnswers:
+        return answers_to(case, choices, model, pool, style=style, limit=limit, judge=judge)
+
+    with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
+        yield from answered
+
+
+def answers_to(
+    case: EditCase, choices: Sequence[Chooser], model: LanguageModel, pool: Pool, *, style: PromptStyle,
+    limit: TokenLimit | None, judge: Judge | None = None,
+) -> CaseAnswers:  # fmt: skip
+    """Ask the probes of one case under each choice, as `answers_under` does."""
+    pools = pool.together(case.edits)
+    shown = [shared_out([choice.shown(candidates) for candidates in pools]) for choice in choices]
+    by = judge_for(model, judge)
+    verdicts = judged(
+        model,
+        [
+            Question(
+                prompt_with(demonstrations, case.edits, probe.query, style, limit),
+                probe.target,
+                probe.distractor if by.compares else None,
+            )
+            for probe in case.probes
+            for demonstrations in shown
+        ],
+        by,
+    )
+    rows = [verdicts[i : i + len(shown)] for i in range(0, len(verdicts), len(shown))]
+    return CaseAnswers(
+        case.case_id,
+        tuple(tuple(map(is_right, row)) for row in rows),
+        tuple(tuple(verdict.prompt_tokens for verdict in row) for row in rows),
+    )

@@ -1,0 +1,276 @@
+"""One edit under several editors, side by side: what each shows, what the model then says, and what every retain does.
+
+The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
+log-probability of each probe's target, and whether the answer is right. The paper's case study (section 5.4) shows such
+prompts; the effects are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from drike.demonstrations import Demonstration
+from drike.editors.budgets import Fraction
+from drike.editors.in_context import IKE, Selection
+from drike.edits import Aspect, EditCase
+from drike.evaluation.judge import Question, Verdict, complete, judge
+from drike.matching import first_line
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
+from drike.support.table import Table
+
+RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
+_SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
+_NOTES = (
+    "near: rank by similarity. rewrite, paraphr., neighb.: how much this retain changes the log-probability of the "
+    "right answer (nats, mean over the probes), measured by removing a kept retain or adding a cut one.",
+    "pruned: chosen, but dropped to respect --prompt-tokens. flips: how many rewrite (r), paraphrase (p) and "
+    "neighbourhood (n) probes are right only with this retain (+) or only without it (-).",
+)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The model's answer to a probe under a prompt. logprob: of the probe's target, in nats; None without scores."""
+
+    text: str
+    correct: bool
+    logprob: float | None
+
+    def __str__(self) -> str:
+        """Whether it is right, the text, and the log-probability."""
+        logprob = "" if self.logprob is None else f" [{self.logprob:.2f}]"
+        return f"{RIGHT if self.correct else WRONG} {self.text or '(nothing)'}{logprob}"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of one retain in the prompt on each probe: with it minus without it.
+
+    nats: change of the target's log-probability, None without scores. gained, lost: probes that are right only with
+    it, only without it.
+    """
+
+    nats: tuple[float | None, ...]
+    gained: tuple[bool, ...]
+    lost: tuple[bool, ...]
+
+    def mean(self, which: Sequence[bool]) -> float | None:
+        """Mean change over some of the probes; None where there is none or the model gives no scores."""
+        chosen = [n for n, wanted in zip(self.nats, which, strict=True) if wanted and n is not None]
+        return sum(chosen) / len(chosen) if chosen else None
+
+
+@dataclass(frozen=True)
+class Retain:
+    """A retain of the pool: `rank` is the editor's, `nearness` the rank by similarity, both from 1.
+
+    effect: None if it was not measured: in an explanation, or if it would not fit into the prompt.
+    """
+
+    rank: int
+    nearness: int
+    probability: float
+    similarity: float
+    kept: bool
+    demonstration: Demonstration
+    effect: Effect | None = None
+
+    @property
+    def text(self) -> str:
+        """The question and its answer, on one line."""
+        return f"{self.demonstration.query} {self.demonstration.answer}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One editor's part of a case study, or of an explanation, which measures no effects.
+
+    prompt: of the edit's own query, with its number of pruned retains. sigma, share: of its budget; None if none.
+    """
+
+    editor: str
+    prompt: Prompt
+    replies: tuple[Reply, ...]
+    retains: tuple[Retain, ...]
+    sigma: float | None
+    share: float | None
+
+    def table(self, aspects: Sequence[Aspect] = ()) -> Table:
+        """Its retains in the editor's order: kept, pruned or cut, and the effect of each on the probes' aspects.
+
+        aspects: of the probes behind the effects, in their order; none if effects were not measured.
+        """
+        kept = sum(one.kept for one in self.retains)
+        shown = kept + self.prompt.pruned
+        present = [aspect for aspect in Aspect if aspect in aspects]
+        rows = tuple(
+            (
+                one.text,
+                "kept" if one.kept else "pruned" if one.rank <= shown else "cut",
+                str(one.rank),
+                str(one.nearness),
+                f"{one.probability:.4f}",
+                *([_mean(one.effect, aspect, aspects) for aspect in present] if aspects else [f"{one.similarity:.3f}"]),
+                *([_flips(one.effect, aspects)] if aspects else []),
+            )
+            for one in self.retains
+        )
+        measured = (*(_SHORT[aspect] for aspect in present), "flips") if aspects else ("cosine",)
+        title = f"{self.editor}: {kept} of {len(self.retains)} retains{self._rule(shown)}"
+        return Table(title, ("retain", "", "rank", "near", "p", *measured), rows, _NOTES if aspects else ())
+
+    def _rule(self, shown: int) -> str:
+        if self.share is not None:
+            return f", a fixed share of {self.share:.0%}"
+        if self.sigma is None:
+            return ""
+        above = sum(one.probability > self.sigma for one in self.retains)
+        most = f" (at most {shown})" if above > shown else ""
+        note = most if above else " (none exceeds it, so the best one is kept)"
+        return f", kept where p > sigma = {self.sigma:.4f}{note}"
+
+
+def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
+    """An editor's part without replies and effects."""
+    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
+    retains = tuple(
+        Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
+        for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
+    )
+    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
+    share = editor.budget.share if isinstance(editor.budget, Fraction) else None
+    return Side(editor.name, prompt, (), retains, sigma, share)
+
+
+@dataclass(frozen=True)
+class CaseStudy:
+    """A case, and the model's replies to its probes without an edit and under each editor."""
+
+    model: str
+    case: EditCase
+    before: tuple[Reply, ...]
+    sides: tuple[Side, ...]
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """The aspect of each probe."""
+        return tuple(probe.aspect for probe in self.case.probes)
+
+    @property
+    def title(self) -> str:
+        """The edits that it is about."""
+        edits = (
+            f"{edit.query} -> {edit.target_new}" + ("" if edit.target_true is None else f" (was {edit.target_true})")
+            for edit in self.case.edits
+        )
+        return f"Case {self.case.case_id}: {'; '.join(edits)}"
+
+    def tables(self) -> Iterator[Table]:
+        """The answers, then the retains of every editor."""
+        rows = tuple(
+            (probe.query, probe.aspect.value, probe.target, *map(str, replies))
+            for probe, *replies in zip(self.case.probes, self.before, *(one.replies for one in self.sides), strict=True)
+        )
+        header = ("query", "aspect", "right answer", "before", *(side.editor for side in self.sides))
+        note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
+        yield Table(f"Answers of {self.model}", header, rows, (note,), wide=True)
+        yield from (side.table(self.aspects) for side in self.sides)
+
+
+def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseStudy:
+    """Ask a case's probes without an edit, under each editor, and with each retain removed or added.
+
+    (1 + editors x (1 + n)) x probes prompts, n being the pool's size, in one call; a model that scores writes the
+    answers under the unchanged prompts in a second one.
+    """
+    queries = [probe.query for probe in case.probes]
+    selections = [editor.fit(editor.select(case.edits), queries) for editor in editors]
+    chosen = list(zip(editors, selections, strict=True))
+    tried = [[[Prompt(query) for query in queries]], *(list(_versions(*one, queries)) for one in chosen)]
+    questions = [
+        Question(prompt, probe.target)
+        for versions in tried
+        for prompts in versions
+        for prompt, probe in zip(prompts, case.probes if prompts else (), strict=True)
+    ]
+    verdicts = iter(judge(model, questions))
+    judged = [[[next(verdicts) for _ in prompts] for prompts in versions] for versions in tried]
+    before, *after = _replies(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
+    sides = []
+    for (editor, selection), versions, (base, *rest), replies in zip(chosen, tried[1:], judged[1:], after, strict=True):
+        side = side_of(editor, selection, versions[0][0])
+        retains = tuple(
+            replace(one, effect=_effect(base, other) if one.kept else _effect(other, base))
+            for one, other in zip(side.retains, rest, strict=True)
+        )
+        sides.append(replace(side, replies=replies, retains=retains))
+    return CaseStudy(model.info.name, case, before, tuple(sides))
+
+
+def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
+    """The unchanged prompts, then a version for each ranked retain; none if it would not fit.
+
+    A kept retain is left out. A cut one is put where the style would show it. Everything else stays in its place, so
+    that an effect is that of the retain alone.
+    """
+    yield editor.show(selection, queries)
+    candidates, style, kept = selection.candidates, editor.style, selection.kept
+    shown = style.arrange(candidates, kept)
+    for j, retain in enumerate(selection.ranking.retains):
+        if j < selection.k:
+            yield style.write(candidates.edits, [d for d in shown if d != retain], queries)
+        else:
+            at = style.arrange(candidates, [*kept, retain]).index(retain)
+            made = style.write(candidates.edits, [*shown[:at], retain, *shown[at:]], queries)
+            limit = editor.limit
+            fits = limit is None or max(limit.count([prompt.text for prompt in made])) <= limit.tokens
+            yield made if fits else []
+
+
+def _replies(
+    model: LanguageModel, versions: Sequence[Sequence[Prompt]], judged: Sequence[Sequence[Verdict]]
+) -> list[tuple[Reply, ...]]:
+    """Verdicts with the text the model writes, which a model that scores has not written yet."""
+    texts = [verdict.text for of_version in judged for verdict in of_version]
+    if any(text is None for text in texts):
+        texts = [text for text, _ in complete(model, [prompt for prompts in versions for prompt in prompts])]
+    written = iter(texts)
+    return [
+        tuple(
+            Reply(first_line(next(written) or ""), bool(one.correct), None if one.score is None else one.score.logprob)
+            for one in of_version
+        )
+        for of_version in judged
+    ]
+
+
+def _effect(having: Sequence[Verdict], lacking: Sequence[Verdict]) -> Effect | None:
+    """The effect of a retain by the verdicts with and without it; None if the retain would not fit."""
+    if not having:
+        return None
+    pairs = list(zip(having, lacking, strict=True))
+    return Effect(
+        nats=tuple(a.score.logprob - b.score.logprob if a.score and b.score else None for a, b in pairs),
+        gained=tuple(bool(a.correct and not b.correct) for a, b in pairs),
+        lost=tuple(bool(b.correct and not a.correct) for a, b in pairs),
+    )
+
+
+def _mean(effect: Effect | None, aspect: Aspect, aspects: Sequence[Aspect]) -> str:
+    mean = None if effect is None else effect.mean([of is aspect for of in aspects])
+    return "n/a" if mean is None else f"{mean:+.2f}"
+
+
+def _flips(effect: Effect | None, aspects: Sequence[Aspect]) -> str:
+    """Count the probes of each aspect that a retain turns right or wrong."""
+    if effect is None:
+        return "n/a"
+    counts = [
+        f"{sign}{count}{aspect.value[0]}"
+        for sign, flipped in (("+", effect.gained), ("-", effect.lost))
+        for aspect in Aspect
+        if (count := sum(yes and of is aspect for yes, of in zip(flipped, aspects, strict=True)))
+    ]
+    return " ".join(counts) or "-"

@@ -1,0 +1,247 @@
+"""Ceilings: the best choices of demonstrations in hindsight, and the S they reach.
+
+Every probe of the test edits is asked under each mix, under random subsets of the retains, and under a subset found by
+greedy search. A choice made from these answers is no editor: it shows how much an editor that chooses among the same
+demonstrations could still gain.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.editors.budgets import TokenLimit
+from drike.editors.pool import Pool, each_first
+from drike.editors.role_counts import Mix, MixPolicy
+from drike.edits import Aspect, EditCase
+from drike.evaluation.answer_matrix import CaseAnswers, Chooser, answers_to
+from drike.evaluation.metrics import Estimate, Floats, estimated, harmonic_mean, resampled
+from drike.models.protocols import LanguageModel
+from drike.prompts import PromptStyle
+from drike.support.parallel import in_order
+
+Both = NDArray[np.object_]  # whether answers are right, and prompt tokens, [2, probes, choices]
+Chosen = NDArray[np.int64]  # the column of the choice for each probe, [probes]
+ALL, METHOD, MOST = "all demonstrations", "DR-IKE", "best k per query"
+STEPS = 20  # of the ascent of S
+ROUNDS = 4  # of the greedy search for an edit; each asks about as many subsets as the edit has retains
+
+
+@dataclass(frozen=True)
+class Subset:
+    """All copies and updates, and the retains at these places of the order by nearness (0 is the nearest)."""
+
+    places: frozenset[int]
+
+    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """The demonstrations, nearest first in each role."""
+        return (*candidates.fixed, *(d for i, d in enumerate(candidates.retains) if i in self.places))
+
+
+def retains_of(pool: Pool) -> int:
+    """How many retains each edit has."""
+    return sum(role is Role.RETAIN for role in pool.roles)
+
+
+def random_subsets(retains: int, count: int, seed: int) -> tuple[Subset, ...]:
+    """`count` different subsets, or all there are, the same for every edit; their sizes are uniform from 0 to all."""
+    rng, found = random.Random(seed), dict[Subset, None]()
+    while len(found) < min(count, 2**retains):
+        found[Subset(frozenset(rng.sample(range(retains), rng.randint(0, retains))))] = None
+    return tuple(found)
+
+
+def hindsight_answers(
+    choices: Sequence[Chooser],
+    model: LanguageModel,
+    pool: Pool,
+    cases: Sequence[EditCase],
+    *,
+    style: PromptStyle = PromptStyle(),
+    limit: TokenLimit | None = None,
+) -> Generator[CaseAnswers, None, None]:
+    """Ask the probes of every case under each choice, and under a subset of its retains found by greedy search.
+
+    The answers under that subset are the last column. The search begins with the best k of the mixes that show all
+    copies and updates. Each of at most ROUNDS rounds tries to add or to drop every single retain and takes the best
+    change; it stops where none answers more, by the mean over aspects of the share of right answers. Only changes that
+    put a wrong answer right are asked about the right ones. Raises PoolError, and the ModelErrors of the model.
+    """
+    pool.beside([edits for case in cases for edits in each_first(case.edits)])  # all in one search
+    starts = [i for i, one in enumerate(choices) if isinstance(one, Mix) and shows_all_fixed(one, pool)]
+
+    def ask(case: EditCase) -> CaseAnswers:
+        def under(shown: Sequence[Chooser], which: NDArray[np.bool_]) -> Both:
+            some = replace(case, probes=tuple(probe for probe, one in zip(case.probes, which, strict=True) if one))
+            answers = answers_to(some, shown, model, pool, style=style, limit=limit)
+            both = [answers.correct, answers.prompt_tokens]
+            return np.array(both, dtype=object).reshape(2, len(some.probes), len(shown))
+
+        aspect = np.array([probe.aspect for probe in case.probes])
+        answers = under(choices, np.full(len(aspect), True))
+        best = max(starts, key=lambda i: _share_right(answers[0, :, i], aspect))
+        places, found = frozenset(range(choices[best].retains)), answers[:, :, [best]]  # type: ignore[attr-defined]
+        for _ in range(ROUNDS):
+            right = found[0, :, 0].astype(bool)
+            tried = [Subset(places ^ {place}) for place in range(retains_of(pool))]
+            wrong = under(tried, ~right)
+            some = np.flatnonzero(wrong[0].any(axis=0))
+            if not some.size:
+                break
+            both = np.empty((2, len(aspect), len(some)), dtype=object)
+            both[:, ~right], both[:, right] = wrong[:, :, some], under([tried[i] for i in some], right)
+            shares = [_share_right(both[0, :, i], aspect) for i in range(len(some))]
+            best = int(np.argmax(shares))
+            if shares[best] <= _share_right(found[0, :, 0], aspect):
+                break
+            places, found = tried[some[best]].places, both[:, :, [best]]
+        correct, tokens = (tuple(map(tuple, rows)) for rows in np.concatenate([answers, found], axis=2))
+        return CaseAnswers(case.case_id, correct, tokens)
+
+    with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
+        yield from answered
+
+
+def shows_all_fixed(mix: Mix, pool: Pool) -> bool:
+    """Whether a mix shows all copies and updates, as the paper does."""
+    return mix.copies + mix.updates == len(pool.roles) - retains_of(pool)
+
+
+def _share_right(right: NDArray[np.object_], aspect: NDArray[np.str_]) -> float:
+    """The share of right answers of a case, a mean over the aspects that it probes."""
+    return float(np.mean([right[aspect == one].mean() for one in np.unique(aspect)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """The answers to every probe of some cases under each choice of demonstrations.
+
+    right: 0 or 1, [probes, choices]. tokens: of the prompts, NaN where unknown, [probes, choices]. aspects: that have
+    probes. aspect: place in `aspects`, [probes]. case: number of the case, [probes].
+    """
+
+    right: Floats
+    tokens: Floats
+    aspects: tuple[Aspect, ...]
+    aspect: NDArray[np.int64]
+    case: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> Answered:
+        """Collect the answers, which are in the order of the cases. Raises ValueError if they are of other cases."""
+        if [(one.case_id, len(one.correct)) for one in answers] != [(one.case_id, len(one.probes)) for one in cases]:
+            raise ValueError("the answers are not those of the cases")
+        of_probes = [probe.aspect for case in cases for probe in case.probes]
+        aspects = tuple(aspect for aspect in Aspect if aspect in of_probes)
+        return cls(
+            np.array([row for one in answers for row in one.correct], dtype=float),
+            np.array([row for one in answers for row in one.prompt_tokens], dtype=float),
+            aspects,
+            np.array([aspects.index(aspect) for aspect in of_probes]),
+            np.repeat(np.arange(len(cases)), [len(case.probes) for case in cases]),
+        )
+
+    def always(self, column: int) -> Chosen:
+        """One choice for every probe."""
+        return np.full(len(self.case), column)
+
+    def chosen_by(self, policy: MixPolicy, cases: Sequence[EditCase], mixes: Sequence[Mix]) -> Chosen:
+        """The choices of a policy for these cases; the mixes are the first columns."""
+        chosen = [mix for case in cases for mix in policy.choose(case.edit, [probe.query for probe in case.probes])]
+        return np.array([mixes.index(mix) for mix in chosen])
+
+    def counts(self, chosen: Chosen) -> Floats:
+        """Right answers and probes of each case and aspect, [cases, aspects, 2]."""
+        found = np.zeros((self.case[-1] + 1, len(self.aspects), 2))
+        np.add.at(found[..., 0], (self.case, self.aspect), self.right[np.arange(len(chosen)), chosen])
+        np.add.at(found[..., 1], (self.case, self.aspect), 1)
+        return found
+
+    def score(self, chosen: Chosen) -> float:
+        """S, over the aspects that have probes."""
+        return float(harmonic_mean(_rates(self.counts(chosen))))
+
+    def best(self, groups: NDArray[np.int64], among: Sequence[int]) -> Chosen:
+        """The choice of these columns that is best for each group of probes; of equal ones the first.
+
+        S of all groups together is ascended by Frank and Wolfe's method from the best single choice: at the gradient of
+        S, 1 / m^2 for an aspect with mean m, every group takes its best choice. The best of STEPS such assignments is
+        returned. Where each probe is a group of its own this is the maximum; elsewhere it may stay a little below it.
+        """
+        columns, size = np.array(among), np.bincount(self.aspect)
+        found = max(map(self.always, among), key=self.score)
+        most, rates = self.score(found), _rates(self.counts(found))
+        _, group = np.unique(groups, return_inverse=True)
+        for step in range(STEPS):
+            rates = np.maximum(rates, 1e-9)
+            weight = (rates.min() / rates) ** 2 / size
+            value = np.zeros((group.max() + 1, len(columns)))
+            np.add.at(value, group, (self.right * weight[self.aspect][:, None])[:, columns])
+            chosen = columns[value.round(12).argmax(axis=1)][group]
+            if (score := self.score(chosen)) > most:
+                found, most = chosen, score
+            rates = rates + 2 / (step + 3) * (_rates(self.counts(chosen)) - rates)
+        return found
+
+
+def _rates(counts: Floats) -> Floats:
+    """The share of right answers in each aspect, [..., cases, aspects, 2] to [..., aspects]."""
+    total: Floats = counts.sum(axis=-3)
+    return total[..., 0] / total[..., 1]
+
+
+def ceilings(answered: Answered, choices: Sequence[Chooser], pool: Pool) -> dict[str, Chosen]:
+    """The best choices in hindsight by name.
+
+    answered: under these choices, of which the mixes come first, and under the greedy subset where there is one column
+    more.
+    """
+    mixes = [i for i, one in enumerate(choices) if isinstance(one, Mix)]
+    k = [i for i in mixes if shows_all_fixed(choices[i], pool)]  # type: ignore[arg-type]
+    subsets = [i for i, one in enumerate(choices) if isinstance(one, Subset)]
+    greedy = list(range(len(choices), answered.right.shape[1]))
+    kind = (answered.aspect == np.array([a is Aspect.NEIGHBORHOOD for a in answered.aspects]).argmax()).astype(int)
+    edit, query = answered.case, np.arange(len(answered.case))
+    found = {
+        ALL: answered.always(k[-1]),
+        "best k of all edits": answered.best(np.zeros_like(edit), k),
+        "best k per kind of query": answered.best(kind, k),
+        "best k per edit": answered.best(edit, k),
+    }
+    if subsets:
+        found[f"best of {len(subsets)} random subsets per edit"] = answered.best(edit, subsets)
+    if greedy:
+        found["greedy subset per edit"] = answered.always(greedy[0])
+        found["best of all these subsets per edit"] = answered.best(edit, [*k, *subsets, *greedy])
+    return found | {
+        MOST: answered.best(query, k),
+        "best mix per kind of query": answered.best(kind, mixes),
+        "best mix per query": answered.best(query, mixes),
+    }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a choice reaches: S with its interval, the rate of each aspect that has probes, prompt tokens on average."""
+
+    s: Estimate
+    rates: Mapping[Aspect, float]
+    tokens: float | None
+
+
+def measured(seeds: Sequence[tuple[Answered, Chosen]]) -> Measured:
+    """A choice on the test edits of each seed: means over seeds; the interval resamples edits within each seed."""
+    counts = [answered.counts(chosen) for answered, chosen in seeds]
+    with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect
+        drawn = np.mean([harmonic_mean(_rates(resampled(one)[:, None])) for one in counts], axis=0)
+    rates = np.array([_rates(one) for one in counts])
+    tokens = float(np.mean([one.tokens[np.arange(len(chosen)), chosen].mean() for one, chosen in seeds]))
+    [s] = estimated(np.array([harmonic_mean(rates).mean()]), drawn[:, None])
+    by_aspect = dict(zip(seeds[0][0].aspects, rates.mean(axis=0).tolist(), strict=True))
+    return Measured(s, by_aspect, None if np.isnan(tokens) else tokens)

@@ -1,0 +1,107 @@
+"""Evaluation: an editor, a model and cases in; one outcome per probe out (paper, section 5.1).
+
+All probes of a case go to the model in one call, under the same demonstrations (chosen once per edit). A model that
+takes several calls at once gets several cases at once. Nothing is printed or saved: outcomes are yielded as they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from functools import partial
+
+from drike.editors.catalog import Editor
+from drike.edits import EditCase, Probe, trained_on
+from drike.errors import UsageError
+from drike.evaluation.judge import Judge, Question, Verdict, judge_for
+from drike.evaluation.judge import judge as judged
+from drike.evaluation.metrics import Outcome
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
+from drike.support.parallel import in_order
+
+
+def evaluate(
+    editor: Editor,
+    model: LanguageModel,
+    cases: Iterable[EditCase],
+    *,
+    judge: Judge | None = None,
+    write: bool = False,
+    parallel: int | None = None,
+    allow_trained: bool = False,
+) -> Generator[Outcome, None, None]:
+    """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
+
+    judge: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
+    UsageError for a rule that the model cannot be judged by.
+
+    parallel: cases evaluated at once, each in a thread, which also calls the editor; default: as many as the model
+    takes (`info.calls_at_once`). Outcomes and their order are the same, only `seconds` differ, as a case may wait for
+    others. Raises ValueError if the model does not take so many.
+
+    allow_trained: also evaluate edits that the editor was trained on, as its `trained_on` says if it has one; otherwise
+    UsageError is raised before the model is asked, since a test on training edits flatters the editor.
+    """
+    cases, judge = list(cases), judge_for(model, judge)
+    of_training = trained_on(editor)
+    known = sum(any(edit.key in of_training for edit in case.edits) for case in cases)
+    if known and not allow_trained:
+        raise UsageError(
+            f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
+            "data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
+        )
+    most = model.info.calls_at_once
+    if parallel is not None and not 1 <= parallel <= most:
+        raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")
+    with closing(in_order(partial(_answer, editor, model, judge, write), cases, parallel or most)) as answered:
+        for outcomes in answered:
+            yield from outcomes
+
+
+def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
+    """The outcomes of a case's probes."""
+    began = time.perf_counter()
+    queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
+    by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
+    prompts = [by_query[probe.query] for probe in case.asked]
+    questions = [
+        Question(prompt, probe.target, probe.distractor, probe.also, probe.doubts)
+        for prompt, probe in zip(prompts, case.asked, strict=True)
+    ]
+    verdicts = judged(model, questions, judge, write=write)
+    share = (time.perf_counter() - began) / len(verdicts)
+    asked = zip(case.asked, prompts, verdicts, strict=True)
+    return [_outcome(editor.name, case.case_id, *one, seconds=share) for one in asked]
+
+
+def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:
+    """A verdict with its probe, and the margins that IKE reports if both targets were scored."""
+    score, distractor = verdict.score, verdict.distractor
+    prob_margin = logprob_margin = None
+    if score is not None and distractor is not None:
+        prob_margin = score.mean_probability - distractor.mean_probability
+        logprob_margin = score.logprob - distractor.logprob
+    return Outcome(
+        editor=editor,
+        case_id=case_id,
+        aspect=probe.aspect,
+        query=probe.asked,
+        target=probe.target,
+        distractor=probe.distractor,
+        correct=verdict.correct,
+        answer=verdict.text,
+        matched=verdict.matched,
+        exact=verdict.exact,
+        prefers=verdict.prefers,
+        prob_margin=prob_margin,
+        logprob_margin=logprob_margin,
+        logit_gap=None if score is None else score.logit_gap,
+        shots=prompt.shots,
+        pruned=prompt.pruned,
+        prompt_tokens=verdict.prompt_tokens,
+        calls=prompt.calls + len(probe.doubts),
+        seconds=seconds,
+        hops=probe.hops,
+    )

@@ -1,0 +1,270 @@
+"""Outcomes and the paper's metrics over them (section 5.1).
+
+ESR, PC, RR: share of rewrite, paraphrase and neighbourhood probes answered right, micro-averaged over probes.
+S = 3 / (1/ESR + 1/PC + 1/RR). ESM, GSM: mean over rewrite (paraphrase) probes of P(target_new) - P(target_true), P the
+geometric mean of token probabilities (IKE's definition; values in [-1, 1]); None where the model gives no scores.
+Each further aspect has its share of right answers, which S does not count, and multi_hop one for each number of hops.
+Intervals are percentile bootstraps over *cases*: the probes of one case are not independent.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drike.edits import ASPECTS_OF_S, Aspect
+from drike.support.records import ADDED
+
+RESAMPLES = 1000
+METRICS = ("S", "ESR", "PC", "RR", "RR known", "ESM", "GSM")
+_RATE = dict(zip(ASPECTS_OF_S, METRICS[1:4], strict=True))
+_MARGIN = dict(zip(ASPECTS_OF_S[:2], METRICS[5:], strict=True))
+_HOPS = " hops"
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One probe answered by one editor.
+
+    correct: by the rule of its run (`drike.evaluation.judge`); None if the rule cannot say. matched, exact: by the
+    written text (prefix at a word boundary; whole line). prefers: P(target) > P(distractor). prob_margin: difference
+    of their geometric-mean token probabilities. logprob_margin: difference of their log-probabilities, in nats.
+    logit_gap: smallest logit lead of a target token; near 0 means a near tie. shots: retains in the prompt. pruned:
+    retains that were kept but did not fit. calls: model calls. seconds: wall time, this probe's share of its case.
+    hops: of a multi_hop probe, if known.
+    """
+
+    editor: str
+    case_id: str
+    aspect: Aspect
+    query: str
+    target: str
+    distractor: str | None
+    correct: bool | None
+    answer: str | None
+    matched: bool | None
+    exact: bool | None
+    prefers: bool | None
+    prob_margin: float | None
+    logprob_margin: float | None
+    logit_gap: float | None
+    shots: int
+    pruned: int
+    prompt_tokens: int | None
+    calls: int
+    seconds: float
+    hops: int | None = field(default=None, metadata=ADDED)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic with its 95 % bootstrap interval; `value` is None where nothing was measured."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of an aspect's probes that are answered right; probes, edits: how many ask it."""
+
+    estimate: Estimate
+    probes: int
+    edits: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A row of the paper's Table 1, with the variants of RR, the cost and the share of every aspect.
+
+    rr_known: RR on the neighbours the unedited model answers right; without it ignorance and damage mix.
+    shots, prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only.
+    aspects: for every aspect, also those that no probe asks. hops: of multi_hop, by the number of hops if it is known.
+    """
+
+    editor: str
+    cases: int
+    s: Estimate
+    esr: Estimate
+    pc: Estimate
+    rr: Estimate
+    rr_known: Estimate
+    esm: Estimate
+    gsm: Estimate
+    shots: float
+    prompt_tokens: float | None
+    calls: float
+    seconds: float
+    aspects: Mapping[str, Share] = field(default_factory=dict)
+    hops: Mapping[str, Share] = field(default_factory=dict, metadata=ADDED)
+
+    def metric(self, name: str) -> Estimate:
+        """A metric by its name in METRICS."""
+        found: Estimate = getattr(self, name.casefold().replace(" ", "_"))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """One editor's outcomes, counted by case, so that resampling only adds numbers.
+
+    by_case: (cases, n, 2), for every one of `names` after S the sum of its values over a case's probes, and their
+    number. names: METRICS, the further aspects that were asked, then numbers of hops as "2 hops". The same seed and
+    number of cases draw the same resamples. costs: shots, prompt_tokens, calls and seconds of `Summary`.
+    """
+
+    editor: str
+    cases: tuple[str, ...]
+    names: tuple[str, ...]
+    by_case: Floats
+    resamples: int
+    seed: int
+    costs: Mapping[str, Any]
+
+    @cached_property
+    def values(self) -> Floats:
+        """The metrics of `names` over all cases (n + 1); NaN where nothing was measured."""
+        return _metrics(self.by_case.sum(axis=0))
+
+    @cached_property
+    def drawn(self) -> Floats:
+        """The metrics over each resample, (resamples, n + 1)."""
+        return _metrics(resampled(self.by_case, self.resamples, self.seed))
+
+
+def _metrics(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        ratios = sums[..., 0] / sums[..., 1]
+    return np.concatenate([harmonic_mean(ratios[..., :3])[..., None], ratios], axis=-1)
+
+
+def harmonic_mean(rates: ArrayLike) -> Floats:
+    """S of ESR, PC and RR along the last axis: 0 if one of them is 0, NaN if one is NaN, which is not measured."""
+    with np.errstate(divide="ignore"):
+        inverse: Floats = 1 / np.asarray(rates, dtype=float)
+    mean: Floats = inverse.shape[-1] / inverse.sum(axis=-1)
+    return mean
+
+
+def counted(
+    outcomes: Sequence[Outcome], unedited: Iterable[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
+) -> Counts:
+    """Count one editor's outcomes; `unedited` says which neighbours the model knew.
+
+    Raises ValueError for none, or for several editors mixed.
+    """
+    editors = {outcome.editor for outcome in outcomes}
+    if len(editors) != 1:
+        raise ValueError(f"a summary needs one editor's outcomes, not those of {sorted(editors) or 'none'}")
+    known = {(o.case_id, o.query) for o in unedited if o.aspect is Aspect.NEIGHBORHOOD and o.correct}
+    present = {outcome.aspect for outcome in outcomes}
+    hops = sorted({outcome.hops for outcome in outcomes if outcome.hops is not None})
+    further = [aspect.value for aspect in Aspect if aspect in present and aspect not in _RATE]
+    names = (*METRICS, *further, *(f"{number}{_HOPS}" for number in hops))
+    column = {name: 2 * i for i, name in enumerate(names[1:])}
+    sums: dict[str, list[float]] = {}
+    for one in outcomes:
+        if (row := sums.get(one.case_id)) is None:
+            row = sums[one.case_id] = [0.0] * (2 * len(column))
+        if one.correct is None:  # not measured
+            continue
+        values: dict[str, float] = {_RATE.get(one.aspect, one.aspect.value): one.correct}
+        if one.prob_margin is not None and one.aspect in _MARGIN:
+            values[_MARGIN[one.aspect]] = one.prob_margin
+        if one.aspect is Aspect.NEIGHBORHOOD and (one.case_id, one.query) in known:
+            values["RR known"] = one.correct
+        if one.hops is not None:
+            values[f"{one.hops}{_HOPS}"] = one.correct
+        for name, value in values.items():
+            row[column[name]] += value
+            row[column[name] + 1] += 1
+    by_case = np.array(list(sums.values())).reshape(len(sums), len(column), 2)
+    outcomes = [outcome for outcome in outcomes if outcome.aspect in _RATE] or outcomes
+    # A case that several seeds tested was edited as often; every edit has one rewrite probe.
+    edits = sum(outcome.aspect is Aspect.REWRITE for outcome in outcomes) or len(sums)
+    tokens = [outcome.prompt_tokens for outcome in outcomes if outcome.prompt_tokens is not None]
+    costs = {
+        "shots": sum(outcome.shots for outcome in outcomes) / len(outcomes),
+        "prompt_tokens": sum(tokens) / len(tokens) if tokens else None,
+        "calls": sum(outcome.calls for outcome in outcomes) / edits,
+        "seconds": sum(outcome.seconds for outcome in outcomes) / edits,
+    }
+    return Counts(editors.pop(), tuple(sums), names, by_case, resamples, seed, costs)
+
+
+def resampled(by_case: Floats, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+    """Sum the rows of each resample of the cases: (cases, ...) to (resamples, ...)."""
+    cases, rows = len(by_case), by_case.reshape(len(by_case), -1)
+    _, (*state, position), _ = random.Random(seed).getstate()  # the draws of Python's `random.Random(seed).choices`
+    stream = np.random.RandomState()
+    stream.set_state({"bit_generator": "MT19937", "state": {"key": state, "pos": position}})
+    drawn = (np.bincount((stream.random_sample(cases) * cases).astype(int), minlength=cases) for _ in range(resamples))
+    return np.array([times @ rows for times in drawn]).reshape(resamples, *by_case.shape[1:])
+
+
+def estimated(values: Floats, drawn: Floats) -> list[Estimate]:
+    """Values (n) with their intervals: the 2.5 % and 97.5 % quantiles of those over resamples, (resamples, n).
+
+    A resample without a single probe of the aspect has no value and is left out.
+    """
+    found = []
+    for value, ordered in zip(values.tolist(), np.sort(drawn, axis=0).T, strict=True):  # NaN comes last
+        last = int(np.count_nonzero(~np.isnan(ordered))) - 1
+        ends = [float(ordered[round(share * last)]) for share in (0.025, 0.975)] if last >= 0 else [None, None]
+        found.append(Estimate(None) if math.isnan(value) else Estimate(value, *ends))
+    return found
+
+
+def paired_difference(
+    ours: Sequence[Outcome], theirs: Sequence[Outcome], metric: str, *, resamples: int = RESAMPLES
+) -> Estimate:
+    """Our metric (one of METRICS) minus theirs on the same cases, resampled together (paired bootstrap).
+
+    Raises ValueError if the two were not measured on the same cases.
+    """
+    return paired_differences(counted(ours, resamples=resamples), counted(theirs, resamples=resamples))[metric]
+
+
+def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
+    """The paired difference of every metric and further aspect; see `paired_difference`."""
+    names, others = ([name for name in one.names if not name.endswith(_HOPS)] for one in (ours, theirs))
+    if names != others:
+        raise ValueError(f"a paired comparison needs the same aspects on both sides: {names}, {others}")
+    if ours.cases != theirs.cases:
+        if missing := len({*ours.cases} ^ {*theirs.cases}):
+            raise ValueError(f"a paired comparison needs the same cases on both sides; {missing} are on one side only")
+        at = {case: i for i, case in enumerate(theirs.cases)}
+        theirs = replace(theirs, cases=ours.cases, by_case=theirs.by_case[[at[case] for case in ours.cases]])
+    n = len(names)
+    differences = estimated(ours.values[:n] - theirs.values[:n], ours.drawn[:, :n] - theirs.drawn[:, :n])
+    return dict(zip(names, differences, strict=True))
+
+
+def summarise(
+    outcomes: Sequence[Outcome], unedited: Sequence[Outcome] = (), *, resamples: int = RESAMPLES, seed: int = 0
+) -> Summary:
+    """A table row for one editor's outcomes. Raises ValueError for none, or for several editors mixed."""
+    return summary_of(counted(outcomes, unedited, resamples=resamples, seed=seed))
+
+
+def summary_of(counts: Counts) -> Summary:
+    """A table row for one editor."""
+    found: list[Any] = estimated(counts.values, counts.drawn)
+    asked = counts.by_case[..., 1]
+    numbers = zip(counts.names[1:], found[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
+    shares = {name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers}
+    none = Share(Estimate(None), 0, 0)
+    costs: dict[str, Any] = {**counts.costs}
+    costs["aspects"] = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
+    costs["hops"] = {name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)}
+    in_order = found[: len(METRICS)]  # the order of the fields
+    return Summary(counts.editor, len(counts.cases), *in_order, **costs)

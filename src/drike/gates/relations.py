@@ -1,0 +1,52 @@
+"""What a text asks for, by its words: the kind of the answer, and relations that exclude each other."""
+
+from __future__ import annotations
+
+import re
+
+from drike.gates.names import (
+    words,
+)
+
+_KINDS = {
+    "person": r"who|whom|whose",
+    "time": r"when|year|date|day",
+    "number": r"how (?:many|much|old|tall|long|far|large|big)|number|population|elevation|height",
+    "place": r"where|city|town|country|place|location|located|continent|state|capital",
+    "language": r"language|tongue",
+}
+_KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern in _KINDS.items()), re.IGNORECASE)
+
+
+def answer_kind(text: str) -> str | None:
+    """What a text asks for: a person, time, number, place or language; None if it has no word that tells."""
+    found = {match.lastgroup for match in _KIND.finditer(text)}
+    return next((kind for kind in _KINDS if kind in found), None)
+
+
+_CONTRARIES = [  # of each line, a fact is one of these
+    [frozenset(words.split()) for words in line.split("|")]
+    for line in (
+        "father dad | mother mom | spouse wife husband married marry | child children son daughter"
+        " | sibling siblings brother sister",
+        "follows follow | followed",
+        "predecessor | successor",
+        "born birth birthplace | died die death dead | buried burial",
+        "occupation profession job career | employer employs employed",
+        "city town | country nation citizenship | continent | state province | capital",
+        "author wrote written writer writes | publisher published | director directed | producer produced"
+        " | composer | performer performed sang",
+        "founded inception established started start begin began | dissolved abolished ended end closed",
+        "chief ceo | chairperson chairman chair | founder",
+    )
+]
+
+
+def contrary(one: str, other: str) -> bool:
+    """Whether two texts ask for facts of one kind that exclude each other, as a father and a mother."""
+    first, second = set(words(one)), set(words(other))
+    for group in _CONTRARIES:
+        asked, stored = ({i for i, some in enumerate(group) if some & said} for said in (first, second))
+        if asked and stored and not asked & stored:
+            return True
+    return False

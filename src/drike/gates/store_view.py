@@ -1,0 +1,44 @@
+"""The edits of a store that are in force, indexed, and brought up to date only when they have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from drike.encoders.base import TextEncoder
+from drike.gates.index import EditIndex
+from drike.stores.log import EditStore, Snapshot, snapshot
+from drike.stores.records import Status, StoredEdit, stamp
+
+
+@dataclass(frozen=True, eq=False)
+class InForce:
+    """What was read of a store.
+
+    new: the edits of the index that were not in the one before. until: when the edits in force next change by
+    themselves; "" is at once.
+    """
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    index: EditIndex = field(default_factory=EditIndex)
+    new: Sequence[StoredEdit] = ()
+    until: str | None = ""
+
+    def at(
+        self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
+    ) -> InForce:
+        """What is in force now; this one, if that has not changed. shadow: index shadow edits, too.
+
+        Raises StoreError if the store cannot be read.
+        """
+        found = snapshot(store, self.snapshot)
+        due = self.until is not None and stamp(now) >= self.until
+        if found is self.snapshot and not due:
+            return self
+        read = found if due else found.since(self.snapshot)
+        edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
+        new = [one for one in edits if self.index.edits.get(one.id) is not one]
+        index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
+        until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
+        return InForce(found, index, new, until)

@@ -1,0 +1,165 @@
+"""The edits of a store as a gateway applies them: always the latest, with what was decided last.
+
+Changes come from admin requests and from other processes alike; `refresh` finds both. Decisions read one index, which
+is replaced as a whole, so that none sees half a change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import chain
+
+from drike.edits import mentions
+from drike.encoders.base import TextEncoder
+from drike.errors import DrikeError
+from drike.gates.by_name import Named
+from drike.gates.decision import Decision, Scope
+from drike.gates.index import EditIndex
+from drike.gates.store_gate import kept_gate
+from drike.gates.store_view import InForce
+from drike.stores.log import EditStore, Snapshot
+from drike.stores.records import Status, StoredEdit, StoreError, stamp
+
+_SHOWN = 200  # decisions that are kept to be looked at
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A decision on a request: when, and the request's id."""
+
+    at: str
+    request: str
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class _State:
+    """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole."""
+
+    number: int
+    scope: Scope
+    encoder: TextEncoder | None
+    now: InForce = field(default_factory=InForce)
+
+
+class LiveEdits:
+    """Edits in force, and decisions about them. Threads may share it.
+
+    Args:
+        store: where they are.
+        scope: decides which edits a query concerns; None for the store's own gate, whichever was calibrated last.
+        encoder: opens the encoder of a gate; None is for gates that need no vectors.
+        prepare: called with edits that are new in force, before they are.
+
+    Raises StoreError if the store cannot be read.
+    """
+
+    def __init__(
+        self,
+        store: EditStore,
+        scope: Scope | None = None,
+        *,
+        encoder: Callable[[Scope], TextEncoder | None] = lambda scope: None,
+        prepare: Callable[[Sequence[StoredEdit]], None] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.store = store
+        self.fired: deque[Seen] = deque(maxlen=_SHOWN)
+        self.missed: deque[Seen] = deque(maxlen=_SHOWN)
+        self.problem: str | None = None
+        self.gate_problem: str | None = None
+        self._encoder = encoder
+        self._prepare = prepare
+        self._clock = clock
+        self._enforced: set[int] = set()  # ids of edits that are or were
+        self._refreshing = threading.Lock()
+        self._follows = scope is None
+        number, found = (0, scope) if scope else kept_gate(store) or (0, Named())
+        self._state = _State(number, found, encoder(found))
+        self.refresh()
+        if self.problem:
+            raise StoreError(self.problem)
+
+    @property
+    def scope(self) -> Scope:
+        """The gate."""
+        return self._state.scope
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All edits, as they were last read."""
+        return self._state.now.snapshot
+
+    @property
+    def index(self) -> EditIndex:
+        """Those in force, and those that are counted as if they were."""
+        return self._state.now.index
+
+    def refresh(self) -> None:
+        """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
+        with self._refreshing:
+            state = self._state
+            try:
+                found = state.now.at(self._clock(), self.store, state.encoder, shadow=True)
+            except StoreError as problem:
+                self.problem = str(problem)
+                return
+            self.problem = None
+            if found is state.now:
+                return
+            if self._prepare:
+                self._prepare(found.new)
+            self._enforced |= {one.id for one in found.new if one.entry.enforce}
+            self._state = replace(state, now=found)
+
+    def follow_gate(self) -> None:
+        """Decide by the gate that was calibrated for the store since. If that fails, `gate_problem` says why.
+
+        The old gate decides until all edits are encoded for the new one.
+        """
+        try:
+            found = kept_gate(self.store, self._state.number) if self._follows else None
+            if found:
+                number, scope = found
+                encoder, before = self._encoder(scope), self.index
+                index = EditIndex.of(before.edits.values(), encoder, before)
+                with self._refreshing:
+                    now = self._state.now
+                    now = replace(now, index=EditIndex.of(now.index.edits.values(), encoder, index))
+                    self._state = _State(number, scope, encoder, now)
+            self.gate_problem = None
+        except DrikeError as problem:
+            self.gate_problem = str(problem)
+
+    def has(self, edit: StoredEdit) -> bool:
+        """Whether this version of an edit is in force, or counted as one that might be."""
+        known = self.index.edits.get(edit.id)
+        return known is not None and known.version == edit.version
+
+    def decide(self, queries: Sequence[str], *, doubts: bool = False) -> Decision:
+        """The decision on the first query for which an edit fires, else on the first one.
+
+        doubts: a query in doubt counts like one for which an edit fires, as a model will be asked.
+        """
+        state = self._state
+        scope, index = state.scope, state.now.index
+        first, *others = queries
+        found = scope.decide(first, index)
+        decisions = chain([found], (scope.decide(query, index) for query in others))
+        return next((one for one in decisions if one.fired or (doubts and one.doubtful)), found)
+
+    def keep(self, request: str, decision: Decision) -> None:
+        """Keep a decision in `fired` or `missed`, if it considered an edit. request: its id."""
+        if decision.considered:
+            seen = Seen(stamp(self._clock()), request, decision)
+            (self.fired if decision.fired else self.missed).append(seen)
+
+    def enforced(self, queries: Sequence[str]) -> bool:
+        """Whether a query names the subject of an edit that must not be left out when the gate fails."""
+        entries = (one.entry for one in map(self.index.edits.get, self._enforced) if one)
+        active = (entry for entry in entries if entry.enforce and entry.status is Status.ACTIVE)
+        return any(mentions(query, name) for entry in active for name in entry.names for query in queries)

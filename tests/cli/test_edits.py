@@ -1,0 +1,170 @@
+"""`drike edits`: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated
+from drike.gates.calibration import default
+from drike.gates.decision import Scope
+from drike.gates.store_gate import open_gate, outgrown
+from drike.stores.opening import open_store
+from drike.stores.records import StoreError
+from tests.worlds.commands import run
+
+PERU = ("--fact", "The capital of Peru is -> Oslo", "--subject", "Peru")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, where edits.db will be."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOGNAME", "ann")
+    return tmp_path
+
+
+def edits(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What a command prints, on one line; error messages included."""
+    capsys.readouterr()
+    assert run("edits", *arguments) == code
+    return " ".join("".join(capsys.readouterr()).split())
+
+
+def test_an_edit_goes_through_its_life(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    added = edits(capsys, "add", *PERU, "--alias", "Perú", "--source", "the gazette", "--valid-from", "2026-01-01")
+    begin = "from 2026-01-01T00:00:00Z"
+    assert re.fullmatch(rf'1@1 \S+Z ann active {begin}: "The capital of Peru is" -> "Oslo"', added)
+    rome = ("--fact", "The capital of Peru is -> Rome", "--subject", "Peru")
+    refused = edits(capsys, "add", *rome, code=1)
+    assert 'Error: "The capital of Peru is" -> "Rome" contradicts edit 1' in refused and "(--supersede)" in refused
+    superseded = edits(capsys, "add", *rome, "--supersede", "--reason", "a new decree")
+    assert re.search(rf'1@2 \S+ ann retired {begin}: .* -> "Oslo" \(superseded by edit 2\) 2@1 ', superseded)
+    assert superseded.endswith('active: "The capital of Peru is" -> "Rome" (a new decree)')
+    assert '"Rome"' in edits(capsys, "list") and '"Oslo"' not in edits(capsys, "list")
+    assert edits(capsys, "list", "--all").endswith("edits.db: 2 edits, 3 changes")
+    edits(capsys, "retire", "2", "--reason", "premature")
+    assert "1@3" in edits(capsys, "rollback", "1")
+    shown = edits(capsys, "show", "1")
+    assert "aliases: Perú" in shown and "source: the gazette" in shown
+    assert re.search(r"1@1 .* 1@2 .* 1@3 .* \(back to version 1\)$", shown)
+    assert re.search(r"1@1 .* 1@2 .* 2@1 .* 2@2 .* \(premature\) 1@3 ", edits(capsys, "show"))
+    assert edits(capsys, "export", "out.jsonl") == "out.jsonl: 1 exported"
+    [line] = (place / "out.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(line)["aliases"] == ["Perú"]
+
+
+def test_an_import_counts_and_names_what_it_refuses(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    (place / "facts.csv").write_text(
+        "subject,query,target_new\nPeru,The capital of Peru is,Oslo\n,The capital of Chile is,Rome\n", "utf-8"
+    )
+    said = edits(capsys, "import", "facts.csv", code=1)
+    assert "Refused: facts.csv, row 3: it lacks subject" in said
+    assert "facts.csv: 1 added, 0 in force already, 1 refused" in said
+    assert "Error: facts.csv has refused rows (listed above): correct them" in said
+    assert "0 added, 1 in force already, 1 refused" in edits(capsys, "import", "facts.csv", code=1)
+    assert edits(capsys, "import", "other.csv", code=1).startswith("Error: other.csv cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("list",), 1, "Error: there is no store of edits at edits.db: add an edit first"),
+        (("retire", "1"), 1, "Error: there is no store of edits"),
+        (("add", "--fact", "The capital of Peru is -> Oslo"), 2, "Missing option '--subject'"),
+        (("add", *PERU, "--alias", " "), 1, "Error: aliases is blank: give it a text, or leave it out"),
+        (("add", *PERU, "--status", "on"), 2, "Error: --status must be active or shadow or draft, not on"),
+        (("add", *PERU, "--valid-to", "soon"), 1, "Error: valid_to 'soon' is no time"),
+        (("add", *PERU, "--store", "."), 1, "cannot be opened (unable to open database file): check the path"),
+        (("add", *PERU, "--store", "no/such/edits.db"), 1, "cannot be opened"),
+        (("export", "edits.db"), 2, "Error: edits.db is no name for JSON lines: let it end in .jsonl"),
+        (("retire", "9" * 30), 2, "Invalid value"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    assert message in edits(capsys, *arguments, code=code)
+
+
+def test_retiring_several_edits_retires_all_or_none(capsys: pytest.CaptureFixture[str]) -> None:
+    edits(capsys, "add", *PERU)
+    assert "there is no edit 2" in edits(capsys, "retire", "1", "2", code=1)
+    assert "active" in edits(capsys, "list")
+
+
+def test_testing_edits_asks_every_wording_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("test", "--model", "reader", "--editor", "factprompt")
+    assert "there is no store of edits at edits.db" in edits(capsys, *asked, code=1)
+    edits(capsys, "add", "--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova",
+          "--wording", "The network behind Nova is", "--never", "The language of Nova is")  # fmt: skip
+    shown = edits(capsys, *asked)
+    for kind in ("query", "wording", "negative", "unrelated"):
+        assert f" {kind} " in shown
+    assert "8 questions about 1 edit: 0 not as they should be" in shown and "negative" in shown
+    edits(capsys, "add", "--fact", "The moon is made of -> cheese", "--subject", "moon", "--status", "shadow")
+    assert "edit 2 is not in force (shadow)" in edits(capsys, *asked, "2", code=1)
+    edits(capsys, "retire", "1")
+    assert "no edit is in force in edits.db: add one" in edits(capsys, *asked, code=1)
+
+
+def test_an_edit_that_does_not_take_fails_its_test(capsys: pytest.CaptureFixture[str]) -> None:
+    fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--alias", "Nove")
+    edits(capsys, "add", *fact, "--wording", "Its network is")
+    shown = edits(capsys, "test", "1", "--model", "reader", "--editor", "unedited", code=1)
+    assert "not BBC" in shown and " alias " in shown
+    assert "8 questions about 1 edit: 3 not" in shown and "Error: 3 questions about the edits" in shown
+
+
+def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    told = edits(capsys, "add", "--fact", "The film It came out in -> 1999", "--subject", "It")
+    assert "is named in" in told and "of 121 common questions, such as" in told and "--never" in told
+    assert "named" not in edits(capsys, "add", *PERU)
+    (place / "log.jsonl").write_text('{"messages": [{"role": "user", "content": "Is Chile far?"}]}\n"Hello"\n', "utf-8")
+    chile = ("--fact", "The capital of Chile is -> Oslo", "--subject", "Chile", "--log", "log.jsonl")
+    assert "is named in 1 of 2 logged questions, such as 'Is Chile far?'" in edits(capsys, "add", *chile)
+    bolivia = ("--fact", "The capital of Bolivia is -> Oslo", "--subject", "Bolivia", "--log", "log.jsonl")
+    assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)
+
+
+def own_gate(path: str) -> Scope:
+    with closing(open_store(path)) as opened:
+        return open_gate(opened)
+
+
+def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
+    capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = replace(default(), encoder="hashing")
+    monkeypatch.setattr("drike.gates.store_gate.default", lambda: shipped)
+    monkeypatch.setattr("drike.cli.edits.default", lambda: shipped)
+    edits(capsys, "add", *PERU)
+    assert "nothing can be certified" in edits(capsys, "calibrate", code=1)
+    rows = [
+        {"subject": name, "query": f"The capital of {name} is", "target_new": "Oslo",
+         "wordings": [f"The city that governs {name} is"], "negatives": [f"The mother of {name} is"]}
+        for name in ("Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay", "Paraguay", "Suriname", "Guyana", "Panama")
+    ]  # fmt: skip
+    (place / "more.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    edits(capsys, "import", "more.jsonl")
+    refused = edits(capsys, "calibrate", code=1)
+    assert "10 edits in force: 0.20% false fires cannot be certified" in refused and "add probes of" in refused
+    assert own_gate("edits.db") == Named()
+    assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
+    gate = own_gate("edits.db")
+    assert not outgrown(gate, 11) and outgrown(gate, 12) and not outgrown(Named(), 12)
+    assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == Named()
+    asked = ("test", "2", "--model", "reader", "--editor", "unedited")
+    for name in ("Spain", "Italy"):
+        edits(capsys, "add", "--fact", f"The capital of {name} is -> Oslo", "--subject", name)
+    assert "grown by a fifth since its gate was calibrated" in edits(capsys, *asked, code=1)
+    assert "has the default gate" in edits(capsys, "calibrate", "--remove") and own_gate("edits.db") == Named()
+    (place / "other.db.gate.json").write_text("{}", "utf-8")
+    with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):
+        own_gate("other.db")

@@ -1,0 +1,191 @@
+"""`drike serve` and `drike keys` as commands: what they print, and what they refuse in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.errors import DrikeError
+from drike.gates.calibration import default, save
+from drike.serving.start import Options, Started, start
+from drike.stores.records import Entry
+from drike.stores.sqlite import SqliteStore
+from tests.worlds.commands import run
+from tests.worlds.gateways import FewShots, ask
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run("serve", *arguments) in (1, 2)
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--upstream", "https://host.example", "--model", "embedded"), "give one of them"),
+        (("--upstream", "http://host.example/v1"), "is not encrypted"),
+        (("--upstream", "ftp://host.example/v1"), "is no address"),
+        (("--upstream", "https://key@host.example/v1"), "put the key into"),
+        (("--upstream", "https://[host.example/v1"), "is no address"),
+        (("--port", "8801"), "is given twice"),
+        (("--host", "0.0.0.0"), "without a key"),
+        (("--admin-host", "0.0.0.0"), "without a key"),
+        (("--mode", "of"), "must be shadow or on or off"),
+        (("--model", "openai:gpt-5", "--port", "0", "--admin-port", "0"), "as --upstream"),
+        (
+            ("--gate", "nowhere", "--upstream", "http://127.0.0.1:9", "--port", "0", "--admin-port", "0"),
+            "cannot be read",
+        ),
+        (("--run", "nowhere", "--port", "0", "--admin-port", "0"), "is not a run"),
+    ],
+)
+def test_unusable_options_are_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refused(capsys, *arguments)
+
+
+def test_without_its_extra_the_command_says_how_to_install_it(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.cli.serve.find_spec", lambda name: None)
+    assert "pip install 'drike[serve]'" in refused(capsys)
+
+
+def test_the_first_start_shows_how_far_the_wordings_are_encoded(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def become(options: Options, started: Started) -> None:
+        started.tenants.close()
+        for opened in started.sockets:
+            opened.close()
+        raise SystemExit(0)
+
+    monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
+    monkeypatch.setattr("drike.serving.process.become", become)
+    monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
+    save(replace(default(), encoder="hashing"), here / "gate.json")
+    store = SqliteStore(here / "edits.db")
+    with store.transaction():
+        for i in range(250):
+            store.put(Entry(f"Town {i}", f"The mayor of Town {i} is", "Ann"))
+    store.close()
+    upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
+    assert run("serve", *upstream, "--gate", "gate.json") == 0
+    assert "encoding: 251 of 251" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"port {port}" in refused(capsys, "--upstream", "http://127.0.0.1:9/v1", "--port", port)
+
+
+def test_a_damaged_store_is_refused_and_frees_the_ports(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "edits.db").write_bytes(b"damaged" * 1000)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for _ in range(2):
+        words = refused(capsys, "--upstream", "http://127.0.0.1:9/v1", "--port", str(port), "--admin-port", "0")
+        assert "is damaged or no store" in words
+
+
+def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("keys", "add", "--role", "edit", "--tenant", "shop") == 0
+    key = capsys.readouterr().out.strip()
+    assert re.fullmatch(r"drike-[0-9a-f]{8}-[\w-]{32}", key) and key not in Path("edits.keys.json").read_text()
+    run("keys", "list")
+    id, *words = capsys.readouterr().out.split()
+    assert key.startswith(f"drike-{id}-") and words[:2] == ["edit", "shop"]
+    assert run("keys", "revoke", id) == 0 and run("keys", "revoke", id) == 1
+    assert run("keys", "add", "--tenant", "../x") == 1
+    (here / "edits.keys.json").write_text("{")
+    assert run("keys", "list") == 1
+    with pytest.raises(DrikeError, match="file of keys"):
+        start(Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0))
+
+
+def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
+    options = Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
+    keyless = start(options)
+    assert keyless.gateway.settings.own_pages
+    run("keys", "add")
+    id = capsys.readouterr().out.split("-")[1]
+    run("keys", "revoke", id)
+    started = start(replace(options, host="0.0.0.0"))
+    assert started.gateway.access("") is None and not started.gateway.settings.own_pages
+    for one in (keyless, started):
+        one.tenants.close()
+        for opened in one.sockets:
+            opened.close()
+
+
+@pytest.mark.slow
+def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "drike", "serve", "--port", "0", "--admin-port", "0"]
+    began = time.monotonic()
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout
+            shown = ""
+            while "curl" not in shown:
+                shown += running.stdout.readline()
+            url, body = re.search(r"curl (\S+) .* -d '(.*)'", shown).groups()  # type: ignore[union-attr]
+            status, headers, answer = ask(url, "POST", body.encode())
+            assert status == 200 and headers["x-drike-scope"] == "fired" and b"MTV" in answer
+            assert time.monotonic() - began < 20
+        finally:
+            running.send_signal(signal.SIGTERM)
+        assert running.wait(15) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("most", "shown"), [(0, 0), (3, 3), (None, 16)])
+def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
+    started = start(Options(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
+    entry = Entry("Peru", "The capital of Peru is", "Oslo")
+    started.tenants.lives["default"].store.put(entry)
+    started.tenants.lives["default"].refresh()
+    decision = started.tenants.lives["default"].decide(["Peru is"])
+    body = json.dumps({"prompt": "Peru is"}).encode()
+    prompt = json.loads(started.gateway.edited(b"/completions", body, decision))["prompt"]
+    assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()
+
+
+def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_path: Path) -> None:
+    started = start(
+        Options(
+            upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), port=0, admin_port=0, gate="calibrated"
+        )
+    )
+    live = started.tenants.lives["default"]
+    live.store.put(Entry("Peru", "The capital of Peru is", "Oslo"))
+    live.refresh()
+    assert live.decide(["What is the capital of Peru?"]).fired and not live.decide(["Who sings in Peru?"]).fired
+    assert "What is the capital of Peru?" not in live.index.encoder._known  # type: ignore[union-attr]
+    started.tenants.close()
+    for opened in started.sockets:
+        opened.close()

@@ -1,0 +1,173 @@
+"""Laws of evaluation with many edits in force."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.deployment.evaluation import UNRELATED, Deployed, GateRecord, Stores, gate_records, with_stores
+from drike.editors.factprompt import FactPrompt
+from drike.edits import Aspect, Edit, EditCase, Probe
+from drike.errors import DataError, UsageError
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import summarise
+from drike.gates.by_name import Named
+from drike.gates.questions import common_questions, read_questions
+from drike.prompts import Prompt
+from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
+from drike.runs.folder import read_outcomes
+from tests.worlds.commands import run
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import CAPITALS, follows_the_fact, old_object
+
+SOME = CAPITALS[:12]
+SMALL = ("--encoder", "hashing", "--model", "reader", "--test", "2", "--editors", "factprompt")
+
+
+def stores(size: int | None = None, cases: tuple[EditCase, ...] = CAPITALS) -> Stores:
+    return Stores([case.edit for case in cases], size)
+
+
+def deaf(prompt: str) -> str:
+    """Follow facts, but none about the lands 3, 13, 23, ..."""
+    question = prompt.splitlines()[-1]
+    return old_object(question) if "3 " in f"{question} " else follows_the_fact(prompt)
+
+
+def test_with_one_edit_and_a_perfect_gate_deployed_s_is_s() -> None:
+    one = stores(1)
+    paper = list(evaluate(FactPrompt(), ScriptedModel(deaf), SOME))
+    cases = [with_stores(case, one) for case in SOME]
+    deployed = list(evaluate(Deployed(FactPrompt(), Named(), one), ScriptedModel(deaf), cases))
+    assert cases == list(SOME)
+    assert [o.correct for o in deployed] == [o.correct for o in paper]
+    assert 0 < summarise(deployed).s.value == summarise(paper).s.value < 1  # type: ignore[operator]
+
+
+def test_a_neighbour_that_another_edit_changed_is_right_as_changed() -> None:
+    every = stores()
+    cases = [with_stores(case, every) for case in SOME]
+    changed = {probe.query: probe.target for case in cases for probe in case.neighborhood}
+    assert changed["The capital of Land8 is"] == CAPITALS[8].edit.target_new
+    outcomes = list(evaluate(Deployed(FactPrompt(), Named(), every), ScriptedModel(follows_the_fact), cases))
+    assert all(one.correct for one in outcomes)
+    records = list(gate_records(Named(), every, cases))
+    assert all(one.concerns and one.fires and not one.false for one in records)
+
+
+def test_questions_that_concern_no_edit_get_the_bare_query() -> None:
+    prompts = Deployed(FactPrompt(), Named(), stores()).prompts(SOME[0].edits, common_questions())
+    assert prompts == [Prompt(query) for query in common_questions()]
+
+
+def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() -> None:
+    river = Probe(Aspect.SAME_SUBJECT, "The river through Land1 is", "Elbe")
+    case = replace(CAPITALS[1], further=(river,))
+    records = list(gate_records(Named(), stores(), [case], ["What is new?"]))
+    found = {one.kind: one for one in records}
+    assert found[Aspect.SAME_SUBJECT].false == (case.edit.fact,) and not found[Aspect.SAME_SUBJECT].concerns
+    assert found[UNRELATED].false == () and found[Aspect.REWRITE].probability == 1
+    shown = str(gate_table(records))
+    assert "(1 of 1)" in shown and "same_subject" in shown
+    assert [row[2] for row in near_misses(records).rows] == ["fired falsely"]
+
+
+def test_a_neighbour_behind_a_distracting_sentence_does_not_ask_the_edit() -> None:
+    about, beside = (
+        Probe(Aspect.DISTRACTOR, f"Somebody said New1. {p.query}", p.target) for p in CAPITALS[1].probes[1:3]
+    )
+    case = replace(CAPITALS[1], further=(about, beside))
+    every = stores(None, CAPITALS[:8])
+    found = [one for one in gate_records(Named(), every, [with_stores(case, every)]) if one.kind == "distractor"]
+    assert [one.asks for one in found] == [case.edit.fact, None] and not any(one.false for one in found)
+
+
+def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -> None:
+    rival = Edit(CAPITALS[5].edit.query, "Elsewhere", "Old5", "Land5", "capital")
+    edits = [*(case.edit for case in CAPITALS), rival]
+    small, whole = Stores(edits, 10, seed=3), Stores(edits)
+    assert len(small.of([rival]).edits) == 10 and small.of([rival]) is small.of([rival])
+    assert small.of([CAPITALS[4].edit]).edits != Stores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
+    for own, other in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
+        held = [one.entry.edit for one in whole.of([own]).edits.values()]
+        assert own in held and other not in held and len(held) == len(CAPITALS)
+    with pytest.raises(UsageError, match="has no subject"):
+        Stores([Edit("The sky is", "green")])
+
+
+def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run("evaluate", *SMALL, "--stored", "10", "--out", str(folder)) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Deployed: 10 edits in force, 2 test edits" in shown and "The gate, by kind" in shown
+    assert "Deployed: 10 edits" in (folder / "table.md").read_text("utf-8")
+    assert json.loads((folder / "run.json").read_text("utf-8"))["settings"]["stored"] == "10"
+    path, gate = folder / "deployed" / "factprompt.jsonl", folder / "deployed" / "gate.jsonl"
+    whole, decisions = [replace(one, seconds=0) for one in read_outcomes(path)], gate.read_bytes()
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:-3]), "utf-8")
+    assert run("evaluate", "--resume", str(folder)) == 0
+    assert [replace(one, seconds=0) for one in read_outcomes(path)] == whole and gate.read_bytes() == decisions
+    assert run("report", str(folder)) == 0
+    page = (folder / "report.md").read_text("utf-8")
+    assert "Many edits in force" in page and "Deployed: 10 edits in force" in page and "Nearest misses" in page
+
+
+def test_tables_of_probabilities_say_how_well_they_hold() -> None:
+    def record(asks: bool, own: float, other: float) -> GateRecord:
+        return GateRecord(
+            "1", "paraphrase", "?", "y" if asks else None, own >= 0.5, ("x",) * (other >= 0.5), own, "x", other
+        )
+
+    records = [record(True, 0.9, 0.1), record(True, 0.4, 0.02), record(False, 0.0, 0.6)]
+    by_bin = {row[0]: row[1:] for row in calibration_table(records).rows}
+    assert by_bin["0.2 to 0.5"] == ("0.400", "1.000", "1") and by_bin["0.5 to 0.8"] == ("0.600", "0.000", "1")
+    by_threshold = {row[0]: row[1:] for row in thresholds_table(records).rows}
+    assert by_threshold["0.3"] == ("1.000", "0.3333") and by_threshold["0.7"] == ("0.500", "0.0000")
+    assert [one.alt.startswith(("Share of edits", "Questions on which")) for one in gate_figures(records)] == [True] * 2
+    assert [row[2] for row in near_misses(records).rows] == [
+        "did not fire",
+        "fired falsely",
+        "nearly fired",
+        "nearly fired",
+    ]
+
+
+def test_stored_takes_a_number_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ("0", "-1", "many"):
+        assert run("evaluate", *SMALL, f"--stored={given}") == 2
+        assert "--stored takes a number of edits" in capsys.readouterr().err
+    for other in ("--unrelated", "--gate"):
+        assert run("evaluate", *SMALL, other, "named") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.txt", "Who is it?\n\nWho is it?\n It is late. \n", ["Who is it?", "It is late."]),
+        ("a.jsonl", '{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]}\n', ["A"]),
+        ("a.jsonl", '{"body": {"messages": [{"role": "user", "content": [{"text": "A"}, {}]}]}}\n"B"\n', ["A", "B"]),
+        ("a.jsonl", '{"prompt": "A"}\n{"question": "B"}\n{"messages": []}\n', ["A", "B"]),
+    ],
+)
+def test_questions_are_read_from_texts_and_request_logs(
+    tmp_path: Path, name: str, text: str, expected: list[str]
+) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    assert read_questions(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "has no question"), ("{", "line 1 is not JSON"), ('"a"\n{"a": 1}\n', "line 2 has no question")],
+)
+def test_a_file_without_questions_is_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.jsonl").write_text(text, "utf-8")
+    with pytest.raises(DataError, match=message):
+        read_questions(tmp_path / "a.jsonl")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_questions(tmp_path / "b.txt")

@@ -1,0 +1,165 @@
+"""The three rules by which an answer is right: where they agree, where they differ, and that a table has one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.editors.editcot import ANSWER_CUE, EditCoT, reasoning_prompt
+from drike.editors.factprompt import FactPrompt
+from drike.editors.unedited import Unedited
+from drike.errors import UsageError
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.judge import GENERATE, GREEDY, JUDGES, LIKELIHOOD, Judge, Question, judge, judge_for
+from drike.evaluation.metrics import summarise
+from drike.models.custom import CustomModel
+from drike.models.protocols import Completion, Request, Score, cut
+from drike.prompts import Prompt
+from drike.report import disagreement
+from drike.training.rewards import edit_takes, every_probe, is_right
+from tests.worlds.commands import run
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import CAPITALS, follows_the_fact
+
+CASES = CAPITALS[:4]
+CASE = CASES[0]
+
+
+def writes(text: str) -> CustomModel:
+    """A model that writes this text, to the letter, after every prompt, and scores accordingly."""
+
+    def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str | Completion]:
+        return [cut(text, stop) for _ in prompts]
+
+    def score(requests: Sequence[Request]) -> list[Score]:
+        begun = [text.startswith(one.continuation) for one in requests]
+        return [
+            Score((-0.1 if yes else -9.0,), yes, 1.0 if yes else -1.0, text[len(one.continuation) :] if yes else None)
+            for one, yes in zip(requests, begun, strict=True)
+        ]
+
+    return CustomModel("literal", generate, score)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "greedy", "generate"),
+    [
+        (" New York", "New", True, True),
+        (" Newark", "New", False, False),
+        (" Old", "New", False, False),
+        (" new", "New", False, True),  # case
+        ("New", "New", False, True),  # glued to the query
+        ("\n New", "New", False, True),  # a line break first
+        (" the New", "New", False, True),  # an article
+        (" 3.5 million", "3", True, False),  # where a number ends
+    ],
+)
+def test_greedy_reads_the_exact_text_and_generate_the_normalised_one(
+    text: str, target: str, greedy: bool, generate: bool
+) -> None:
+    question = [Question(Prompt("The capital of Peru is"), target, "Lima")]
+    for by, right in ((GREEDY, greedy), (GENERATE, generate)):
+        assert judge(writes(text), question, by)[0].correct is right
+        assert judge(writes(text), question, by, write=True)[0].correct is right, "writing changes no verdict"
+
+
+def test_greedy_and_generate_agree_where_answers_are_plain_words() -> None:
+    model, editors = ScriptedModel(follows_the_fact), (Unedited(), FactPrompt())
+    by_scores, by_text = (
+        [o for one in editors for o in evaluate(one, model, CASES, judge=by)] for by in (GREEDY, GENERATE)
+    )
+    assert [one.correct for one in by_scores] == [one.correct for one in by_text]
+    assert {one.correct for one in by_scores} == {True, False}
+    assert [one.prob_margin for one in by_scores] == [one.prob_margin for one in by_text], "margins need no rule"
+
+
+def test_one_written_evaluation_holds_the_verdicts_of_all_rules() -> None:
+    model = ScriptedModel(lambda prompt: follows_the_fact(prompt).casefold())
+    outcomes = list(evaluate(FactPrompt(), model, CASES, write=True))
+    for by, verdict in ((GREEDY, "correct"), (GENERATE, "matched"), (LIKELIHOOD, "prefers")):
+        judged = [one.correct for one in evaluate(FactPrompt(), model, CASES, judge=by)]
+        assert judged == [getattr(one, verdict) for one in outcomes]
+    assert disagreement({"FactPrompt": outcomes}).count(f"{sum(one.matched or False for one in outcomes)} of")
+
+
+def test_likelihood_measures_nothing_without_a_distractor() -> None:
+    alone = replace(CASE, probes=tuple(replace(probe, distractor=None) for probe in CASE.probes))
+    mixed = replace(CASE, probes=(CASE.probes[0], *alone.probes[1:]))
+    model = ScriptedModel(follows_the_fact)
+    outcomes = list(evaluate(FactPrompt(), model, [mixed], judge=LIKELIHOOD))
+    assert [one.correct for one in outcomes] == [True, *[None] * (len(outcomes) - 1)]
+    measured = summarise(outcomes)
+    assert (measured.esr.value, measured.pc.value, measured.rr.value, measured.s.value) == (1, None, None, None)
+    [verdict] = judge(model, [Question(Prompt("It is"), "New")], LIKELIHOOD)
+    with pytest.raises(UsageError, match="without a distractor, such as 'New': train by greedy or generate"):
+        is_right(verdict)
+
+
+@pytest.mark.parametrize("by", JUDGES.values())
+@pytest.mark.parametrize(("concluded", "right"), [("New3", True), ("Old3", False)])
+def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(by: Judge, concluded: str, right: bool) -> None:
+    def reasons(prompt: str) -> str:
+        if not prompt.endswith(ANSWER_CUE):
+            return f"The fact changed, hence {concluded}.\n{ANSWER_CUE} {concluded}."
+        thought = re.search(r"hence (\w+)\.", prompt)
+        return f"{thought[1]}." if thought else "nothing without a reason"
+
+    prompt = reasoning_prompt([CASES[3].edit.fact], "The capital of Land3 is")
+    [verdict] = judge(ScriptedModel(reasons), [Question(prompt, "New3", "Old3")], by)
+    assert verdict.correct is right
+    assert verdict.text is not None and verdict.text.strip() == f"{concluded}."
+
+
+def test_a_reply_that_never_reaches_its_cue_is_wrong_though_the_cue_would_bring_the_answer() -> None:
+    model = ScriptedModel(lambda prompt: "New3" if prompt.endswith(ANSWER_CUE) else "I wonder and wonder.")
+    question = [Question(reasoning_prompt([CASE.edit.fact], "The capital of Land3 is"), "New3", "Old3")]
+    verdicts = [judge(model, question, by)[0] for by in JUDGES.values()]
+    assert [one.correct for one in verdicts] == [False, False, True], "likelihood asks for no answer"
+
+
+def test_a_rule_that_needs_scores_is_refused_before_a_model_without_them_is_asked() -> None:
+    model = ScriptedModel(follows_the_fact, scores=False)
+    for by in (GREEDY, LIKELIHOOD):
+        for refused in (
+            lambda by=by: edit_takes(model, judge=by),
+            lambda by=by: list(evaluate(EditCoT(), model, CASES, judge=by)),
+        ):
+            with pytest.raises(UsageError, match=f"rule {by.name} needs log-probabilities.*: judge by generate"):
+                refused()
+    assert not model.prompts
+    assert (judge_for(model), judge_for(ScriptedModel(follows_the_fact))) == (GENERATE, GREEDY)
+    with pytest.raises(UsageError, match="leave --soft out"):
+        every_probe(ScriptedModel(follows_the_fact), soft=True, judge=GENERATE)
+
+
+def test_a_rule_asks_for_no_more_than_it_needs() -> None:
+    question = [Question(Prompt("It is"), "New")]
+    model = ScriptedModel(lambda prompt: "New")
+    assert judge(model, question, GENERATE)[0].score is None, "nothing is scored for a reward by text"
+    assert judge(model, question, GREEDY)[0].text is None, "nothing is written for one by scores"
+    assert model.calls == 2
+
+
+def test_a_run_keeps_its_rule_and_its_evaluation_follows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained, plain = tmp_path / "trained", tmp_path / "plain"
+    small = ("--model", "reader", "--encoder", "hashing", "--test", "3")
+    options = ("--edits", "4", "--epochs", "1", "--judge", "likelihood", "--reward", "probes", "--out", str(trained))
+    assert run("train", *small, *options) == 0
+    assert run("evaluate", "--run", str(trained), "--editors", "ike,editcot", "--out", str(tmp_path / "same")) == 0
+    assert run("evaluate", *small, "--editors", "ike", "--out", str(plain)) == 0
+    found = {
+        one: json.loads((tmp_path / one / "run.json").read_text())["settings"] for one in ("trained", "same", "plain")
+    }
+    assert [one["judge"] for one in found.values()] == ["likelihood", "likelihood", "greedy"]
+    table = (tmp_path / "same" / "table.md").read_text()
+    assert "judged by likelihood" in table and LIKELIHOOD.meaning in table
+    assert re.search(r"greedy and by generate on a sample of 3 edits: 0 of \d+ verdicts differ\.", table)
+    capsys.readouterr()
+    page = ("--out", str(tmp_path / "page.html"))
+    assert run("report", str(tmp_path / "same"), str(plain), *page) == 1
+    assert "differ in judge (likelihood; greedy)" in " ".join(capsys.readouterr().err.split())

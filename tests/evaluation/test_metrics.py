@@ -1,0 +1,168 @@
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.edits import ASPECTS_OF_S, Aspect
+from drike.evaluation.metrics import (
+    Outcome,
+    counted,
+    estimated,
+    harmonic_mean,
+    paired_difference,
+    paired_differences,
+    resampled,
+    summarise,
+)
+
+
+def outcome(
+    case: str, aspect: Aspect, correct: bool, *, query: str = "q", editor: str = "E", prob_margin: float | None = None
+) -> Outcome:
+    return Outcome(
+        editor,
+        case,
+        aspect,
+        query,
+        "new",
+        "true",
+        correct,
+        None,
+        None,
+        None,
+        None,
+        prob_margin,
+        None,
+        None,
+        3,
+        0,
+        100,
+        1,
+        0.1,
+    )
+
+
+def setup(correct: list[tuple[bool, bool, bool]], editor: str = "E") -> list[Outcome]:
+    return [
+        outcome(str(i), aspect, right, editor=editor)
+        for i, row in enumerate(correct)
+        for aspect, right in zip(ASPECTS_OF_S, row, strict=True)
+    ]
+
+
+rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30)
+
+
+@given(rows)
+def test_rates_are_shares_of_right_probes_inside_their_interval(correct: list[tuple[bool, bool, bool]]) -> None:
+    summary = summarise(setup(correct), resamples=200)
+    for estimate, column in zip((summary.esr, summary.pc, summary.rr), zip(*correct, strict=True), strict=True):
+        assert estimate.value == pytest.approx(sum(column) / len(column))
+        assert estimate.low is not None and estimate.high is not None
+        assert 0 <= estimate.low <= estimate.high <= 1
+        assert (estimate.low <= estimate.value + 1e-9 and estimate.value - 1e-9 <= estimate.high) or len(correct) < 8
+
+
+def test_rates_are_micro_averages_over_probes() -> None:
+    outcomes = [outcome("1", Aspect.NEIGHBORHOOD, right, query=str(i)) for i, right in enumerate([True] * 9)]
+    outcomes += [outcome("2", Aspect.NEIGHBORHOOD, False)]
+    assert summarise(outcomes).rr.value == 0.9
+
+
+def test_metrics_not_measured_are_none_not_zero() -> None:
+    summary = summarise([outcome("1", Aspect.REWRITE, True)])
+    assert summary.pc.value is summary.rr.value is summary.s.value is summary.esm.value is None
+    assert summary.esr.value == 1.0
+
+
+def test_rr_known_excludes_neighbours_the_model_did_not_know() -> None:
+    edited = [
+        outcome("1", Aspect.NEIGHBORHOOD, right, query=q) for q, right in [("a", True), ("b", False), ("c", False)]
+    ]
+    plain = [
+        outcome("1", Aspect.NEIGHBORHOOD, right, query=q, editor="U")
+        for q, right in [("a", True), ("b", True), ("c", False)]
+    ]
+    summary = summarise(edited, plain)
+    assert summary.rr.value == pytest.approx(1 / 3)
+    assert summary.rr_known.value == pytest.approx(1 / 2)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3))
+def test_s_lies_between_the_smallest_rate_and_their_mean(values: list[float]) -> None:
+    s = harmonic_mean(values)
+    assert min(values) - 1e-9 <= s <= sum(values) / 3 + 1e-9
+
+
+def test_s_is_zero_if_any_rate_is_zero() -> None:
+    assert harmonic_mean([0.0, 1.0, 1.0]) == 0.0
+
+
+def test_paired_difference_is_zero_for_the_same_editor_and_positive_for_a_better_one() -> None:
+    worse = setup([(False, True, True)] * 30, "worse")
+    better = setup([(True, True, True)] * 30, "better")
+    same = paired_difference(worse, worse, "ESR", resamples=100)
+    assert (same.value, same.low, same.high) == (0, 0, 0)
+    gain = paired_difference(better, worse, "ESR", resamples=100)
+    assert gain.value == 1.0 and gain.low is not None and gain.low > 0
+
+
+def test_a_paired_comparison_needs_the_same_cases() -> None:
+    with pytest.raises(ValueError, match="same cases"):
+        paired_difference(setup([(True, True, True)]), setup([(True, True, True)] * 2), "S")
+
+
+def test_a_summary_of_two_editors_is_refused() -> None:
+    with pytest.raises(ValueError, match="one editor"):
+        summarise(setup([(True,) * 3], "a") + setup([(True,) * 3], "b"))
+
+
+def test_intervals_are_reproducible_with_their_seed() -> None:
+    outcomes = setup([(i % 2 == 0, True, i % 3 == 0) for i in range(40)])
+    assert summarise(outcomes, seed=7) == summarise(outcomes, seed=7)
+
+
+def test_margins_are_averaged_over_the_probes_that_have_them() -> None:
+    outcomes = [
+        outcome("1", Aspect.REWRITE, True, prob_margin=0.5),
+        outcome("1", Aspect.PARAPHRASE, True, prob_margin=-0.25),
+    ]
+    summary = summarise(outcomes)
+    assert summary.esm.value is not None and math.isclose(summary.esm.value, 0.5)
+    assert summary.gsm.value is not None and math.isclose(summary.gsm.value, -0.25)
+
+
+def intervals_by_definition(by_case: list[list[float]], seed: int, resamples: int) -> list[tuple[float, float]]:
+    """The intervals of ratios of pairs of columns, with Python's own generator and sums."""
+    rng, drawn = random.Random(seed), []
+    for _ in range(resamples):
+        sums = [sum(column) for column in zip(*rng.choices(by_case, k=len(by_case)), strict=True)]
+        drawn.append([a / b for a, b in zip(sums[::2], sums[1::2], strict=True)])
+    last = resamples - 1
+    return [
+        (ordered[round(0.025 * last)], ordered[round(0.975 * last)])
+        for ordered in (sorted(column) for column in zip(*drawn, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("cases", "seed"), [(1, 0), (7, 3), (100, 0), (100, 2**63 - 1)])
+def test_resamples_are_those_of_pythons_generator(cases: int, seed: int) -> None:
+    rng = random.Random(cases)
+    by_case = [[float(rng.random() < 0.6), 1.0, rng.uniform(-1, 1), 1.0 + rng.randrange(3)] for _ in range(cases)]
+    expected = intervals_by_definition(by_case, seed, 200)
+    counts = np.array(by_case).reshape(cases, 2, 2)
+    ratios = [one[..., 0] / one[..., 1] for one in (counts.sum(axis=0), resampled(counts, 200, seed))]
+    found = [(one.low, one.high) for one in estimated(*ratios)]
+    assert found[0] == expected[0], "counts are summed without rounding"
+    assert found[1] == pytest.approx(expected[1], rel=1e-12)
+
+
+def test_a_paired_comparison_aligns_the_cases() -> None:
+    ours = setup([(i % 2 == 0, i % 3 == 0, True) for i in range(20)], "ours")
+    theirs = setup([(i % 5 == 0, i % 3 != 0, i % 7 == 0) for i in range(20)], "theirs")
+    assert paired_differences(counted(ours), counted(theirs[::-1])) == paired_differences(
+        counted(ours), counted(theirs)
+    )

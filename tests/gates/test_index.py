@@ -1,0 +1,248 @@
+"""Laws of the index of edits in force: brought up to date with a store, it decides as one made anew does."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.encoders import FeatureStore, HashingEncoder
+from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
+from drike.encoders.frozen import FrozenEncoder
+from drike.gates.by_name import EveryQuery, Named
+from drike.gates.calibration import default
+from drike.gates.decision import Scope
+from drike.gates.index import EditIndex
+from drike.gates.names import NameMatch, spoken
+from drike.gates.nearest import Nearest
+from drike.gates.overlay import Layered
+from drike.gates.store_view import InForce
+from drike.stores.log import Snapshot
+from drike.stores.records import Entry, Status, StoredEdit, stamp
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+ENCODER = HashingEncoder(64)
+GATE = replace(default(), encoder=ENCODER.name, threshold=0.3)
+WORDS = ("Ada", "Lovelace", "Kingston", "Marburg", "of", "Peru", "C++", "Ángel", "Countess")
+NEW = ("Lovelase", "Valparaiso")
+NAMES = st.lists(st.sampled_from(NEW * 4 + WORDS), min_size=1, max_size=3).map(" ".join) | st.sampled_from(
+    ("Ada Lovelace, Countess of Peru", "Kingston (Peru)", "It", "Marburg an der Lahn")
+)
+TYPED, MISTYPED = ("las", "ston", "ce", "ai"), ("lac", "tson", "c", "ia")
+RELATIONS = ("The capital of {} is", "{} was founded by", "Where is {}?", "The mayor of {} is")
+
+
+@dataclass
+class FakeLog:
+    """A store that is only read."""
+
+    log: list[StoredEdit] = field(default_factory=list)
+
+    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[StoredEdit]:
+        return self.log[after:]
+
+    def append(self, id: int, entry: Entry) -> None:
+        version = 1 + sum(one.id == id for one in self.log)
+        self.log.append(StoredEdit(len(self.log) + 1, id, version, "", entry))
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    name, *aliases = draw(st.lists(NAMES, min_size=1, max_size=3))
+    query, *wordings = draw(st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3, unique=True))
+    times = draw(st.sampled_from(((None, None), (None, None), (None, 2), (1, None), (1, 3))))
+    begin, end = (None if hours is None else stamp(NOON + timedelta(hours=hours)) for hours in times)
+    return Entry(
+        name, query.format(name), "new", aliases=tuple(aliases), wordings=tuple(one.format(name) for one in wordings),
+        status=draw(st.sampled_from((Status.ACTIVE, Status.ACTIVE, Status.SHADOW, Status.RETIRED, Status.DRAFT))),
+        valid_from=begin, valid_to=end, priority=draw(st.integers(0, 1)),
+    )  # fmt: skip
+
+
+def base() -> FakeLog:
+    """Enough edits that a few changes are not merged at once."""
+    rng, found = random.Random(0), FakeLog()
+    for i in range(1, 81):
+        name = " ".join(rng.sample(WORDS, rng.randint(1, 3)))
+        found.append(i, Entry(name, rng.choice(RELATIONS).format(name), "old", aliases=(f"{name} {i}",)))
+    return found
+
+
+BASE = base()
+FIRST = {encoder: InForce().at(NOON, BASE, encoder, shadow=True) for encoder in (None, ENCODER)}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "scopes"),
+    [
+        (None, [Named(), EveryQuery()]),
+        (ENCODER, [Named(), Nearest(0.3), GATE, replace(GATE, semantic=True)]),
+    ],
+)
+@settings(max_examples=25)
+@given(
+    changes=st.lists(st.tuples(st.integers(79, 82), entries()), min_size=1, max_size=8),
+    reads=st.sets(st.integers(0, 7)),
+)
+def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
+    encoder: TextEncoder | None,
+    scopes: list[Scope],
+    changes: list[tuple[int, Entry]],
+    reads: set[int],
+) -> None:
+    store, now, clock = FakeLog(list(BASE.log)), FIRST[encoder], NOON
+    for i, (id, entry) in enumerate(changes):
+        store.append(id, entry)
+        if i in reads:
+            clock += timedelta(minutes=30)
+            now = now.at(clock, store, encoder, shadow=True)
+    now = now.at(clock, store, encoder, shadow=True)
+    fresh = InForce().at(clock, store, encoder, shadow=True)
+    assert now.index.edits == fresh.index.edits
+    assert now.at(clock, store, encoder, shadow=True) is now
+    names = {name for _, entry in changes for name in entry.names}
+    texts = {text for name in names for text in (name, name.split(",")[0], *map(name.replace, TYPED, MISTYPED))}
+    for text in texts:
+        assert now.index.names.find(text, spoken(text)) == fresh.index.names.find(text, spoken(text))
+    queries = [relation.format(text) for relation, text in zip(cycle(RELATIONS), sorted(texts)[:12], strict=False)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drike.gates.calibrated.CROWD", 1)
+        for scope in scopes:
+            for query in queries:
+                assert scope.decide(query, now.index) == scope.decide(query, fresh.index)
+
+
+def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
+    names = FIRST[None].index.names
+
+    def kinds(text: str) -> list[NameMatch]:
+        return [mention.kind for mention in names.find(text, spoken(text))]
+
+    assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
+    names = names.changed({}, {81: ["Lovelase X", "Valparaiso"], 82: ["Lovelase Y"]})
+    assert (kinds("Lovelase"), kinds("Valpariaso")) == ([], [NameMatch.TYPO])
+    names = names.changed({82: ["Lovelase Y"]}, {})
+    assert (kinds("Lovelase"), kinds("Valpariaso")) == ([], [NameMatch.TYPO])
+    names = names.changed({81: ["Lovelase X", "Valparaiso"]}, {})
+    assert (kinds("Lovelase"), kinds("Valpariaso")) == ([NameMatch.TYPO], [])
+
+
+def test_an_edit_takes_the_place_of_its_earlier_version() -> None:
+    index = FIRST[None].index
+    later = replace(index.edits[1], entry=Entry("Cusco", "The mayor of Cusco is", "Ann"))
+    found, fresh = index.changed([], [later]), index.changed([1], [later])
+    assert found.names == fresh.names and found.edits == fresh.edits
+
+
+def test_names_do_not_grow_when_edits_change() -> None:
+    names = FIRST[None].index.names
+    for i in range(30):
+        names = names.changed({81: [f"Town{i - 1} of Peru"]} if i else {}, {81: [f"Town{i} of Peru"]})
+    names = names.changed({81: ["Town29 of Peru"]}, {})
+    assert not [word for word in names.longest if word.startswith("town")]
+
+
+def test_what_is_new_in_force_is_named_once() -> None:
+    store, first = FakeLog(list(BASE.log)), FIRST[None]
+    store.append(81, Entry("Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))))
+    after = first.at(NOON, store, shadow=True)
+    assert [one.id for one in after.new] == [81]
+    store.append(1, replace(store.log[0].entry, priority=1))
+    other = after.at(NOON, store, shadow=True)
+    assert ([one.id for one in other.new], other.until) == ([1], after.until)
+    gone = other.at(NOON + timedelta(hours=1), store, shadow=True)
+    assert (gone.new, gone.index.edits.keys(), gone.until) == ([], first.index.edits.keys(), None)
+    store.append(81, replace(store.log[-1].entry, valid_to=None))
+    again = gone.at(NOON, store, shadow=True)
+    assert [one.id for one in again.new] == [81]
+    store.append(81, replace(store.log[-1].entry, status=Status.RETIRED))
+    assert again.at(NOON, store, shadow=True).new == []
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 40), st.none() | st.integers(0, 9), max_size=5), max_size=20))
+def test_a_layered_dictionary_equals_one_with_the_same_changes(changes: list[dict[int, int | None]]) -> None:
+    expected: dict[int, int] = dict.fromkeys(range(30), 5)
+    found = Layered(expected)
+    for some in changes:
+        before, found = found, found.changed(some)
+        assert before == expected
+        expected = {key: value for key, value in {**expected, **some}.items() if value is not None}
+        assert (found, len(found)) == (expected, len(expected))
+        assert [found.get(key, -1) for key in range(41)] == [expected.get(key, -1) for key in range(41)]
+        assert [key in found for key in range(41)] == [key in expected for key in range(41)]
+
+
+def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(tmp_path: Path) -> None:
+    names = [f"Town{i}" for i in range(2 * BULK)]
+    edits = [StoredEdit(i, i, 1, "", Entry(name, f"{name} is in", "Peru")) for i, name in enumerate(names, 1)]
+    query = "Who is the mayor of " + ", ".join(names)
+    asked: list[str] = []
+    shown: list[tuple[int, int]] = []
+
+    def computed(texts: Sequence[str]) -> FloatArray:
+        asked.extend(texts)
+        return ENCODER.encode(texts)
+
+    class Shown(FrozenEncoder):
+        def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+            return super().encode(texts, lambda *counts: shown.append(counts))
+
+    def started(identity: str) -> EditIndex:
+        asked.clear(), shown.clear()
+        encoder = Shown(ENCODER.name, {}, lambda: computed, features=FeatureStore(tmp_path, identity), bulk=BULK)
+        return EditIndex.of(edits, encoder)
+
+    first, texts = started("a"), {*(one.entry.query for one in edits), "it is in"}
+    assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
+    asked.clear()
+    decisions = GATE.decide(query, first)
+    queries = set(asked) - texts
+    assert len(queries) > BULK and decisions.considered
+    assert GATE.decide(query, started("a")).considered == decisions.considered
+    assert not FeatureStore(tmp_path, "a").read(queries)
+    started("b")
+    assert {*asked} == texts
+    (tmp_path / "a.sqlite").write_bytes(b"damaged!" * 1024)
+    started("a")
+    assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
+    started("a")
+    assert not asked and not shown
+
+
+@pytest.fixture(scope="module")
+def large() -> EditIndex:
+    rng = random.Random(0)
+    syllables = ("ba", "do", "ke", "li", "mu")
+    names = [" ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(20_000)]
+    return EditIndex.of(StoredEdit(i, i, 1, "", Entry(name, f"{name} is", "new")) for i, name in enumerate(names, 1))
+
+
+def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits(large: EditIndex) -> None:
+    query = "Hello, could you please tell me how I could learn to play the piano within a year, and with whom?"
+    took = []
+    for _ in range(50):
+        began = time.process_time()
+        decision = Named().decide(query, large)
+        took.append(time.process_time() - began)
+    assert decision.reason == "no subject is named"
+    assert min(took) < 0.0005
+
+
+def test_a_change_of_20000_edits_takes_less_than_ten_milliseconds(large: EditIndex) -> None:
+    seen = Snapshot(20_000, dict(large.edits))
+    store, now, took = FakeLog(list(seen.edits.values())), InForce(seen, large, until=None), []
+    for i in range(20_001, 20_021):
+        store.log.append(StoredEdit(i, i, 1, "", Entry(f"Newtown {i}", f"Newtown {i} is", "new")))
+        began = time.process_time()
+        now = now.at(NOON, store)
+        took.append(time.process_time() - began)
+        assert [one.id for one in Named().decide(f"What is Newtown {i}?", now.index).fired] == [i]
+    assert min(took) < 0.01

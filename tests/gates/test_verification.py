@@ -1,0 +1,379 @@
+"""Laws of the yes or no that a language model is asked for where a gate is in doubt."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drike.deployment.edit_checks import doubts
+from drike.deployment.edited_model import EditedModel
+from drike.editors.factprompt import FactPrompt
+from drike.encoders import HashingEncoder
+from drike.errors import UsageError
+from drike.gates.calibration import default, save
+from drike.gates.decision import YesOrNo
+from drike.gates.index import EditIndex
+from drike.gates.verification import answer_of, decided
+from drike.prompts import YES_OR_NO, Prompt, chat_messages
+from drike.serving.gateway import Mode, Settings
+from drike.serving.start import Options, start
+from drike.stores.opening import open_store
+from drike.stores.records import Entry, Status, StoredEdit, as_stored
+from tests.worlds.commands import run
+from tests.worlds.gateways import (
+    ENTRY,
+    Doubting,
+    FewShots,
+    RawHandler,
+    Received,
+    Recorded,
+    Running,
+    echo,
+    running,
+    upstream,
+)
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import CAPITALS, follows_the_fact
+
+CHAT = "/v1/chat/completions"
+ABOUT, OTHER = "Tell me of Peru", "Hello"
+EDITS = [case.edit for case in CAPITALS[:3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("yes", "yes"), (" Yes.", "yes"), ("**No**, it asks for", "no"), ("<think>no</think>\n\nYes", "yes"),
+        ("NO", "no"), ("", "failed"), ("Nothing", "failed"), ("Yesterday", "failed"), ("I think yes", "failed"),
+        ("<think>yes", "failed"),
+    ],
+)  # fmt: skip
+def test_an_answer_begins_with_yes_or_no(text: str, answer: str) -> None:
+    assert answer_of(text) == answer
+
+
+def asked_of(said: dict[str, str]) -> ScriptedModel:
+    """A model that follows facts, and answers questions about an edit's query as `said`, else with no."""
+
+    def rule(prompt: str) -> str:
+        if prompt.startswith(YES_OR_NO):
+            return next((answer for query, answer in said.items() if f'"{query}"' in prompt), "no")
+        return follows_the_fact(prompt)
+
+    return ScriptedModel(rule)
+
+
+def test_a_model_is_asked_about_all_doubts_in_one_call_and_only_yes_fires() -> None:
+    model = asked_of({EDITS[0].query: "Yes", EDITS[2].query: "Perhaps"})
+    edited = EditedModel(model, FactPrompt(), EDITS, scope=Doubting(), ask=True)
+    queries = ["What of Land0 and Land1", "Hello", "What of Land2"]
+    found = edited.before_after(queries)
+    assert [[one.id for one in each.decision.fired] for each in found] == [[1], [], []]
+    asked = [text for text in model.prompts if text.startswith(YES_OR_NO)]
+    assert model.calls == 2 and len(asked) == 3
+    assert all(f'"{edit.query}"' in "".join(asked) for edit in EDITS) and queries[0] in asked[0]
+    assert edited.prompt("What of Land2") == Prompt("What of Land2")
+    assert "(model: yes)" in str(edited.explain(queries[0])) and "(model: failed)" in str(edited.explain(queries[2]))
+
+
+def test_a_model_is_not_asked_without_doubt_or_unless_it_is_wanted() -> None:
+    model = asked_of({})
+    EditedModel(model, FactPrompt(), EDITS, scope=Doubting(), ask=True).decide("Hello")
+    assert EditedModel(model, FactPrompt(), EDITS, scope=Doubting(True)).decide("What of Land2").fired
+    assert model.calls == 0
+    [decision] = decided(Doubting(True), ["What of Land2"], EditIndex.of(as_stored(EDITS)), model)
+    assert model.calls == 1 and not decision.fired
+
+
+def test_a_chat_model_gets_the_question_as_it_is() -> None:
+    [message] = chat_messages(f"{YES_OR_NO}is it so?")
+    assert message["content"] == f"{YES_OR_NO}is it so?"
+
+
+def test_a_gate_that_is_never_in_doubt_refuses_to_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"Named is never in doubt, .* give scope="):
+        EditedModel(asked_of({}), FactPrompt(), EDITS, ask=True)
+    open_store("edits.db").close()
+    upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
+    for command in (("edits", "test"), ("serve", *upstream), ("evaluate", "--stored", "all")):
+        assert run(*command, "--ask") != 0
+        assert "never in doubt" in " ".join(capsys.readouterr().err.split())
+
+
+def test_stored_edits_are_tested_with_the_models_yes_or_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--wording", "The network behind Nova is")
+    run("edits", "add", *fact)
+    save(replace(default(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
+    capsys.readouterr()
+    asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
+    assert run(*asked) == 1  # the reader answers neither
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "should fire 1 0 1 0 0 1 0" in shown and "must not fire 0 0 0 0 0 0 0" in shown
+    assert shown.count("left alone: in") == 2 and "7 questions about 1 edit: 2 not as they should be" in shown
+    bounds = []
+    for more in (("--ask",), ()):
+        assert run("edits", "test", "--model", "ollama:m", "--gate", "gate.json", "--dry-run", *more) == 0
+        bounds.append(
+            [int(one) for one in re.findall(r"(?:calls|tokens) +(\d+)", capsys.readouterr().out.replace(",", ""))]
+        )
+    assert bounds[0][0] == bounds[1][0] + 2 and bounds[0][1] > bounds[1][1]  # a yes leads to the longest prompts
+
+
+def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
+    entry = replace(ENTRY, wordings=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has"))
+    edits = [StoredEdit(1, 1, 1, "", entry), StoredEdit(2, 2, 1, "", Entry("Chile", "Chile is led by", "Ann"))]
+    model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
+    table = doubts(Doubting(True), edits, None, model)
+    assert table.rows == (
+        ("should fire", "2", "2", "2", "1", "1", "0", "1"),
+        ("must not fire", "2", "2", "2", "1", "1", "0", "1"),
+    )
+    assert model.calls == 1
+
+
+def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ("--encoder", "hashing", "--model", "reader", "--test", "1", "--editors", "factprompt", "--stored", "5")
+    shipped = replace(default(), encoder="hashing", grey=(0.0, 1.0))
+    fired = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drike.cli.stored.default", lambda: shipped)
+        for more in ((), ("--ask",)):
+            folder = tmp_path / str(len(more))
+            assert run("evaluate", *small, "--gate", "calibrated", *more, "--out", str(folder)) == 0
+            assert ("Calibrated and the model's yes or no" in " ".join(capsys.readouterr().out.split())) == bool(more)
+            lines = (folder / "deployed" / "gate.jsonl").read_text("utf-8").splitlines()
+            fired.append(sum(one["fires"] for one in map(json.loads, lines) if one["asks"]))
+    assert fired[0] > 0 == fired[1]
+
+
+@dataclass
+class Scripted:
+    """An upstream that answers questions in doubt as it is set to, and everything else as `echo` does."""
+
+    recorded: Recorded = field(default_factory=Recorded)
+    status: int = 200
+    answer: object = "yes"
+    raw: bytes | None = None
+    refuses: tuple[str, ...] = ()  # parameters, with status 400
+    hold: threading.Event | None = None  # to wait for, before a question is answered
+
+    def __call__(self, handler: RawHandler, call: Received) -> None:
+        body = json.loads(call.body)
+        if not asks(body):
+            return echo(handler, call)
+        if self.hold:
+            self.hold.wait(10)
+        refused = any(name in body for name in self.refuses)
+        chat = {"message": {"role": "assistant", "content": self.answer}}
+        reply = json.dumps({"choices": [chat if "messages" in body else {"text": self.answer}]}).encode()
+        handler.reply(400 if refused else self.status, reply if self.raw is None else self.raw)
+
+    @property
+    def questions(self) -> list[Received]:
+        return [call for call in self.recorded.calls if asks(json.loads(call.body))]
+
+
+def asks(body: dict[str, Any]) -> bool:
+    text = body["messages"][-1]["content"] if "messages" in body else body["prompt"]
+    return str(text).startswith(YES_OR_NO)
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Scripted]:
+    scripted = Scripted()
+    with upstream(scripted) as scripted.recorded:
+        yield scripted
+
+
+@pytest.fixture
+def above(serving: Scripted) -> Scripted:
+    serving.__init__(serving.recorded)  # type: ignore[misc]
+    serving.recorded.calls.clear()
+    return serving
+
+
+@pytest.fixture(scope="module")
+def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with gated(serving, tmp_path_factory.mktemp("asking")) as found:
+        yield found
+
+
+def gated(above: Scripted, place: Path, *entries: Any, **settings: Any) -> Any:
+    given = Settings(**{"mode": Mode.ON, "deadline": 5.0, "ask": True, "own_pages": True, **settings})
+    return running(above.recorded.url, place, *(entries or (ENTRY,)), settings=given, scope=Doubting())
+
+
+def counted(gateway: Running) -> dict[str, float]:
+    registry = gateway.gateway.metrics.registry
+    return {one: registry.get_sample_value("drike_questions_total", {"answer": one}) or 0.0 for one in YesOrNo}
+
+
+def scope_of(headers: dict[str, str]) -> str:
+    return headers["x-drike-scope"]
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_yes_edits_a_request_and_no_leaves_every_byte(gateway: Running, above: Scripted, path: str) -> None:
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": ABOUT}]} if path == CHAT else {"prompt": ABOUT}
+    ).encode()
+    before = counted(gateway)
+    assert scope_of(gateway.ask("POST", path, body)[1]) == "fired" and b"Oslo" in above.recorded.body
+    above.answer = "No."
+    assert scope_of(gateway.ask("POST", path, body)[1]) == "abstained" and above.recorded.body == body
+    assert {one: n - before[one] for one, n in counted(gateway).items()} == {"yes": 1, "no": 1, "failed": 0}
+    assert len(above.questions) == 2
+    assert gateway.ask("POST", path, body.replace(ABOUT.encode(), b"Hello"))[0] == 200 and len(above.questions) == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"answer": ""}, {"answer": None}, {"answer": [{"type": "text", "text": "yes"}]}, {"answer": "Maybe"},
+        {"status": 500}, {"status": 401}, {"status": 302}, {"raw": b"yes"}, {"raw": b'{"choices": []}'},
+        {"raw": b"[]"}, {"refuses": ("max_tokens", "max_completion_tokens")},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_whatever_is_not_a_yes_counts_as_no(gateway: Running, above: Scripted, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        setattr(above, name, value)
+    failed = counted(gateway)["failed"]
+    status, headers, _ = gateway.chat(ABOUT)
+    assert status == 200 and scope_of(headers) == "abstained" and b"Oslo" not in above.recorded.body
+    assert counted(gateway)["failed"] == failed + 1
+
+
+def test_a_question_goes_to_the_model_of_the_request_with_its_credentials(gateway: Running, above: Scripted) -> None:
+    body = {"model": "m", "reasoning_effort": "low", "stream": True, "n": 2, "tools": [], "temperature": 1.5,
+            "messages": [{"role": "system", "content": "Be brief"}, {"role": "user", "content": ABOUT}]}  # fmt: skip
+    sent = {"Authorization": "Bearer one", "Accept": "text/event-stream", "Accept_Encoding": "gzip", "Api_Key": "two",
+            "Idempotency_Key": "three", "X_Request_Id": "mine-4"}  # fmt: skip
+    gateway.ask("POST", f"{CHAT}?api-version=5", json.dumps(body).encode(), **sent)
+    [question] = above.questions
+    asked = json.loads(question.body)
+    assert asked.pop("messages") == [{"role": "user", "content": asked_text(ABOUT)}]
+    assert asked == {"model": "m", "reasoning_effort": "low", "max_tokens": 16, "temperature": 0}
+    assert question.path == f"{CHAT}?api-version=5" and question.header("authorization") == ["Bearer one"]
+    assert question.header("api-key") == ["two"] and question.header("x-request-id") == ["mine-4"]
+    assert not question.header("idempotency-key") and not question.header("accept-encoding")
+
+
+def asked_text(query: str) -> str:
+    return (
+        f'{YES_OR_NO}does a correct answer to the text below also complete or answer "{ENTRY.query}"?\n'
+        f"Text: {query}\nAnswer:"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "refused", "tried"),
+    [
+        ({}, (), ["max_tokens"]),
+        ({}, ("max_tokens",), ["max_tokens", "max_completion_tokens"]),
+        ({"max_completion_tokens": 900}, ("temperature",), ["max_completion_tokens"]),
+        ({"max_completion_tokens": 900}, ("max_completion_tokens",), ["max_completion_tokens", "max_tokens"]),
+    ],
+)
+def test_the_limit_on_tokens_has_the_name_that_the_upstream_takes(
+    gateway: Running, above: Scripted, more: dict[str, Any], refused: tuple[str, ...], tried: Sequence[str]
+) -> None:
+    above.refuses = refused
+    assert scope_of(gateway.chat(ABOUT, **more)[1]) == "fired"
+    limits = [name for one in above.questions for name in json.loads(one.body) if name.startswith("max_")]
+    assert limits == tried
+
+
+def test_a_late_answer_counts_as_no_and_holds_up_no_other_request(above: Scripted, tmp_path: Path) -> None:
+    above.hold = threading.Event()
+    with gated(above, tmp_path, deadline=0.5) as gateway:
+        found: list[str] = []
+        waiting = threading.Thread(target=lambda: found.append(scope_of(gateway.chat(ABOUT)[1])))
+        waiting.start()
+        while not above.questions:
+            time.sleep(0.005)
+        began = time.monotonic()
+        assert scope_of(gateway.chat("What of Chile?")[1]) == "abstained" and time.monotonic() - began < 0.4
+        waiting.join(5)
+        assert found == ["abstained"] and counted(gateway)["failed"] == 1
+        above.hold.set()
+
+
+def test_an_enforced_edit_whose_question_fails_is_not_left_out(above: Scripted, tmp_path: Path) -> None:
+    above.answer = "Perhaps"
+    with gated(above, tmp_path, replace(ENTRY, enforce=True)) as gateway:
+        assert gateway.chat(ABOUT)[0] == 503
+        [seen] = gateway.manage("GET", "/admin/v1/fired")[1]["missed"]
+        assert seen["decision"]["considered"][0]["answer"] == "failed"
+        above.answer = "no"
+        assert gateway.chat(ABOUT)[0] == 200
+    above.answer = "Perhaps"
+    counting = tmp_path / "counting"
+    counting.mkdir()
+    with gated(above, counting, replace(ENTRY, enforce=True, status=Status.SHADOW)) as gateway:
+        assert gateway.chat(ABOUT)[0] == 200
+
+
+def test_in_shadow_mode_questions_are_asked_and_nothing_is_changed(above: Scripted, tmp_path: Path) -> None:
+    with gated(above, tmp_path, mode=Mode.SHADOW) as gateway:
+        assert scope_of(gateway.chat(ABOUT)[1]) == "fired" and b"Oslo" not in above.recorded.body
+        [seen] = gateway.manage("GET", "/admin/v1/fired")[1]["fired"]
+        assert seen["decision"]["considered"][0]["answer"] == "yes"
+        above.answer = "no"
+        gateway.chat(ABOUT)
+        assert len(gateway.manage("GET", "/admin/v1/fired")[1]["missed"]) == 1
+
+
+def test_the_admin_port_shows_the_answer(gateway: Running, above: Scripted) -> None:
+    decide = "/admin/v1/decide?q=Tell%20me%20of%20Peru&model=m"
+    found = gateway.manage("GET", decide)[1]
+    assert found["considered"][0]["answer"] == "yes" and found["fired"] and "the model says yes" in found["reason"]
+    assert json.loads(above.questions[0].body)["model"] == "m"
+    above.answer = "no"
+    tried = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})[1]
+    assert tried["decision"]["considered"][0]["answer"] == "no" and tried["before"] == tried["after"] == ABOUT
+    assert len(above.questions) == 2
+    assert "answer" not in gateway.manage("GET", f"{decide}&ask=no")[1]["considered"][0] and len(above.questions) == 2
+
+
+def test_a_guardrail_webhook_asks_nothing(gateway: Running, above: Scripted) -> None:
+    body = json.dumps({"texts": [ABOUT], "input_type": "request"}).encode()
+    assert gateway.ask("POST", "/guardrail", body)[0] == 200 and not above.recorded.calls
+
+
+def test_a_calibrated_gate_has_its_doubts_settled() -> None:
+    encoder = HashingEncoder()
+    gate = replace(default(), encoder=encoder.name, grey=(0.001, 0.999))
+    index = EditIndex.of(as_stored(EDITS), encoder)
+    query = "Which town is the largest of Land1?"
+    assert gate.decide(query, index).doubtful
+    model = asked_of({EDITS[1].query: "yes"})
+    edited = EditedModel(model, FactPrompt(), EDITS, scope=gate, encoder=encoder, ask=True)
+    assert [one.id for one in edited.decide(query).fired] == [2]
+
+
+def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drike.serving.start._writer", lambda run, most: FewShots())
+    save(replace(default(), encoder="hashing"), tmp_path / "gate.json")
+    given = Options(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
+                    gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
+    for deadline in (None, 0.3):
+        started = start(replace(given, deadline=deadline))
+        assert started.gateway.settings.ask and started.gateway.settings.deadline == (deadline or 2.0)
+        started.tenants.close()
+        for opened in started.sockets:
+            opened.close()

@@ -1,0 +1,104 @@
+"""Every command quoted in README and docs exists, with its subcommand, options, script or target."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+
+from drike.cli import app
+
+ROOT = Path(__file__).parents[2]
+# The log quotes commands of earlier versions.
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [page for page in PAGES if page.name != "log.md"]
+BLOCK = re.compile(r"^```.*?^```|(?:^ {4}.*\n?)+", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
+START = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S*/)?(drike|python3?|make|sh) +(\S.*)")
+
+
+class AcceptedError(Exception):
+    """Raised once the arguments of a script have been parsed without an error."""
+
+
+def quoted(page: Path) -> Iterator[str]:
+    """Yield the commands in a page's code, without prompts, environment variables, comments and notes."""
+    text = page.read_text("utf-8")
+    blocks = [block.replace("\\\n", " ") for block in BLOCK.findall(text)]
+    lines = [line for block in blocks for line in block.splitlines()]
+    for line in [*lines, *(" ".join(span.split()) for span in SPAN.findall(BLOCK.sub("", text)))]:
+        found = START.fullmatch(line.strip())
+        if found:
+            yield f"{found[1]} {re.split(r' +#| {2,}[(]', found[2])[0].strip()}"
+
+
+COMMANDS = sorted({(page.name, command) for page in PAGES for command in quoted(page)})
+
+
+commands_of = cache(typer.main.get_command)
+
+
+def check_app(app: typer.Typer, words: list[str]) -> None:
+    command = commands_of(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
+    is_option = not words or words[0].startswith("-")
+    assert is_option or not hasattr(command, "commands"), f"there is no command {words[0]}"
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+    unknown = {word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()} - known
+    assert not unknown
+
+
+def check_script(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    if words[0] == "-m":
+        module, *words = words[1:]
+        if module == "pytest":
+            assert all((ROOT / word.partition("::")[0]).exists() for word in words if word.startswith("tests/"))
+        elif module.startswith("tools."):
+            check_app(importlib.import_module(f"{module}.__main__").app, words)
+        return  # modules of other projects
+    script = ROOT / words[0]
+    assert script.exists()
+    if script.parent.name != "benchmarks":  # importing other scripts would change this process
+        source = script.read_text("utf-8")
+        assert all(f'"{word}"' in source for word in words if word.startswith("-"))
+        return
+
+    parse = argparse.ArgumentParser.parse_args
+
+    def only_parse(parser: argparse.ArgumentParser, *arguments: object) -> argparse.Namespace:
+        parse(parser, *arguments)  # type: ignore[call-overload]
+        raise AcceptedError
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
+    with pytest.raises(AcceptedError):
+        importlib.import_module(f"benchmarks.{script.stem}").main()
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, *words = shlex.split(command)
+    if program == "drike":
+        check_app(app, words)
+    elif program == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+        assert {word for word in words if "=" not in word} <= set(targets)
+    elif program == "sh":
+        assert (ROOT / words[0]).exists()
+    else:
+        check_script(words, monkeypatch)
+
+
+def test_commands_are_extracted_from_the_pages() -> None:
+    programs = [command.split()[0] for _, command in COMMANDS]
+    assert programs.count("drike") > 20 and programs.count("python") > 8 and "make" in programs and "sh" in programs

@@ -1,0 +1,116 @@
+"""The tree: a module imports only from floors below it, in no circle, and torch only where tensors live."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "drike"
+
+FLOORS = {
+    "errors": 0, "edits": 0, "matching": 0, "support": 0, "tinyfacts": 0,
+    "demonstrations": 1, "encoders": 1,
+    "prompts": 2,
+    "datasets": 3, "models": 3,
+    "editors": 4, "stores": 4,
+    "evaluation": 5,
+    "gates": 6, "training": 6,
+    "deployment": 7, "runs": 7,
+    "report": 8, "serving": 8,
+    "cli": 9,
+}  # fmt: skip
+OWN = {"__init__": 10, "__main__": 10}
+TORCH = {
+    "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
+    "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
+    "encoders.frozen", "encoders.onnx", "support.huggingface", "editors.rankers", "editors.learned_budgets",
+    "editors.query_policy", "editors.subsets", "training.algorithm1", "training.rollouts", "training.s_objective",
+    "training.sets", "training.supervised", "runs.checkpoint",
+}  # fmt: skip
+
+COMMANDS = {"tools/tinyfacts/__main__.py"}  # command lines of their own, which print tables as drike does
+MODULES = {".".join(p.relative_to(SOURCE).with_suffix("").parts): p for p in sorted(SOURCE.rglob("*.py"))}
+
+
+def floor_of(module: str) -> float:
+    module = module.removesuffix(".__init__")
+    return OWN.get(module, FLOORS.get(module.split(".")[0], -1))
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """(module, whether it is imported when the file is) of every import in the file, TYPE_CHECKING blocks left out."""
+    found: list[tuple[str, bool]] = []
+
+    def visit(node: ast.AST, top: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.Import):
+                found.extend((alias.name, top) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom) and child.module:
+                inner = [f"{child.module}.{alias.name}" for alias in child.names]
+                found.extend((name if name.removeprefix("drike.") in MODULES else child.module, top) for name in inner)
+            visit(child, top and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+    visit(ast.parse(path.read_text("utf-8")), True)
+    return found
+
+
+def edges() -> dict[str, set[str]]:
+    """For every module the modules of drike that it imports, at once or later."""
+    known = {name.removesuffix(".__init__"): name for name in MODULES}
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        targets = {name.removeprefix("drike.") for name, _ in imports(path) if name.startswith("drike.")}
+        found[module] = {known[target] for target in targets if target in known} - {module}
+    return found
+
+
+def test_there_are_no_import_cycles() -> None:
+    try:
+        TopologicalSorter(edges()).prepare()
+    except CycleError as circle:
+        raise AssertionError(f"imports in a circle: {' <- '.join(circle.args[1])}") from None
+
+
+def test_only_the_command_line_imports_the_command_line() -> None:
+    root = SOURCE.parents[1]
+    files = [path for name, path in MODULES.items() if not name.startswith("cli") and name != "__main__"]
+    for path in [*files, *root.glob("benchmarks/*.py"), *root.glob("tools/**/*.py")]:
+        if path.relative_to(root).as_posix() in COMMANDS:
+            continue
+        used = [name for name, _ in imports(path) if name.startswith("drike.cli")]
+        assert not used, f"{path} imports {used}: move what it needs into the library"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_import_only_from_lower_floors(module: str) -> None:
+    if module == "__init__":
+        return
+    here, package = floor_of(module), module.split(".", maxsplit=1)[0]
+    assert here >= 0, f"{module} has no floor: give it one here"
+    for name, _ in imports(MODULES[module]):
+        if not name.startswith("drike."):
+            continue
+        target = name.removeprefix("drike.")
+        sibling = target.split(".")[0] == package
+        assert sibling or floor_of(target) < here, f"{module} (floor {here}) imports {name} (floor {floor_of(target)})"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_torch_is_imported_only_in_tensor_modules(module: str) -> None:
+    if module in TORCH:
+        return
+    heavy = [name for name, _ in imports(MODULES[module]) if name.split(".")[0] in ("torch", "transformers")]
+    assert not heavy or module.startswith("cli"), f"{module} imports {heavy}"
+
+
+def test_importing_drike_stays_light() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, drike; sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'numpy', 'rich')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,190 @@
+"""Every scoring strategy, with every model configuration, gives the log-probabilities of plain separate forwards."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from drike.models.local import scoring as ways
+from drike.models.local.tokens import Encoded, encode_requests
+from drike.models.local.tree import TokenTree
+from drike.models.protocols import Request
+from tests.worlds.zoo import (
+    BATCHES,
+    FORKS,
+    TREES,
+    alone,
+    bloom,
+    dynamic_rope,
+    episode,
+    gemma3,
+    gpt2,
+    llama,
+    off,
+    tokenizer,
+    wrap,
+)
+
+PLANNED = (
+    [(name, "tree") for name in TREES] + [(name, "fork") for name in FORKS] + [(name, "batch") for name in BATCHES]
+)
+MAKE = TREES | FORKS | BATCHES
+
+
+def questions(seed: int) -> list[Request]:
+    """Requests of an evaluated edit: one set of demonstrations, several queries, two targets each."""
+    prompt = episode(seed, 1)[0].prompt
+    shown = prompt[: prompt.rindex("New Fact")]
+    rng = random.Random(seed)
+    queries = [episode(seed + 100 * i, 1)[0].prompt.rsplit("\n", 1)[1] for i in range(1, 5)]
+    return [Request(shown + query, f" {target}") for query in queries for target in rng.sample(["Rome", "Oslo"], 2)]
+
+
+@pytest.mark.parametrize(("name", "strategy"), PLANNED, ids=[name for name, _ in PLANNED])
+def test_scores_equal_plain_forwards(name: str, strategy: str) -> None:
+    model = wrap(MAKE[name])
+    requests = episode(1) + questions(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        scores = model.score(requests)
+    assert model.plan.strategy == strategy
+    expected = alone(model, requests)
+    assert off(scores, expected) < 1e-4
+    assert [score.greedy for score in scores] == [reading.greedy for reading in expected]
+    assert np.allclose([s.logit_gap for s in scores], [r.logit_gap for r in expected], atol=1e-3)
+    if strategy != "batch":
+        assert model.usage.tokens_computed < model.usage.tokens / 2
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_scores_from_a_cached_prefix_are_exact(name: str) -> None:
+    """Further requests of the same edit, in parts: each starts from the prefixes cached by those before."""
+    model = wrap(MAKE[name], remember=False)
+    requests = episode(1) + questions(1)
+    once = model.score(requests)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        before = model.usage
+        again = [score for i in range(0, len(requests), 4) for score in model.score(requests[i : i + 4])]
+    assert off(again, alone(model, requests)) < 1e-4
+    assert [score.greedy for score in again] == [score.greedy for score in once]
+    if name != "Phi-3, longrope":  # whose positions depend on the length of the text
+        spent = model.usage - before
+        assert spent.tokens_computed < spent.tokens / 3
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_wrong_mask_would_be_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: on these weights a plain causal mask over the packed tree is off by more than half a nat."""
+
+    def leaky(self: TokenTree, **limits: Any) -> Any:
+        return np.tril(np.ones((len(self), len(self)), dtype=bool))[limits.get("first", 0) :]
+
+    model = wrap(MAKE[name])
+    encoded = encode_requests(tokenizer(), episode(1)[: 4 if "longrope" in name else None], "plain")
+    right = ways.score_naively(model._model, encoded).scores
+    monkeypatch.setattr(TokenTree, "mask", leaky)
+    assert ways.disagreement(ways.score_tree(model._model, encoded).scores, right) > 0.5
+
+
+@pytest.mark.parametrize("name", ["Llama", "GPT-2", "Gemma 3", "BLOOM", "Mamba"])
+@pytest.mark.parametrize("strategy", ["fork", "batch", "naive"])
+def test_every_slower_strategy_is_exact(name: str, strategy: Any) -> None:
+    if (name, strategy) == ("Mamba", "fork"):
+        pytest.skip("its state cannot be continued by several tokens at once: see attention.plan")
+    model = wrap(MAKE[name], strategy=strategy)
+    assert off(model.score(episode(2)), alone(model, episode(2))) < 1e-4
+    assert model.plan.strategy == strategy
+
+
+@pytest.mark.parametrize("name", ["Mamba", "Jamba"])
+def test_the_check_detects_models_whose_state_cannot_be_forked(name: str) -> None:
+    model = wrap(MAKE[name], strategy="fork")
+    with pytest.warns(UserWarning, match="not exact"):
+        scores = model.score(episode(2))
+    assert off(scores, alone(model, episode(2))) < 1e-4
+    assert model.plan.strategy == "batch"
+
+
+def test_dynamic_rope_models_are_scored_one_prompt_at_a_time() -> None:
+    model = wrap(dynamic_rope)
+    requests = episode(2)
+    scores = model.score(requests)
+    assert off(scores, alone(model, requests)) < 1e-4
+    lengths = [len(request.ids) for request in encode_requests(tokenizer(), requests, "plain")]
+    assert sum(length > 96 for length in lengths) <= model.usage.forwards
+    prompts = [request.prompt for request in requests]
+    assert model.generate(prompts) == [model.generate([prompt])[0] for prompt in prompts]
+
+
+def test_longrope_models_pack_short_and_long_texts_separately() -> None:
+    model = wrap(TREES["Phi-3, longrope"])
+    requests = episode(2)
+    assert off(model.score(requests), alone(model, requests)) < 1e-4
+    assert model.plan.strategy == "tree"
+    assert model.usage.forwards < len(requests)
+
+
+def test_a_failed_check_warns_once_and_falls_back_to_exact_scores() -> None:
+    model = wrap(llama)
+    expected = alone(model, episode(3))
+    # An attention that ignores its mask, as a future model might.
+    for layer in model._model.model.layers:
+        forward = layer.self_attn.forward
+        layer.self_attn.forward = lambda *a, forward=forward, **k: forward(*a, **k | {"attention_mask": None})
+    with pytest.warns(UserWarning, match="not exact"):
+        scores = model.score(episode(3))
+    assert off(scores, expected) < 1e-4
+    assert model.plan.strategy == "batch" and "check" in model.plan.reason
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert off(model.score(episode(4)), alone(model, episode(4))) < 1e-4
+
+
+def test_an_inexact_prefix_cache_is_disabled_without_disabling_the_tree() -> None:
+    model = wrap(llama, remember=False)
+    model.score(episode(1))
+    for trunk in model._scorer.prefixes._kept:  # as if a model's cache held other values than expected
+        for keys, _ in trunk.layers:
+            keys.mul_(-1)
+    assert off(model.score(episode(1)), alone(model, episode(1))) < 1e-4
+    assert model.plan.strategy == "tree"
+    assert not len(model._scorer.prefixes)
+
+
+@pytest.mark.parametrize("make", [llama, gpt2, gemma3, bloom])
+def test_greedy_flags_and_following_tokens_agree_with_generate(make: Any) -> None:
+    """Compare 60 prompts and 120 targets per model with its own `generate`; half the targets are what it writes."""
+    model = wrap(make)
+    prompts = sorted({request.prompt for seed in range(10) for request in episode(seed)})
+    requests, expected = [], []
+    for prompt in prompts:
+        ids = tokenizer()(prompt, return_tensors="pt")
+        start = ids["input_ids"].shape[1]
+        out = model._model.generate(**ids, max_new_tokens=4, do_sample=False, pad_token_id=0)
+        written = out[0, start:].tolist()
+        for right in (True, False):
+            target = written[:2] if right else [written[0], (written[1] + 7) % 300 + 1]
+            requests.append(Encoded((*ids["input_ids"][0].tolist(), *target), start))
+            expected.append((right, written[2] if len(written) > 2 and right else None))
+    scored, _ = model._scorer.read(requests)
+    for reading, (greedy, following) in zip(scored, expected, strict=True):
+        assert reading.greedy is greedy
+        assert (reading.logit_gap >= 0) is greedy
+        if following is not None:
+            assert reading.following == following
+    assert len(prompts) == 60 and sum(reading.greedy for reading in scored) == len(prompts)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_agrees_with_plain_forwards_and_has_no_ties(dtype: torch.dtype) -> None:
+    model = wrap(lambda: llama().to(dtype))
+    scores = model.score(episode(1))
+    assert off(scores, alone(model, episode(1))) < 0.1
+    assert model.plan.strategy == "tree"
+    assert all(score.logit_gap != 0 for score in scores)

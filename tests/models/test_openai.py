@@ -1,0 +1,455 @@
+"""Models behind an API: real sockets, the results of the served model, and requests in the cheapest order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given as draw
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from drike import tinyfacts
+from drike.datasets import load
+from drike.deployment.edited_model import EditedModel
+from drike.editors.budgets import Fraction, Threshold
+from drike.editors.editcot import EditCoT
+from drike.editors.factprompt import FactPrompt
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever, Similarity
+from drike.encoders import HashingEncoder
+from drike.errors import ModelError, ServerError
+from drike.evaluation.evaluate import evaluate
+from drike.evaluation.metrics import Outcome
+from drike.models.custom import CustomModel
+from drike.models.protocols import LanguageModel, Request
+from drike.models.reader import BayesianReader
+from drike.models.served import logprobs as given
+from drike.models.served.address import KEY, parse_address
+from drike.models.served.client import SHARED, families
+from drike.models.served.openai import ServedModel
+from drike.prompts import CHAT_INSTRUCTION, PromptStyle
+from drike.tinyfacts import TEMPLATES
+from drike.training.algorithm1 import Episode, train
+from drike.training.rewards import edit_takes
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
+
+READER = BayesianReader(tinyfacts.facts(), TEMPLATES)
+PARTS = load("tinyfacts").split(train=4, test=3, seed=1)
+POOL = Pool(PARTS.demonstrations, HashingEncoder())
+
+
+def without_scores(model: LanguageModel) -> CustomModel:
+    """Hide the scores of a model, as a chat service does."""
+    return CustomModel(model.info.name, model.generate)
+
+
+@contextmanager
+def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: ignore[no-untyped-def]
+    model = connect(served.named(), **{"deadline": 10.0, "attempts": 2, **options})
+    try:
+        yield model
+    finally:
+        model.close()
+
+
+def episodes_with(model: LanguageModel) -> list[Episode]:
+    retriever = Retriever(HashingEncoder(), seed=0)
+    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    episodes = train(editor, edit_takes(model), PARTS.train, epochs=2, learning_rate=1e-3)
+    return [replace(episode, seconds=0.0, prompt_tokens=None) for episode in episodes]
+
+
+def outcomes_with(model: LanguageModel) -> list[Outcome]:
+    editors = [IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")), FactPrompt(), EditCoT()]
+    outcomes = [outcome for editor in editors for outcome in evaluate(editor, model, PARTS.test)]
+    return [replace(outcome, seconds=0.0, prompt_tokens=None) for outcome in outcomes]
+
+
+@pytest.mark.parametrize("template", ["chat", "plain"])
+def test_training_and_evaluation_through_an_api_equal_the_served_model(template: str) -> None:
+    with serve(serving(READER)) as served, connected(served, template=template) as model:
+        assert model.score is None
+        assert episodes_with(model) == episodes_with(without_scores(READER))
+        assert outcomes_with(model) == outcomes_with(without_scores(READER))
+        assert {body.keys() >= {"messages"} for body in served.bodies} == ({True} if template == "chat" else {False})
+
+
+def test_scores_through_an_api_equal_the_served_models() -> None:
+    with serve(serving(READER, scores=True)) as served, connected(served, template="plain") as model:
+        assert model.score is not None
+        assert episodes_with(model) == episodes_with(READER)
+        for got, wanted in zip(outcomes_with(model), outcomes_with(READER), strict=True):
+            close = {
+                name: pytest.approx(getattr(wanted, name)) for name in ("prob_margin", "logprob_margin", "logit_gap")
+            }
+            assert got == replace(wanted, **close)
+
+
+def test_the_edit_command_works_through_an_api() -> None:
+    case = PARTS.test[0]
+    editor = IKE("IKE", POOL, Similarity(), Fraction(1.0))
+    queries = [probe.query for probe in case.probes]
+    with serve(serving(READER)) as served, connected(served) as model:
+        edited, direct = EditedModel(model, editor, case.edit), EditedModel(without_scores(READER), editor, case.edit)
+        assert [edited.ask(query) for query in queries] == [direct.ask(query) for query in queries]
+
+
+@settings(max_examples=10, deadline=None)
+@draw(st.lists(st.text(st.characters(codec="utf-8"), max_size=30), max_size=12))
+def test_answers_keep_the_order_of_any_prompts(prompts: list[str]) -> None:
+    def late(handler: Handler, body: dict) -> None:
+        text = body["messages"][0]["content"].removeprefix(f"{CHAT_INSTRUCTION}\n\n")
+        time.sleep(hash(text) % 5 / 1000)
+        handler.reply_json(chat_answer(f"<{text}>"))
+
+    with serve(late) as served, connected(served, concurrency=4) as model:
+        assert [c.text for c in model.generate(prompts, stop=None)] == [f"<{prompt}>" for prompt in prompts]
+
+
+def test_answers_through_an_api_stop_at_the_end_of_the_line() -> None:
+    with (
+        serve(serving(ScriptedModel(lambda prompt: "\n Oslo\nPrompt: more", scores=False))) as served,
+        connected(served) as model,
+    ):
+        assert model.generate(["x"])[0].text.strip() == "Oslo"
+        assert "more" in model.generate(["x"], stop=None)[0].text
+
+
+def test_lone_surrogates_are_neither_sent_nor_cached() -> None:
+    with serve(lambda handler, body: handler.reply_json(chat_answer("x\ud800y"))) as served, connected(served) as model:
+        assert model.generate(["a\ud800b"])[0].text == "x?y"
+        assert served.bodies[0]["messages"][0]["content"].endswith("a?b")
+
+
+# Order and number of requests
+
+
+def nested(beginning: str, sizes: list[int]) -> list[str]:
+    return [beginning * (SHARED // len(beginning) + 1) + " more" * size + " ?" for size in sizes]
+
+
+def test_the_longest_prompt_of_a_shared_prefix_group_is_sent_first_and_alone() -> None:
+    log: list[tuple[str, str]] = []
+    lock = threading.Lock()
+
+    def slow(handler: Handler, body: dict) -> None:
+        text = body["prompt"]
+        with lock:
+            log.append(("began", text))
+        time.sleep(0.3)
+        with lock:
+            log.append(("ended", text))
+        handler.reply_json({"choices": [{"text": " x", "finish_reason": "stop"}], "usage": usage(text, "x")})
+
+    prompts = nested("a", [1, 4, 2, 3])
+    with serve(slow) as served, connected(served, template="plain", text_only=True) as model:
+        model.generate(prompts)
+        longest = max(prompts, key=len)
+        assert log[:2] == [("began", longest), ("ended", longest)]
+        assert {what for what, _ in log[2:5]} == {"began"}, "the other prompts are sent together"
+
+
+@draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=12))
+def test_prefix_groups_partition_the_prompts_longest_first(kinds: list[tuple[str, int]]) -> None:
+    texts = [nested(letter, [size])[0] if size else letter for letter, size in kinds]
+    found = families(texts)
+    assert sorted(i for family in found for i in family) == list(range(len(texts)))
+    for family in found:
+        assert len({texts[i][:SHARED] for i in family}) == 1
+        assert len(texts[family[0]]) == max(len(texts[i]) for i in family)
+    shared = [texts[family[0]][:SHARED] for family in found if len(texts[family[0]]) >= SHARED]
+    assert len(shared) == len(set(shared))
+
+
+def test_concurrent_requests_never_exceed_the_limit() -> None:
+    now, most, lock = [0], [0], threading.Lock()
+
+    def counting(handler: Handler, body: dict) -> None:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.05)
+        with lock:
+            now[0] -= 1
+        handler.reply_json(chat_answer("x"))
+
+    with serve(counting) as served, connected(served, concurrency=3) as model:
+        model.generate([str(i) for i in range(12)])
+    assert 1 < most[0] <= 3
+
+
+def test_refused_parameters_are_replaced_and_not_sent_again() -> None:
+    def picky(handler: Handler, body: dict) -> None:
+        for name in ("max_tokens", "temperature"):
+            if name in body:
+                error = {"message": f"{name} is not supported", "param": name, "code": "unsupported_parameter"}
+                return handler.reply_json({"error": error}, 400)
+        assert body["max_completion_tokens"] == 16
+        return handler.reply_json(chat_answer("x"))
+
+    with serve(picky) as served, connected(served) as model:
+        assert [c.text for c in model.generate(["a"])] == ["x"]
+        before = served.requests
+        model.generate(["b", "c"])
+        assert served.requests == before + 2
+
+
+def test_reasoning_models_get_more_tokens_and_an_effort_setting() -> None:
+    with (
+        serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served,
+        connected(served, thinking_tokens=100, reasoning_effort="low") as model,
+    ):
+        model.generate(["a"])
+        assert (served.bodies[0]["max_tokens"], served.bodies[0]["reasoning_effort"]) == (116, "low")
+
+
+def test_a_filtered_answer_counts_as_an_empty_answer() -> None:
+    silence = chat_answer(None, finish_reason="content_filter")
+    with serve(lambda handler, body: handler.reply_json(silence)) as served, connected(served) as model:
+        assert model.generate(["a"])[0].text == ""
+
+
+# Addresses and keys
+
+
+def test_each_service_gets_only_its_own_key() -> None:
+    assert parse_address("openai:gpt-4o-mini").key_variable == "OPENAI_API_KEY"
+    assert parse_address("gemini:gemini-2.0-flash").key_variable == "GEMINI_API_KEY"
+    for other in ("openai:m@https://example.org/v1", "gemini:m@https://api.openai.com.example.org/v1", "vllm:m"):
+        assert parse_address(other).key_variable == KEY
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("vllm:m@http://example.org/v1", "use https, or --allow-http"),
+        ("vllm:m@http://127.0.0.1.example.org:8000/v1", "use https, or --allow-http"),
+        ("vllm:m@http://192.168.1.2:8000/v1", "use https, or --allow-http"),
+        ("openai:m@https://user:secret@example.org/v1", "put the key into"),
+        ("openai:m@https://example.org/v1?key=secret", "put the key into"),
+        ("openai:", "names no model"),
+        ("openai:m@https://", "names no model"),
+        ("openai:m@http://[", "is no address"),
+        ("nowhere:m", "is no service"),
+    ],
+)  # fmt: skip
+def test_insecure_or_incomplete_addresses_are_refused(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as refused:
+        connect(name)
+    assert "secret" not in str(refused.value)
+
+
+def test_model_names_may_contain_colons_slashes_and_at_signs() -> None:
+    address = parse_address("ollama:library/llama3:8b@q4@http://localhost:11434/v1")
+    assert (address.model, address.url) == ("library/llama3:8b@q4", "http://localhost:11434/v1/")
+    assert parse_address("vllm:m@http://example.org/v1", allow_http=True).url == "http://example.org/v1/"
+
+
+def test_another_services_key_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-of-the-admin")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-openai")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv(KEY, raising=False)
+    with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served:
+        with connected(served) as model:
+            model.generate(["a"])
+        monkeypatch.setenv(KEY, "sk-mine")
+        with connected(served) as model:
+            model.generate(["a"])
+    assert "Authorization" not in served.headers[0]
+    assert served.headers[1]["Authorization"] == "Bearer sk-mine"
+    assert "of-openai" not in str(served.headers) and "of-the-admin" not in str(served.headers)
+
+
+def test_a_key_with_a_line_break_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "sk-1\r\nX-Other: 2")
+    with pytest.raises(ModelError, match="no key has") as refused:
+        connect("vllm:m")
+    assert "sk-1" not in str(refused.value)
+
+
+# Servers that return log-probabilities of given texts, and servers that only seem to
+
+
+SCRIPT = ScriptedModel(lambda prompt: "Oslo now" if prompt.startswith("Edit") else "Lima")
+
+
+def only_written(body: dict) -> dict:
+    """As llama.cpp does: accept the request but return log-probabilities of generated tokens only."""
+    logprobs = {"tokens": [" blue"], "token_logprobs": [-0.1], "top_logprobs": [{" blue": -0.1, " red": -3.0}]}
+    return {"choices": [{"text": " blue", "logprobs": logprobs}], "usage": usage(body["prompt"], "blue")}
+
+
+def constant(body: dict) -> dict:
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
+    rated["token_logprobs"] = [None, *[0.0] * (len(rated["tokens"]) - 1)]
+    return reply
+
+
+def without_rivals(body: dict) -> dict:
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
+    rated["top_logprobs"] = [None] * len(rated["tokens"])
+    return reply
+
+
+def prompt_again(body: dict) -> dict:
+    """Return log-probabilities of the prompt without the continuation."""
+    return echoed(SCRIPT, body["prompt"].rpartition(" ")[0])
+
+
+def nothing(body: dict) -> dict:
+    return {"choices": [{"text": body["prompt"] + " x", "logprobs": None}]}
+
+
+def answering(reply) -> Respond:  # type: ignore[no-untyped-def]
+    def respond(handler: Handler, body: dict) -> None:
+        if handler.path.endswith("/generate"):
+            return handler.reply_json({"detail": "Not Found"}, 404)
+        return handler.reply_json(reply(body))
+
+    return respond
+
+
+@pytest.mark.parametrize("pretends", [only_written, constant, without_rivals, prompt_again, nothing])
+@pytest.mark.parametrize("service", ["llamacpp", "sglang"])
+def test_a_server_whose_logprobs_are_unusable_has_no_scores(pretends, service: str) -> None:  # type: ignore[no-untyped-def]
+    with serve(answering(pretends)) as served:
+        model = connect(served.named(service), template="plain", deadline=5.0)
+        assert model.score is None
+        assert "completions with echo" in model.info.scoring
+        model.close()
+
+
+def test_a_server_that_refuses_logprobs_is_used_for_generation() -> None:
+    def refuse(handler: Handler, body: dict) -> None:
+        if body.get("echo") or "prompt_logprobs" in body:
+            return handler.reply_json({"error": {"message": "echo is not allowed"}}, 400)
+        return handler.reply_json({"choices": [{"text": " x"}]})
+
+    with serve(refuse) as served, connected(served, template="plain") as model:
+        assert model.score is None and model.generate(["a"])[0].text == " x"
+
+
+def test_a_failed_probe_does_not_mean_that_scores_are_unsupported() -> None:
+    def failing(handler: Handler, body: dict) -> None:
+        rated = body.get("echo") or "prompt_logprobs" in body
+        handler.reply_json({"choices": [{"text": " x"}]}, 503 if rated else 200)
+
+    with serve(failing) as served, pytest.raises(ServerError), connected(served, template="plain", attempts=1):
+        pass
+
+
+def by_prompt_logprobs(handler: Handler, body: dict) -> None:
+    """The form of vLLM: one object per token, keyed by token id, the prompt's token first."""
+    reply = echoed(SCRIPT, body["prompt"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
+    places: list[object] = [None]
+    for token, logprob, best in list(
+        zip(*(rated[name] for name in ("tokens", "token_logprobs", "top_logprobs")), strict=True)
+    )[1:-1]:
+        others = [value for text, value in best.items() if text != token]
+        entry = {"0": {"logprob": logprob, "rank": 1, "decoded_token": token}}
+        places.append(
+            entry | {str(i + 1): {"logprob": v, "rank": 2, "decoded_token": "?"} for i, v in enumerate(others)}
+        )
+    choice = {"text": rated["tokens"][-1], "prompt_logprobs": places if "prompt_logprobs" in body else None}
+    handler.reply_json({"choices": [choice], "usage": usage(body["prompt"], "x")})
+
+
+def by_generate(handler: Handler, body: dict) -> None:
+    """The native form of SGLang, outside /v1."""
+    if handler.path != "/generate":
+        return handler.reply_json({"choices": [{"text": " x", "logprobs": None}]})
+    assert body["logprob_start_len"] == 0
+    reply = echoed(SCRIPT, body["text"])
+    rated = reply["choices"][0]["logprobs"]  # type: ignore[index]
+    tokens, best = rated["tokens"][:-1], rated["top_logprobs"][:-1]
+    input_tokens = [
+        [logprob, i, token] for i, (token, logprob) in enumerate(zip(tokens, rated["token_logprobs"], strict=False))
+    ]
+    top = [
+        None if row is None else [[v, i if text == token else -1, text] for text, v in row.items()]
+        for i, (row, token) in enumerate(zip(best, tokens, strict=True))
+    ]
+    meta = {"input_token_logprobs": input_tokens, "input_top_logprobs": top, "prompt_tokens": 7, "completion_tokens": 1}
+    return handler.reply_json({"text": rated["tokens"][-1], "meta_info": meta})
+
+
+REQUESTS = [Request("Edit this", " Oslo"), Request("Edit this", " Rome"), Request("Some other", " Lima")]
+
+
+@pytest.mark.parametrize(
+    ("respond", "service", "way"),
+    [
+        (serving(SCRIPT, scores=True), "vllm", "completions with echo"),
+        (by_prompt_logprobs, "vllm", "prompt_logprobs"),
+        (by_generate, "sglang", "SGLang's /generate"),
+    ],
+)
+def test_every_server_format_of_logprobs_gives_the_same_scores(respond: Respond, service: str, way: str) -> None:
+    with serve(respond) as served:
+        model = connect(served.named(service), template="plain", deadline=5.0)
+        assert model.info.scoring == way and model.score is not None
+        for got, wanted in zip(model.score(REQUESTS), SCRIPT.score(REQUESTS), strict=True):
+            assert (got.greedy, got.following) == (wanted.greedy, wanted.following or "")
+            assert got.logprobs == pytest.approx(wanted.logprobs) and got.logit_gap == pytest.approx(wanted.logit_gap)
+        with pytest.raises(ModelError, match="empty"):
+            model.score([Request("a", " ")])
+        model.close()
+
+
+WORDS = st.lists(st.sampled_from(["New", "York", "Zürich", "東京", "St.", "O'Brien", "né"]), min_size=1, max_size=4)
+HIDES = {"nothing": lambda t: t, "spaces": lambda t: t.lstrip(" "), "characters": lambda t: t.replace("ü", "\ufffd")}
+
+
+@draw(WORDS, WORDS, st.data(), st.sampled_from(sorted(HIDES)), st.booleans(), st.booleans())
+def test_a_continuation_is_found_under_any_tokenisation(
+    before: list[str], after: list[str], data: st.DataObject, hides: str, begins: bool, writes: bool
+) -> None:
+    prompt, continuation = " ".join(before) + " is", " " + " ".join(after)
+
+    def pieces(text: str) -> list[str]:
+        cuts = sorted(data.draw(st.sets(st.integers(1, len(text) - 1), max_size=5))) if len(text) > 1 else []
+        return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+    own = pieces(continuation)
+    texts = [*(["<s>"] if begins else []), *pieces(prompt), *own, *([" the"] if writes else [])]
+    rated = [given.Token(HIDES[hides](text), -float(i + 1), (-99.0,)) for i, text in enumerate(texts)]
+    score = given.score_of(given.RatedText(tuple(rated), None), Request(prompt, continuation))
+    end = len(texts) - writes
+    assert score.logprobs == tuple(-float(i + 1) for i in range(end - len(own), end))
+    assert score.following == ("" if not writes else HIDES[hides](" the"))
+
+
+@draw(st.integers(1, 4))
+def test_a_token_across_the_prompt_boundary_is_refused(over: int) -> None:
+    text, prompt = "The capital is Oslo", "The capital is"
+    tokens = [
+        text[: len(prompt) - over],
+        text[len(prompt) - over : len(prompt) + over],
+        text[len(prompt) + over :],
+        ".",
+    ]
+    reading = given.RatedText(tuple(given.Token(token, -1.0, (-2.0,)) for token in tokens), None)
+    with pytest.raises(ValueError, match="do not spell"):
+        given.score_of(reading, Request(prompt, " Oslo"))
+
+
+def test_an_api_model_works_without_a_key_and_inside_an_event_loop() -> None:
+    import asyncio
+
+    async def in_a_notebook() -> str:
+        with serve(serving(ScriptedModel(lambda prompt: "x", scores=False))) as served, connected(served) as model:
+            return model.generate(["a"])[0].text
+
+    assert asyncio.run(in_a_notebook()).strip() == "x"

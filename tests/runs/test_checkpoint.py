@@ -1,0 +1,297 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from safetensors.torch import load as unpacked
+from safetensors.torch import save as packed
+
+import drike
+from drike.cli import main
+from drike.datasets.splits import SplitIds
+from drike.editors import catalog
+from drike.editors.budgets import Budget, Fraction, Threshold
+from drike.editors.learned_budgets import KINDS, Controller, untrained
+from drike.editors.pool import Pool
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import FORMS, Retriever
+from drike.editors.role_counts import mixes_of
+from drike.encoders import HashingEncoder
+from drike.errors import CheckpointError, DrikeError
+from drike.prompts import PromptStyle
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
+from tests.worlds.small import CAPITALS
+
+ENCODER = HashingEncoder()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("budget", [Threshold(0.07, 12, "algorithm1"), Fraction(0.5), Fraction(1.0, 4)])
+def test_a_loaded_checkpoint_equals_the_saved_one(tmp_path: Path, form, budget: Budget) -> None:  # type: ignore[no-untyped-def]
+    retriever, style = Retriever(ENCODER, form=form, seed=3), PromptStyle("ike", own_copy=False, retain="bare")
+    retriever.trained_on = frozenset(case.edit.key for case in CAPITALS[:3])
+    checkpoint.save(Checkpoint(retriever, budget, style, {"model": "m", "seed": 3}), tmp_path)
+    loaded = checkpoint.load(tmp_path)
+    assert (loaded.budget, loaded.style, loaded.training) == (budget, style, {"model": "m", "seed": 3})
+    assert loaded.retriever.trained_on == retriever.trained_on
+    [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
+    assert loaded.retriever.rank(candidates) == retriever.rank(candidates)
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.FILE]
+
+
+def test_a_policy_that_decides_for_each_query_is_saved_beside_the_retriever(tmp_path: Path) -> None:
+    pool = Pool(CAPITALS, ENCODER)
+    policy = QueryPolicy(ENCODER, mixes_of(pool.roles), named=True)
+    torch.nn.init.normal_(policy.head.weight, generator=torch.Generator().manual_seed(0))
+    policy.trained_on = frozenset(case.edit.key for case in CAPITALS[:3])
+    saved = Checkpoint(Retriever(ENCODER, seed=3), Threshold(), per_query=policy)
+    checkpoint.save(saved, tmp_path)
+    loaded = checkpoint.load(tmp_path).per_query
+    assert loaded is not None
+    assert (loaded.mixes, loaded.named, loaded.trained_on) == (policy.mixes, True, policy.trained_on)
+    for case in CAPITALS[:5]:
+        queries = [probe.query for probe in case.probes]
+        assert loaded.choose(case.edit, queries) == policy.choose(case.edit, queries)
+    checkpoint.save(Checkpoint(saved.retriever, Threshold()), tmp_path)
+    assert checkpoint.load(tmp_path).per_query is None
+
+
+@pytest.mark.parametrize("budget", [Threshold(), untrained("query-context", ENCODER)])
+def test_equal_checkpoints_have_equal_bytes_and_different_ones_different_fingerprints(
+    tmp_path: Path, budget: Budget
+) -> None:
+    for name, sigma in (("a", budget), ("b", budget), ("c", Fraction(0.25))):
+        checkpoint.save(Checkpoint(Retriever(ENCODER, seed=1), sigma), tmp_path / name)
+    a, b, c = (checkpoint.fingerprint(tmp_path / name) for name in "abc")
+    assert a == b != c
+
+
+def test_a_checkpoint_loads_from_its_file_its_folder_or_its_run(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
+              "--out", str(tmp_path / "run")])  # fmt: skip
+    for place in (tmp_path / "run", tmp_path / "run" / checkpoint.FILE, str(tmp_path / "run")):
+        loaded = drike.load_checkpoint(place)
+        assert loaded.training["episodes"] == 4
+        ids = SplitIds.load(tmp_path / "run" / "split.json")
+        split = drike.load_dataset("tinyfacts").restore(ids)
+        assert loaded.retriever.trained_on == {case.edit.key for case in split.train}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_policy_is_a_distribution_and_only_its_head_is_trained(form) -> None:  # type: ignore[no-untyped-def]
+    retriever = Retriever(ENCODER, form=form)
+    [candidates] = Pool(CAPITALS, ENCODER).candidates([CAPITALS[0].edit])
+    features = retriever.features(candidates)
+    log_p = retriever.log_probs(features)
+    assert log_p.shape == (16,)
+    assert log_p.exp().sum().item() == pytest.approx(1, abs=1e-5)
+    assert torch.allclose(features.square().mean(dim=1), torch.ones(len(features)), atol=1e-4)
+    log_p[0].backward()
+    assert not features.requires_grad
+    assert all(weight.grad is not None for weight in retriever.head.parameters())
+
+
+def test_from_pretrained_reads_a_folder_and_refuses_an_unknown_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retriever = Retriever(ENCODER, form="cross", seed=9)
+    checkpoint.save(Checkpoint(retriever, Threshold()), tmp_path)
+    loaded = Checkpoint.from_pretrained(str(tmp_path))
+    assert torch.equal(loaded.retriever.head.weight, retriever.head.weight)
+    with pytest.raises(CheckpointError, match="neither a path nor a reachable hub repository"):
+        Checkpoint.from_pretrained("no repository/of this name")
+
+
+def test_a_checkpoint_pushed_to_the_hub_is_read_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hub:
+        def create_repo(self, repository: str, *, private: bool, exist_ok: bool) -> None:
+            assert (repository, private, exist_ok) == ("me/policy", True, True)
+
+        def upload_file(self, *, path_or_fileobj: bytes, path_in_repo: str, repo_id: str, commit_message: str) -> str:
+            (tmp_path / path_in_repo).write_bytes(path_or_fileobj)
+            return f"https://hub.example/{repo_id}"
+
+    def download(name: str, file: str, *, revision: str | None) -> str:
+        assert (name, revision) == ("me/policy", "v1")
+        return str(tmp_path / file)
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    retriever = Retriever(ENCODER, seed=9)
+    made = Checkpoint(retriever, Threshold(0.05), training={"data": "capitals"})
+    assert made.push_to_hub("me/policy", private=True) == "https://hub.example/me/policy"
+    loaded = Checkpoint.from_pretrained("me/policy", revision="v1")
+    assert torch.equal(loaded.retriever.head.weight, retriever.head.weight)
+    assert (loaded.budget, loaded.style, loaded.training) == (made.budget, made.style, made.training)
+
+
+def resave(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:
+    """Change the JSON object and tensors of a checkpoint, and update its checksum."""
+    content = (folder / checkpoint.FILE).read_bytes()
+    described, tensors = checkpoint._verified(content), unpacked(content)
+    change(described, tensors)
+    (folder / checkpoint.FILE).write_bytes(checkpoint._sealed(described, tensors))
+
+
+def test_the_old_multi_file_checkpoint_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    old = tmp_path / "run" / "checkpoint"
+    old.mkdir(parents=True)
+    (old / "budget.json").write_text("{}")
+    for place in (old, tmp_path / "run"):
+        with pytest.raises(CheckpointError, match="older version of drike, in several files: train again"):
+            checkpoint.load(place)
+    with pytest.raises(CheckpointError, match="give a folder that `drike train` wrote"):
+        checkpoint.load(tmp_path)
+
+
+WRONG: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = {
+    "unknown form": lambda described, tensors: described.update(form="maze"),
+    "head of another shape": lambda described, tensors: tensors.update({"head.weight": torch.zeros(3, 3)}),
+    "no head": lambda described, tensors: tensors.pop("head.weight"),
+    "weights that are not finite": lambda described, tensors: tensors["head.weight"].fill_(float("nan")),
+    "sigma out of range": lambda described, tensors: described.update(budget={"kind": "threshold", "sigma": 7}),
+    "fractional max_shots": lambda described, tensors: described["budget"].update(max_shots=2.5),
+    "unknown budget": lambda described, tensors: described.update(budget={"kind": "mood"}),
+    "no budget": lambda described, tensors: described.pop("budget"),
+    "unknown style": lambda described, tensors: described.update(style={"layout": "maze"}),
+    "facts that are no pairs": lambda described, tensors: described.update(facts=[1, 2]),
+    "training that is no object": lambda described, tensors: described.update(training=3),
+    "weights that overflow": lambda described, tensors: tensors["head.weight"].fill_(1e25),
+    "a bias that overflows": lambda described, tensors: tensors["head.bias"].fill_(-1e25),
+    "another format": lambda described, tensors: described.update(format=3),
+    "an unknown field": lambda described, tensors: described.update(more=1),
+} | {
+    f"weights of {dtype}": lambda described, tensors, dtype=dtype: tensors.update(  # type: ignore[misc]
+        {"head.weight": tensors["head.weight"].to(dtype)}
+    )
+    for dtype in (torch.int8, torch.bool, torch.float16, torch.float64)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_invalid_checkpoint_content_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
+    resave(tmp_path, WRONG[kind])
+    with pytest.raises(CheckpointError, match=str(tmp_path)):
+        checkpoint.load(tmp_path)
+
+
+def test_a_checkpoint_without_its_hash_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / checkpoint.FILE
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
+    described, tensors = checkpoint._verified(path.read_bytes()), unpacked(path.read_bytes())
+    for wrong in (None, "", [], "0" * 64):
+        metadata = {"drike": json.dumps({**described, "sha256": wrong})}
+        path.write_bytes(packed(tensors, metadata))
+        with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
+            checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_largest_weights_that_are_read_rank_every_pool_with_finite_numbers(tmp_path: Path, form, seed: int) -> None:  # type: ignore[no-untyped-def]
+    retriever, signs = Retriever(ENCODER, form=form), torch.Generator().manual_seed(seed)
+    for weight in retriever.head.parameters():
+        sign = torch.randint(0, 2, weight.shape, generator=signs) * 2.0 - 1 if seed else torch.ones(weight.shape)
+        weight.data = sign * checkpoint._LARGEST_WEIGHT
+    budget = untrained("query-context", ENCODER)
+    budget = replace(budget, weights=budget.weights.sign() * checkpoint._LARGEST_WEIGHT)
+    checkpoint.save(Checkpoint(retriever, budget), tmp_path)
+    loaded = checkpoint.load(tmp_path)
+    for candidates in Pool(CAPITALS[3:], ENCODER).candidates([case.edit for case in CAPITALS[:3]]):
+        ranking = loaded.retriever.rank(candidates)
+        assert sum(ranking.probs) == pytest.approx(1, abs=1e-4)
+        assert 1 <= loaded.budget.keep(ranking.probs, candidates) <= 16
+
+
+def test_a_checkpoint_refuses_a_different_encoder(tmp_path: Path) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), Threshold()), tmp_path)
+    with pytest.raises(CheckpointError, match="trained on features of"):
+        checkpoint.load(tmp_path, encoder=HashingEncoder(64))
+
+
+# -- learned budgets -------------------------------------------------------------------------------------------------
+
+POOLS = Pool(CAPITALS[10:], ENCODER).candidates([case.edit for case in CAPITALS[:10]])
+
+
+def learned(kind: str) -> Controller:
+    """A controller with its own settings after a few episodes of training."""
+    budget = untrained(kind, ENCODER, max_shots=9, quantile=0.8, learning_rate=0.3, flip="algorithm1", seed=4)
+    for candidates in POOLS:
+        budget = budget.after(Retriever(ENCODER).rank(candidates).probs, [1, 1, -1, -1, 1, -1], candidates)
+    assert budget.steps > 0
+    return budget
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restored_learned_budget_keeps_and_learns_the_same(tmp_path: Path, kind: str) -> None:
+    budget, retriever = learned(kind), Retriever(ENCODER)
+    checkpoint.save(Checkpoint(retriever, budget), tmp_path)
+    loaded = checkpoint.load(tmp_path).budget
+    assert isinstance(loaded, Controller)
+    for name in ("steps", "max_shots", "quantile", "learning_rate", "flip"):
+        assert getattr(loaded, name) == getattr(budget, name)
+    for candidates in POOLS:
+        probs = retriever.rank(candidates).probs
+        assert loaded.sigma_for(probs, candidates) == budget.sigma_for(probs, candidates)
+        assert loaded.keep(probs, candidates) == budget.keep(probs, candidates)
+        loaded, budget = (one.after(probs, [1, -1], candidates) for one in (loaded, budget))
+        assert torch.equal(loaded.weights, budget.weights) and torch.equal(loaded.moments, budget.moments)
+
+
+def test_a_learned_budget_may_use_its_own_encoder(tmp_path: Path) -> None:
+    other = HashingEncoder(64)
+    budget = untrained("query", other)
+    checkpoint.save(Checkpoint(Retriever(ENCODER), budget), tmp_path)
+    loaded = checkpoint.load(tmp_path).budget
+    assert isinstance(loaded, Controller) and loaded.encoder is not None and loaded.encoder.name == other.name
+
+
+WRONG_BUDGETS: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] = {
+    "no weights": lambda described, tensors: tensors.pop("budget.weights"),
+    "weights of another budget": lambda described, tensors: tensors.update(
+        {"budget.weights": learned("query").weights}
+    ),
+    "unknown part": lambda described, tensors: described["budget"].update(reads=["mood"]),
+    "too few parts": lambda described, tensors: described["budget"].update(reads=["scores"]),
+    "parts that are no list": lambda described, tensors: described["budget"].update(reads=3),
+    "quantile": lambda described, tensors: described["budget"].update(quantile=2.0),
+    "steps": lambda described, tensors: described["budget"].update(steps="many"),
+    "another size": lambda described, tensors: described["budget"]["encoder"].update(dim=12),
+    "unknown field": lambda described, tensors: described["budget"].update(mood=1),
+    "weights that overflow": lambda described, tensors: tensors["budget.weights"].fill_(1e25),
+    "weights of another type": lambda described, tensors: tensors.update(
+        {"budget.weights": tensors["budget.weights"].to(torch.int8)}
+    ),
+    "a negative mean of squares": lambda described, tensors: tensors["budget.moments"].fill_(-1.0),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_BUDGETS)
+def test_an_invalid_learned_budget_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
+    checkpoint.save(Checkpoint(Retriever(ENCODER), learned("query-context")), tmp_path)
+    checkpoint.load(tmp_path)
+    resave(tmp_path, WRONG_BUDGETS[kind])
+    with pytest.raises(CheckpointError, match=str(tmp_path)):
+        checkpoint.load(tmp_path)
+
+
+def test_evaluating_a_checkpoint_on_edits_it_was_trained_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1",
+              "--out", str(tmp_path / "run")])  # fmt: skip
+    trained, data = drike.load_checkpoint(tmp_path / "run"), drike.load_dataset("tinyfacts")
+    split = data.split(seed=0, train=4, test=2)
+    editor = catalog.make("dr-ike", pool=Pool(split.demonstrations, ENCODER), trained=trained)
+    model = drike.load_model("reader")
+    assert list(drike.evaluate(editor, model, split.test))
+    with pytest.raises(DrikeError, match="trained on"):
+        list(drike.evaluate(editor, model, [*split.test, split.train[0]]))
+    assert list(drike.evaluate(editor, model, split.train[:1], allow_trained=True))

@@ -1,0 +1,123 @@
+"""Stopped and resumed runs end like uninterrupted ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drike.editors.budgets import Budget, Threshold
+from drike.editors.in_context import IKE
+from drike.editors.learned_budgets import untrained
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever
+from drike.encoders import HashingEncoder
+from drike.errors import ReplayError, RunError
+from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
+from drike.training.algorithm1 import Episode, train
+from drike.training.rewards import Earned, RecordedRollout, edit_takes, replayed
+from drike.training.rollouts import sampled, top
+from drike.training.schedules import disturbed, in_blocks
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import CAPITALS, follows_the_fact
+
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[6:], ENCODER)
+CASES = CAPITALS[:6]
+SETTINGS = {
+    "as in the paper": (Threshold(), "top", (0, 0.0), 1),
+    "drawn": (Threshold(), "sample", (0, 0.0), 1),
+    "late and false rewards": (Threshold(), "top", (3, 0.3), 1),
+    "a learned budget": (untrained("query", ENCODER), "top", (0, 0.0), 1),
+    "blocks of edits, drawn": (Threshold(), "sample", (2, 0.2), 4),
+}
+
+
+def moody(prompt: str) -> str:
+    """Answer right on some prompts and wrong on others."""
+    return follows_the_fact(prompt) if len(prompt) % 3 else "?"
+
+
+def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[torch.Tensor], Budget, int]:
+    """Return episodes without their seconds, the head, the budget, and the number of prompts sent."""
+    budget, selection, (delay, noise), block = SETTINGS[name]
+    model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
+    episodes = list(
+        train(
+            IKE("DR-IKE", POOL, retriever, budget), replayed(past, edit_takes(model)), CASES,
+            epochs=3, learning_rate=1e-2,
+            choose=sampled(random.Random(5), apart=block > 1) if selection == "sample" else top,
+            pace=in_blocks(block), channel=disturbed(delay, noise, episodes=3 * len(CASES), seed=5),
+        )
+    )  # fmt: skip
+    head = [weight.detach().clone() for weight in retriever.head.parameters()]
+    return [replace(episode, seconds=0.0) for episode in episodes], head, episodes[-1].budget, len(model.prompts)
+
+
+def recorded_rollout(episode: Episode) -> RecordedRollout:
+    earned = Earned(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
+    return RecordedRollout(episode.case_id, episode.order, earned)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_training_resumes_bit_for_bit_from_any_episode(name: str) -> None:
+    whole, head, budget, asked = run(name, [])
+    for done in (1, 5, 6, 11, 17, 18):
+        again, other, after, paid = run(name, [recorded_rollout(episode) for episode in whole[:done]])
+        assert [replace(e, budget=Threshold()) for e in again] == [replace(e, budget=Threshold()) for e in whole]
+        assert all(torch.equal(a, b) for a, b in zip(head, other, strict=True))
+        if isinstance(budget, Threshold):
+            assert after == budget
+        else:
+            assert torch.equal(after.weights, budget.weights)  # type: ignore[attr-defined]
+        assert paid == asked - sum(episode.k for episode in whole[:done])
+
+
+def test_resuming_with_records_of_another_training_is_refused() -> None:
+    whole, *_ = run("as in the paper", [])
+    past = [recorded_rollout(episode) for episode in whole[:4]]
+    with pytest.raises(ReplayError, match="edit 0 stands where edit 1"):
+        run("as in the paper", [past[0], past[0]])
+    with pytest.raises(ReplayError, match="other retains"):
+        run("as in the paper", [*past[:3], replace(past[3], order=past[3].order[::-1])])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 5000))
+def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
+    tmp_path_factory: pytest.TempPathFactory, at: int
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    whole, *_ = run("as in the paper", [])
+    path = folder / "episodes.jsonl"
+    append(path, (asdict(EpisodeRecord.of(episode)) for episode in whole[:5]))
+    content = path.read_bytes()
+    path.write_bytes(content[: at % (len(content) + 1)])
+    found = [record.rollout for record in read_episodes(path)]
+    assert found == [recorded_rollout(episode) for episode in whole[: len(found)]]
+    assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
+    keep_lines(path, len(found))
+    append(path, [asdict(EpisodeRecord.of(whole[5]))])
+    assert [one.case_id for one in read_episodes(path)] == [one.case_id for one in (*found, whole[5])]
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", "nonsense", '{"case_id": "1", "order": [0, 0], "rewards": [1], "prompt_tokens": 1}']
+)
+def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "episodes.jsonl"
+    path.write_text(f"{line}\n{json.dumps({})}\n", "utf-8")
+    with pytest.raises(RunError, match="line 1 is not"):
+        read_episodes(path)
+
+
+def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
+    recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
+    assert set(recorded) == {"case_id", "order", "earned"}
+    assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds", "probes"}

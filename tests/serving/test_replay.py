@@ -1,0 +1,95 @@
+"""`drike edits replay`: logged requests are decided on as the gateway would."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drike.encoders import TextEncoder, load_encoder
+from drike.encoders.base import BULK
+from drike.gates.by_name import Named
+from drike.gates.calibration import default, to_json
+from drike.serving.feed import LiveEdits
+from drike.serving.replay import replay
+from drike.stores.opening import open_store
+from drike.stores.sqlite import SqliteStore
+from tests.worlds.commands import run
+from tests.worlds.gateways import ENTRY
+
+ABOUT = {"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}
+FAR = {"messages": [{"role": "user", "content": "Name a poet from Peru."}]}
+OTHER = {"prompt": "The capital of Chile is"}
+LINES = [
+    json.dumps(ABOUT),
+    json.dumps({"custom_id": "1", "url": "/v1/chat/completions", "body": ABOUT}),
+    json.dumps({"request": json.dumps(FAR)}),
+    json.dumps(OTHER),
+    "not JSON",
+    json.dumps({"messages": [{"role": "tool", "content": "Peru"}]}),
+    "",
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    opened = SqliteStore(tmp_path / "edits.db")
+    opened.put(ENTRY)
+    opened.close()
+    return tmp_path / "edits.db"
+
+
+def test_doubtful_fires_come_first(store: Path) -> None:
+    opened = SqliteStore(store)
+    found = replay([line.encode() for line in LINES], LiveEdits(opened, Named()).decide)
+    opened.close()
+    assert (found.requests, found.fired, sum(found.unread.values())) == (4, 3, 2)
+    assert [(one.query, one.times) for one in found.fires] == [
+        ("Name a poet from Peru.", 1),
+        ("What is the capital of Peru?", 2),
+    ]
+
+
+def test_the_command_shows_fires_and_writes_nothing(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(LINES))
+    before = store.read_bytes()
+    assert run("edits", "replay", str(log), "--store", str(store)) == 0
+    shown = capsys.readouterr().out
+    assert "4 requests, 3 would get an edit (75.0%)" in shown and "2 lines" not in shown
+    assert shown.index("Name a poet") < shown.index("What is the capital")
+    assert store.read_bytes() == before
+
+
+def test_no_vectors_of_logged_questions_are_kept_on_disk(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    least: list[int] = []
+
+    def loaded(name: str, *, bulk: int = 0) -> TextEncoder:
+        least.append(bulk)
+        return load_encoder("hashing")
+
+    monkeypatch.setattr("drike.cli.replay.load_encoder", loaded)
+    with closing(open_store(store)) as opened:
+        opened.keep_gate(to_json(replace(default(), encoder="hashing")))
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(LINES))
+    assert run("edits", "replay", str(log), "--store", str(store)) == 0
+    assert least == [BULK]
+
+
+@pytest.mark.parametrize(("content", "word"), [("", "no request"), (None, "cannot be read")])
+def test_an_unusable_log_is_refused(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, word: str
+) -> None:
+    log = tmp_path / "log.jsonl"
+    if content is not None:
+        log.write_text(content)
+    assert run("edits", "replay", str(log), "--store", str(store)) == 1
+    assert word in " ".join(capsys.readouterr().err.split())

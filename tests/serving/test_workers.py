@@ -1,0 +1,142 @@
+"""Several gateway processes on one host: `drike serve --workers`, over each kind of store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drike.serving import workers
+from tests.worlds.commands import run
+from tests.worlds.gateways import ask, upstream
+
+FACT = {"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def free_ports(count: int) -> list[int]:
+    """Neighbouring free ports."""
+    for first in range(20_000 + os.getpid() % 9_000, 60_000, count):
+        opened = [socket.socket() for _ in range(count)]
+        try:
+            for i, one in enumerate(opened):
+                one.bind(("127.0.0.1", first + i))
+            return list(range(first, first + count))
+        except OSError:
+            continue
+        finally:
+            [one.close() for one in opened]
+    raise AssertionError("no free ports")
+
+
+@contextmanager
+def serving(url: str, store: str, place: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """Run `drike serve` over an upstream; yield its process and the addresses of the API and of two admin ports."""
+    ports = free_ports(3)
+    command = [sys.executable, "-m", "drike", "serve", "--upstream", url, "--store", store, "--mode", "on",
+               "--port", str(ports[0]), "--admin-port", str(ports[1]), *options]  # fmt: skip
+    with (place / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=place)
+    addresses = [f"http://127.0.0.1:{port}" for port in ports]
+    try:
+        end = time.monotonic() + 60
+        while not all(map(answers, addresses[1 : 3 if options else 2])):
+            assert process.poll() is None and time.monotonic() < end, (place / "log").read_text()
+            time.sleep(0.05)
+        yield process, addresses
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answers(url: str) -> bool:
+    try:
+        return ask(f"{url}/healthz", "GET")[0] == 200
+    except OSError:
+        return False
+
+
+def manage(url: str, path: str, value: object) -> Any:
+    return json.loads(
+        ask(f"{url}/admin/v1/{path}", "POST", json.dumps(value).encode(), Content_Type="application/json")[2]
+    )
+
+
+def fires(url: str) -> bool:
+    """Whether an admin port's process decides to fire."""
+    return bool(json.loads(ask(f"{url}/admin/v1/decide?q=What+is+the+capital+of+Peru%3F", "GET")[2])["fired"])
+
+
+def within_a_second(url: str, expected: bool) -> None:
+    end = time.monotonic() + 1
+    while fires(url) != expected:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_an_edit_added_at_one_process_is_in_force_at_all_within_a_second(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store = "edits.db" if kind == "sqlite" else request.getfixturevalue("postgres").of(tmp_path)
+    with upstream() as above, serving(above.url, store, tmp_path, "--workers", "2") as (process, (api, one, other)):
+        [*_, added] = manage(one, "edits", FACT)["changes"]
+        within_a_second(other, True)
+        chat = json.dumps({"messages": [{"role": "user", "content": "What is the capital of Peru?"}]}).encode()
+        for _ in range(8):  # connections, which the kernel gives to one process or the other
+            status, headers, _ = ask(f"{api}/v1/chat/completions", "POST", chat, Content_Type="application/json")
+            assert (status, headers["x-drike-edits"]) == (200, "1@1")
+        manage(other, f"edits/{added['id']}/retire", {})
+        within_a_second(one, False)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+        assert not any(map(answers, (one, other)))
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_gateways_on_machines_of_their_own_share_a_database(postgres: Any, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    address = postgres.of(tmp_path).replace("postgres@", "postgres:pass-canary-0123@")
+    with (
+        upstream() as above,
+        serving(above.url, address, tmp_path / "a") as (_, (_, one, _)),
+        serving(above.url, address, tmp_path / "b") as (_, (_, other, _)),
+    ):
+        manage(one, "edits", FACT)
+        within_a_second(other, True)
+    said = (tmp_path / "a" / "log").read_text()
+    assert f"from postgresql://{postgres.folder}/postgres" in said and "canary" not in said
+
+
+def test_the_end_of_one_process_ends_the_others() -> None:
+    began = time.monotonic()
+    assert workers.run([SLEEP, [sys.executable, "-c", "raise SystemExit(7)"], SLEEP]) == 7
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--upstream", "http://127.0.0.1:1/v1", "--port", "0"), "--workers needs a --port"),
+        (("--upstream", "http://127.0.0.1:1/v1", "--port", "8802"), "give other ports"),
+        ((), "the processes of --workers share a store: give --store"),
+    ],
+)
+def test_workers_that_cannot_share_are_refused(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("serve", "--workers", "2", *options) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.matching import ends_answer, ends_word, equals, matches, normalise
+
+words = st.text(alphabet="abcdefgXYZ", min_size=1, max_size=8).filter(lambda w: w.casefold() not in {"a", "an", "the"})
+
+
+@given(words, words)
+def test_target_matches_at_line_start_but_not_inside_a_longer_word(target: str, more: str) -> None:
+    assert matches(f" {target} {more}", target)
+    assert matches(f"{target}.\nanything", target)
+    assert not matches(f"{target}{more}", target)
+
+
+@given(words, words)
+def test_only_the_first_line_of_an_answer_is_matched(target: str, other: str) -> None:
+    assert matches(f"\n {target}\n{other}", target)
+    if normalise(other) != normalise(target):
+        assert not matches(f"{other}\n{target}", target)
+
+
+@given(st.text(max_size=40))
+def test_normalising_is_idempotent(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "right"),
+    [
+        (" the Netherlands, a country", "Netherlands", True),
+        (" New York City", "New York", True),
+        (" Newark", "New", False),
+        (" U.S. Senate", "US Senate", True),
+        (" French-speaking", "French", True),
+        (" Old Paris", "Paris", False),
+        (" The The", "The The", True),
+        ("", "Paris", False),
+        (" Ålesund", "ålesund", True),
+        (" +", "+", True),
+        (" C#", "C", False),
+        (" C++ is", "C++", True),
+        (" 3.5 million", "35", False),
+        (" 3,500", "3500", True),
+        (" Rome's fountains", "Rome", True),
+    ],
+)
+def test_matching_examples(text: str, target: str, right: bool) -> None:
+    assert matches(text, target) is right
+
+
+def test_exact_match_rejects_text_after_the_target() -> None:
+    assert equals(" the Paris.", "Paris")
+    assert not equals(" Paris, France", "Paris")
+
+
+def test_an_empty_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty one"):
+        matches("anything", "  ")
+
+
+@pytest.mark.parametrize(
+    ("following", "word", "answer"),
+    [("", True, True), ("\n", True, True), (".\n\n", True, True), ("land", False, False), (" City", True, False)],
+)
+def test_word_and_answer_boundaries(following: str, word: bool, answer: bool) -> None:
+    assert (ends_word(following), ends_answer(following)) == (word, answer)

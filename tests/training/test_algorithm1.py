@@ -1,0 +1,318 @@
+"""Training: the literal Algorithm 1 as an oracle, and its behaviour on models that answer by a rule."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import torch
+
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.editors.budgets import Budget, Flip, Fraction, Threshold
+from drike.editors.in_context import IKE
+from drike.editors.pool import Pool
+from drike.editors.rankers import Retriever
+from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.encoders import HashingEncoder
+from drike.prompts import demonstration_block
+from drike.training.algorithm1 import Episode, loss_of, train
+from drike.training.rewards import edit_takes
+from drike.training.rollouts import Choice, renormalised, sampled, top
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import rollout
+
+EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
+
+
+def candidates_of(n: int) -> DemonstrationSet:
+    fixed = [Demonstration(Role.COPY, "Fact is A", "Fact is", "A", "c")]
+    retains = [Demonstration(Role.RETAIN, f"Other {i} is B", f"Neighbour {i} is", f"R{i}", str(i)) for i in range(n)]
+    return DemonstrationSet(EDIT, tuple(fixed + retains), tuple([0.5] * (n + 1)))
+
+
+def literal_algorithm_1(
+    z: torch.Tensor, sigma: float, most: int, answers: list[bool], *, flip: Flip
+) -> tuple[int, float, list[int], torch.Tensor]:
+    """Lines 7 to 26 as printed, with 1-based j and p in descending order; `answers[j - 1]`: y_hat = y_new.
+
+    With flip="offender", line 20 follows section 4.3: the candidate at the flip counts as remaining.
+    """
+    p = torch.softmax(z, dim=0)
+    p = p[torch.argsort(p, descending=True, stable=True)]
+    n = len(p)
+    k = min(most, len([i for i in range(1, n + 1) if p[i - 1].item() > sigma]))
+    if k == 0:
+        k = 1
+    prev_r = None
+    loss = torch.zeros((), dtype=z.dtype)
+    rewards = []
+    for j in range(1, k + 1):
+        r = +1 if answers[j - 1] else -1
+        c = (j > 1) and (prev_r == +1) and (r == -1)
+        if c:
+            first = j if flip == "offender" else j + 1
+            remaining = [p[i - 1].item() for i in range(first, n + 1)]
+            if remaining:
+                sigma = max(sigma, *remaining)
+        loss = loss + -r * torch.log(p[j - 1])
+        prev_r = r
+        rewards.append(r)
+    return k, sigma, rewards, loss
+
+
+@pytest.mark.parametrize("flip", ["offender", "algorithm1"])
+@pytest.mark.parametrize("write_only", [False, True])
+def test_rollout_equals_the_literal_algorithm_over_thousands_of_episodes(flip: Flip, write_only: bool) -> None:
+    rng = random.Random(11)
+    for _ in range(1000):
+        n = rng.randint(1, 16)
+        answers = [rng.random() < 0.6 for _ in range(n)]
+        z = torch.tensor([rng.gauss(0, 2) for _ in range(n)], dtype=torch.float64, requires_grad=True)
+        sigma, most = rng.choice([0.0, rng.random() * 0.3]), rng.randint(1, 16)
+        expected_k, expected_sigma, expected_rewards, expected_loss = literal_algorithm_1(
+            z, sigma, most, answers, flip=flip
+        )
+        [expected_gradient] = torch.autograd.grad(expected_loss, z)
+
+        def rule(prompt: str, answers: list[bool] = answers) -> str:
+            return " Oslo" if answers[prompt.count("Prompt: Neighbour") - 1] else " Lima"
+
+        model = ScriptedModel(rule, scores=not write_only)
+        budget = Threshold(sigma, most, flip)
+        tried, earned = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
+        loss, after = loss_of(earned.rewards, tried.log_p), budget.after(tried.probs, earned.rewards)
+        [gradient] = torch.autograd.grad(loss, z)
+        assert len(earned.rewards) == tried.k == expected_k
+        assert list(earned.rewards) == expected_rewards
+        assert earned.correct == tuple(reward > 0 for reward in earned.rewards)
+        assert after.sigma == pytest.approx(expected_sigma, abs=1e-12)
+        assert loss.item() == pytest.approx(expected_loss.item(), abs=1e-9)
+        assert torch.allclose(gradient, expected_gradient, atol=1e-9)
+
+
+def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
+    """Compare k, rewards, sigma and head over five epochs of forty edits with a loop written from the listing."""
+    cases, encoder, rate = world(), HashingEncoder(), 1e-3
+
+    def rule(prompt: str) -> str:
+        return new_object_of(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
+
+    pool, ours = Pool(cases[40:], encoder), Retriever(encoder, seed=2)
+    editor, reward = IKE("DR-IKE", pool, ours, Threshold()), edit_takes(ScriptedModel(rule))
+    episodes = list(train(editor, reward, cases[:40], epochs=5, learning_rate=rate))
+    theirs, sigma, at = Retriever(encoder, seed=2), 0.0, 0
+    optimizer = torch.optim.Adam(theirs.head.parameters(), lr=rate)
+    for _ in range(5):
+        for case in cases[:40]:
+            [c] = pool.candidates([case.edit])
+            hidden = theirs.head(theirs.features(c))
+            z = hidden[1:] @ hidden[0] / hidden.shape[1] ** 0.5
+            order = torch.argsort(z, descending=True, stable=True).tolist()
+            answers = []
+            for j in range(1, 17):
+                shown = "".join(demonstration_block(d) for d in [*c.fixed, *(c.retains[i] for i in order[:j])])
+                own = f"New Fact: {case.edit.fact}\nPrompt: {case.edit.query}"
+                answers.append(rule(f"{shown}{own} {case.edit.target_new}\n\n{own}").strip() == case.edit.target_new)
+            k, sigma, rewards, loss = literal_algorithm_1(z, sigma, 16, answers, flip="offender")
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            episode = episodes[at]
+            assert (episode.k, list(episode.rewards)) == (k, rewards)
+            assert episode.loss == pytest.approx(loss.item(), abs=1e-5)
+            assert isinstance(episode.budget, Threshold)
+            assert episode.budget.sigma == pytest.approx(sigma, abs=1e-6)
+            sigma, at = episode.budget.sigma, at + 1
+    assert len({episode.k for episode in episodes}) > 3, "the test needs episodes in which sigma cuts"
+    assert torch.allclose(ours.head.weight, theirs.head.weight, atol=1e-5)
+
+
+def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
+    seen: list[str] = []
+
+    def rule(prompt: str) -> str:
+        seen.append(prompt)
+        return " Oslo"
+
+    candidates = candidates_of(5)
+    rollout(ScriptedModel(rule, scores=False), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
+    tail = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is Oslo\n\n"
+    tail += "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
+    heads = [prompt.removesuffix(tail) for prompt in seen]
+    assert len(heads) == 5 and all(head != prompt for head, prompt in zip(heads, seen, strict=True))
+    for shorter, longer in pairwise(heads):
+        assert longer.startswith(shorter) and longer != shorter
+    assert "Neighbour 4" in heads[0]  # the most probable retain is shown first
+
+
+def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
+    def rule(prompt: str) -> str:
+        return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
+
+    log_p = torch.log_softmax(torch.arange(8.0), dim=0)
+    tried, went_on = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
+    _, stopped = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), stop_on_flip=True)
+    assert stopped.rewards == (1, 1, -1)
+    assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
+    assert all(Threshold().after(tried.probs, earned.rewards).sigma == tried.probs[2] for earned in (stopped, went_on))
+
+
+def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
+    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
+    log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
+    firsts = [0] * 5
+    for seed in range(400):
+        tried, earned = rollout(model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed)))
+        assert sorted(tried.order) == list(range(5))
+        firsts[tried.order[0]] += 1
+        assert len(earned.rewards) == tried.k
+        assert all(p > 0.08 for p in tried.probs[: tried.k]) or tried.k == 1
+    expected = log_p.exp() * 400
+    assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
+
+
+def test_renormalised_log_probabilities_equal_those_of_the_draws() -> None:
+    log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
+    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
+    tried, earned = rollout(model, candidates_of(3), log_p, Threshold(), renormalised(top))
+    p = log_p.exp()
+    expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)
+    assert loss_of(earned.rewards, tried.log_p).item() == pytest.approx(expected.item(), abs=1e-9)
+
+
+# -- laws of training ------------------------------------------------------------------------------------------------
+
+
+KINDS = ("river", "opera", "planet", "pepper")
+
+
+def world(n: int = 120) -> list[EditCase]:
+    """Make cases whose neighbours are of four kinds, recognisable by their words."""
+    rng = random.Random(5)
+    cases = []
+    for i in range(n):
+        edit = Edit(f"The mayor of Town{i} is", f"New{i}", f"Old{i}", f"Town{i}", "mayor")
+        kind = KINDS[i % len(KINDS)]
+        neighbour = f"The {kind} {kind} {kind} number {rng.randrange(1000)} is"
+        probes = (
+            rewrite_probe(edit),
+            Probe(Aspect.PARAPHRASE, f"Town{i} is led by", edit.target_new, edit.target_true),
+            Probe(Aspect.NEIGHBORHOOD, neighbour, f"Old{i}", f"New{i}"),
+        )
+        cases.append(EditCase(str(i), edit, probes))
+    return cases
+
+
+def trained(
+    rule: Callable[[str], str],
+    *,
+    form: str,
+    epochs: int = 5,
+    learning_rate: float = 1e-2,
+    choose: Choice = top,
+) -> tuple[list[Episode], Retriever, Pool, list[EditCase]]:
+    cases = world()
+    encoder = HashingEncoder()
+    pool = Pool(cases[20:], encoder)
+    retriever = Retriever(encoder, form=form, seed=1)  # type: ignore[arg-type]
+    editor, reward = IKE("DR-IKE", pool, retriever, Threshold()), edit_takes(ScriptedModel(rule))
+    episodes = train(editor, reward, cases[:20], epochs=epochs, learning_rate=learning_rate, choose=choose)
+    return list(episodes), retriever, pool, cases
+
+
+def new_object_of(prompt: str) -> str:
+    return prompt.rpartition("New Fact: ")[2].splitlines()[0].rpartition(" is")[2]
+
+
+def shown_kinds(prompt: str) -> list[str]:
+    return [kind for line in prompt.splitlines() for kind in KINDS if line.startswith(f"Prompt: The {kind}")]
+
+
+def kept_kinds(retriever: Retriever, budget: Budget, pool: Pool, cases: list[EditCase]) -> list[list[str]]:
+    """Return the kinds each edit keeps under the trained policy, best first."""
+    kept = []
+    for candidates in pool.candidates([case.edit for case in cases[:20]]):
+        ranking = retriever.rank(candidates)
+        retains = ranking.retains[: budget.keep(ranking.probs)]
+        kept.append([kind for retain in retains for kind in KINDS if kind in retain.query])
+    return kept
+
+
+@pytest.mark.parametrize("form", ["dot", "cross"])
+def test_training_ranks_helpful_retains_first_and_sigma_cuts_the_rest(form: str) -> None:
+    """The answer is right if the last retain is a river and wrong after any other kind."""
+
+    def newest_is_a_river(prompt: str) -> str:
+        return new_object_of(prompt) if shown_kinds(prompt)[-1:] == ["river"] else " nothing"
+
+    episodes, retriever, pool, cases = trained(newest_is_a_river, form=form, epochs=15, learning_rate=1e-3)
+    kept = kept_kinds(retriever, episodes[-1].budget, pool, cases)
+    assert {kind for kinds in kept for kind in kinds} == {"river"}
+    assert 1 < sum(map(len, kept)) / len(kept) < 8
+
+
+def test_sampled_training_learns_to_show_only_the_one_helpful_kind() -> None:
+    """The answer is right only if all retains are rivers: the first other kind breaks all longer prompts.
+
+    Top-j alone may not learn this: if its first retain is of another kind, every reward is -1.
+    """
+
+    def only_rivers(prompt: str) -> str:
+        return new_object_of(prompt) if set(shown_kinds(prompt)) == {"river"} else " nothing"
+
+    draws = sampled(random.Random(0))
+    episodes, retriever, pool, cases = trained(only_rivers, form="cross", epochs=15, learning_rate=1e-3, choose=draws)
+    kept = kept_kinds(retriever, episodes[-1].budget, pool, cases)
+    assert {kind for kinds in kept for kind in kinds} == {"river"}
+    assert sum(map(len, kept)) / len(kept) < 8
+
+
+def test_sigma_stays_0_if_added_retains_never_undo_a_right_answer() -> None:
+    """The answer is right once the prompt holds a river: no reward drops, so the rule keeps everything."""
+
+    def a_river(prompt: str) -> str:
+        return new_object_of(prompt) if "river" in shown_kinds(prompt) else " nothing"
+
+    episodes, *_ = trained(a_river, form="dot", epochs=2)
+    assert episodes[-1].budget == Threshold()
+
+
+def test_k_falls_to_1_if_every_added_retain_breaks_the_answer() -> None:
+    def only_one(prompt: str) -> str:
+        return new_object_of(prompt) if prompt.count("number") == 1 else " nothing"
+
+    episodes, _, _, _ = trained(only_one, form="dot")
+    assert [episode.k for episode in episodes[-20:]] == [1] * 20
+    assert episodes[0].k == 16
+
+
+def test_sigma_stays_0_and_all_retains_are_kept_if_nothing_breaks() -> None:
+    episodes, _, _, _ = trained(new_object_of, form="dot", epochs=1)
+    assert {episode.k for episode in episodes} == {16}
+    assert episodes[-1].budget == Threshold()
+
+
+def test_training_is_reproducible_and_leaves_global_seeds_alone() -> None:
+    def rule(prompt: str) -> str:
+        return new_object_of(prompt) if len(prompt) % 3 else " nothing"
+
+    torch.manual_seed(4)
+    before = torch.random.get_rng_state()
+    first, one, _, _ = trained(rule, form="cross", epochs=2)
+    again, other, _, _ = trained(rule, form="cross", epochs=2)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert [e.rewards for e in first] == [e.rewards for e in again]
+    assert torch.equal(one.head.weight, other.head.weight)
+
+
+def test_a_fixed_fraction_never_changes_in_training() -> None:
+    cases = world()
+    encoder = HashingEncoder()
+    retriever = Retriever(encoder)
+    editor = IKE("Rank-50%", Pool(cases[20:], encoder), retriever, Fraction(0.5))
+    episodes = list(train(editor, edit_takes(ScriptedModel(new_object_of)), cases[:3], epochs=1))
+    assert [episode.k for episode in episodes] == [8, 8, 8]
+    assert {episode.budget for episode in episodes} == {Fraction(0.5)}
