@@ -39,7 +39,7 @@ from drike.report import Table, as_markdown
 from drike.report.tables import INTERVALS, shown
 from drike.runs.checkpoint import Checkpoint
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import train_balanced
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
@@ -52,7 +52,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed
     """Train the ranking by Algorithm 1, and the policy that chooses for each query."""
     retriever = Retriever(pool.encoder, seed=seed)
     editor = IKE("DR-IKE", pool, retriever, Threshold())
-    *_, last = train(editor, edit_takes(model), parts.train, epochs=epochs)
+    *_, last = train(editor, rewrite_reward(model), parts.train, epochs=epochs)
     mixes = policy_mixes(pool.roles)
     policy = QueryPolicy(pool.encoder, mixes)
     for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):

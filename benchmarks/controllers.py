@@ -31,7 +31,7 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown, differences, table1
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 
 PAPER = {
     "Threshold": (0.86, 0.71),
@@ -56,7 +56,7 @@ class Step:
 def trained(model: LanguageModel, cases: Sequence[EditCase], editor: IKE, *, epochs: int) -> tuple[Budget, list[Step]]:
     """Train by Algorithm 1; return the editor and its steps."""
     budget, steps = editor.budget, []
-    for e in train(editor, edit_takes(model), cases, epochs=epochs):
+    for e in train(editor, rewrite_reward(model), cases, epochs=epochs):
         budget = e.budget
         steps.append(Step(e.epoch, e.success, e.kept, e.k, e.sigma or 0.0))
     return budget, steps

@@ -17,11 +17,11 @@ from aspect_profile import trained
 
 from drike import datasets, load_model
 from drike.datasets.splits import Split
-from drike.deployment.evaluation import Deployed, GateRecord, Stores, gate_records, with_stores
+from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import Editor, make
 from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
-from drike.editors.role_counts import Mix, SameMix
+from drike.editors.role_counts import RoleCounts, SameMix
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, counted, summary_of
@@ -40,11 +40,11 @@ def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: i
     """The editors that are compared, trained on the training edits."""
     policies = trained(model, parts, pool, epochs=epochs, seed=seed)
     found = [make(name, pool=pool, trained=policies) for name in NAMES]
-    shown_always = (Mix(4, 0, 0), Mix(4, 12, 0), Mix(4, 12, 1))
+    shown_always = (RoleCounts(4, 0, 0), RoleCounts(4, 12, 0), RoleCounts(4, 12, 1))
     return found + [always(pool, mix) for mix in shown_always]
 
 
-def always(pool: Pool, mix: Mix) -> Editor:
+def always(pool: Pool, mix: RoleCounts) -> Editor:
     """The same mix for every query that the gate puts under edits."""
     name = f"Always {mix.copies} copies, {mix.updates} updates, {mix.retains} retains"
     return PerQuery(name, pool, SameMix(mix))
@@ -71,10 +71,10 @@ def main() -> None:
         for editor in made:
             outcomes[editor.name, ""] += evaluate(editor, model, parts.test)
         for size in options.stored.split(","):
-            stores = Stores(edits, None if size == "all" else int(size), seed=seed)
+            stores = SimulatedStores(edits, None if size == "all" else int(size), seed=seed)
             cases = [with_stores(case, stores) for case in parts.test]
             for editor in made:
-                outcomes[editor.name, size] += evaluate(Deployed(editor, Named(), stores), model, cases)
+                outcomes[editor.name, size] += evaluate(GatedEditor(editor, Named(), stores), model, cases)
             records[size] += gate_records(Named(), stores, cases, () if seed else common_questions())
         print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", flush=True)
     names = list(dict.fromkeys(name for name, _ in outcomes))

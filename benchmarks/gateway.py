@@ -39,7 +39,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from drike.serving.server import listen
-from drike.stores.records import Entry
+from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
 
 AT_ONCE, CHUNKS, STREAM_SECONDS = 10, 60, 3.0
@@ -185,7 +185,7 @@ async def changes(session: aiohttp.ClientSession, running: Running, store: Path,
                 async with session.post(f"{running.admin}/admin/v1/edits", json=entry) as response:
                     response.raise_for_status()
             else:
-                await asyncio.to_thread(other.put, Entry(**entry))
+                await asyncio.to_thread(other.put, EditRecord(**entry))
             acknowledged.append(time.perf_counter() - began)
             began = time.perf_counter()
             while not (await ask(session, running.url, chat(f"Who is the mayor of {name}?")))[2]:
@@ -206,7 +206,7 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
     store = SqliteStore(full)
     with store.transaction():
         for i in range(args.edits):
-            store.put(Entry(f"Oldtown {i}", f"The mayor of Oldtown {i} is", "Ann"))
+            store.put(EditRecord(f"Oldtown {i}", f"The mayor of Oldtown {i} is", "Ann"))
     store.close()
     rows: Sequence[tuple[str, Path, bytes]] = (
         ("no edits", place / "empty.db", chat("What is the capital of Peru?")),

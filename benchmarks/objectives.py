@@ -33,7 +33,7 @@ from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Form, Ranker, Retriever, Similarity
-from drike.editors.role_counts import Mix, mixes_of
+from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.editors.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
@@ -44,7 +44,7 @@ from drike.evaluation.judge import Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import train_balanced
 from drike.training.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
 
@@ -94,7 +94,7 @@ def paper(m: Material, form: Form = "dot") -> IKE:
 
     def make() -> IKE:
         editor = ike(m, PAPER, Retriever(m.encoder, form=form, seed=m.seed), Threshold())
-        *_, last = train(editor, edit_takes(m.model), m.cases)
+        *_, last = train(editor, rewrite_reward(m.model), m.cases)
         return replace(editor, budget=last.budget)
 
     made: IKE = m.once(f"paper, {form}", make)
@@ -194,7 +194,8 @@ def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
     def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
         counts = [Counter(d.role for d in shown) for shown in policy.shown(candidates, queries)]
         return [
-            Mix(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).shown(candidates) for count in counts
+            RoleCounts(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).shown(candidates)
+            for count in counts
         ]
 
     return Chosen("same sizes", m.pool, choose)
@@ -213,7 +214,7 @@ def top(policy: SubsetPolicy, k: int, m: Material) -> Chosen:
     return Chosen("top", m.pool, choose)
 
 
-def fixed(m: Material, mix: Mix) -> Chosen:
+def fixed(m: Material, mix: RoleCounts) -> Chosen:
     """One mix for every query."""
     return Chosen("fixed", m.pool, lambda candidates, queries: [mix.shown(candidates)] * len(queries))
 

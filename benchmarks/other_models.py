@@ -25,7 +25,7 @@ from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import FORMS, Similarity
-from drike.editors.role_counts import ByName, Mix, policy_mixes
+from drike.editors.role_counts import RoleCounts, SubjectSwitch, policy_mixes
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -72,14 +72,14 @@ def main() -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         paper = trained(model, parts, pool, form=FORMS[0], seed=seed, variant="DR-IKE")
         everything = policy_mixes(pool.roles)[-1]
-        own, other = Mix(everything.copies, everything.updates, 0), Mix(0, 0, everything.retains)
+        own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
         editors: list[Editor] = [
             Unedited(),
             IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike")),
             IKE("Rank-50%", pool, paper.retriever, Fraction(0.5)),
             IKE("DR-IKE", pool, paper.retriever, paper.budget),
             IKE(f"nearest k = {NEAREST}", pool, Similarity(), Fraction(NEAREST / everything.retains)),
-            PerQuery("switch by name", pool, ByName(own, other)),
+            PerQuery("switch by name", pool, SubjectSwitch(own, other)),
             PerQuery("DR-IKE-Q", pool, query_policy(model, pool, parts.train)),
         ]
         for editor in editors:

@@ -30,7 +30,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request, Score
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
@@ -114,7 +114,11 @@ def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
     """Train one epoch in blocks of `at_once` edits."""
     retriever = Retriever(pool.encoder)
     editor = IKE("DR-IKE", pool, retriever, Threshold())
-    list(train(editor, edit_takes(model), parts.test, epochs=1, pace=in_blocks(at_once, model.info.calls_at_once)))
+    list(
+        train(
+            editor, rewrite_reward(model), parts.test, epochs=1, schedule=in_blocks(at_once, model.info.calls_at_once)
+        )
+    )
 
 
 def timed(work: Callable[[], None]) -> float:

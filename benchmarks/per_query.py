@@ -19,12 +19,12 @@ import numpy as np
 from drike import datasets, load_model
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.role_counts import ByName, Mix, mixes_of, policy_mixes
+from drike.editors.role_counts import RoleCounts, SubjectSwitch, mixes_of, policy_mixes
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.ceilings import (
-    Answered,
+    AnswerMatrix,
     Chosen,
     ceilings,
     hindsight_answers,
@@ -43,7 +43,7 @@ RELATIONS = 20
 
 def trained(
     encoder: TextEncoder,
-    mixes: Sequence[Mix],
+    mixes: Sequence[RoleCounts],
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
     *,
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--model", default="embedded", help="model to ask")
     parser.add_argument("--random-subsets", type=int, default=0, help="also ceilings by subsets, as `drike ceiling`")
     options = parser.parse_args()
-    encoder, found, unseen = load_encoder(), dict[str, list[tuple[Answered, Chosen]]](), {}
+    encoder, found, unseen = load_encoder(), dict[str, list[tuple[AnswerMatrix, Chosen]]](), {}
     dataset, model = datasets.load("tinyfacts"), load_model(options.model)
     for seed in range(options.seeds):
         parts = dataset.split(seed=seed)
@@ -80,12 +80,12 @@ def main() -> None:
         asks = hindsight_answers if subsets else answers_under
         choices = [*mixes, *subsets]
         asked = list(asks(choices, model, pool, parts.test))
-        test = Answered.of(parts.test, asked)
+        test = AnswerMatrix.of(parts.test, asked)
         rows = {f"nearest k = {mix.retains}": test.always(mixes.index(mix)) for mix in retains_only[2:5]}
-        own, other = Mix(everything.copies, everything.updates, 0), Mix(0, 0, everything.retains)
+        own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
         policies = {
-            "switch by name, retains only (0 or 16)": ByName(own, everything),
-            "switch by name, all roles": ByName(own, other),
+            "switch by name, retains only (0 or 16)": SubjectSwitch(own, everything),
+            "switch by name, all roles": SubjectSwitch(own, other),
         }
         for price in PRICES:
             for named, what in ((False, ""), (True, " with the name")):
@@ -100,7 +100,7 @@ def main() -> None:
         )
         new = [i for i, case in enumerate(parts.test) if case.edit.relation in relations[RELATIONS:]]
         held = [parts.test[i] for i in new]
-        of_held = Answered.of(held, [asked[i] for i in new])
+        of_held = AnswerMatrix.of(held, [asked[i] for i in new])
         best = ceilings(of_held, choices, pool)
         for name, chosen in (ceilings(test, choices, pool) | rows).items():
             found.setdefault(name, []).append((test, chosen))

@@ -27,14 +27,14 @@ import numpy as np
 from drike import datasets, load_model
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.role_counts import Mix, mixes_of, policy_mixes
+from drike.editors.role_counts import RoleCounts, mixes_of, policy_mixes
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.risk_control import (
     METRICS,
     Counts,
-    Promise,
+    Guarantee,
     calibrate,
     certified,
     lower_bound,
@@ -61,7 +61,7 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
     held, mixes = (*parts.validation, *parts.test), mixes_of(pool.roles)
     answers = list(answers_under(mixes, model, pool, held))
 
-    def under(some: Sequence[Mix]) -> list[CaseAnswers]:
+    def under(some: Sequence[RoleCounts]) -> list[CaseAnswers]:
         columns = [mixes.index(mix) for mix in some]
         return [CaseAnswers(a.case_id, tuple(tuple(row[i] for i in columns) for row in a.correct), ()) for a in answers]
 
@@ -73,7 +73,7 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
 
 
 def draws(
-    table: Table, promise: Promise, edits: int, *, most: int, count: int, rng: np.random.Generator
+    table: Table, promise: Guarantee, edits: int, *, most: int, count: int, rng: np.random.Generator
 ) -> list[dict[str, float]]:
     """What came of each draw; metrics are nan where the promise was refused."""
     right, probes, shots = table
@@ -134,7 +134,7 @@ def main() -> None:
     print("| setting | promise | edits | refused | best certified | false, all edits | false, test part | ", end="")
     print(" | ".join(names), "|\n" + "|---" * (7 + len(names)) + "|", flush=True)
     for setting, promises in PROMISES.items():
-        for promise in map(Promise.parse, promises):
+        for promise in map(Guarantee.parse, promises):
             for edits in EDITS:
                 rng, found = np.random.default_rng(0), list[dict[str, float]]()
                 for i, table in enumerate(by_seed):

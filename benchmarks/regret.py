@@ -30,7 +30,7 @@ from drike.models.reader import BayesianReader
 from drike.prompts import PromptStyle
 from drike.tinyfacts import TEMPLATES
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 
 SIZES = (1, 2, 4, 8)
 Choice = Sequence[int]
@@ -90,7 +90,7 @@ def main() -> None:
             policies[f"{form}, untrained"] = (Retriever(encoder, form=form, seed=seed), Threshold())
             retriever = Retriever(encoder, form=form, seed=seed)
             editor = IKE("DR-IKE", pool, retriever, Threshold())
-            *_, last = train(editor, edit_takes(reader), parts.train)
+            *_, last = train(editor, rewrite_reward(reader), parts.train)
             policies[f"{form}, trained"] = (retriever, last.budget)
         for i, candidates in enumerate(pool.candidates([case.edit for case in parts.test])):
             ceiling = best(reader, candidates, check=seed == 0 and i < 10)

@@ -35,7 +35,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 
 EPOCHS = 5
@@ -62,7 +62,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed:
     budget = Threshold(flip="algorithm1") if "flip=" in variant else Threshold()
     choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
     retriever = Retriever(pool.encoder, form=form, seed=seed)
-    reward = edit_takes(model, stop_on_flip="stop_on_flip" in variant)
+    reward = rewrite_reward(model, stop_on_flip="stop_on_flip" in variant)
     editor = IKE(variant, pool, retriever, budget)
     episodes = tuple(train(editor, reward, parts.train, epochs=EPOCHS, choose=choose))
     print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)

@@ -34,19 +34,19 @@ from drike.models.protocols import LanguageModel
 from drike.report import as_markdown, differences, table1
 from drike.training.algorithm1 import train
 from drike.training.credit import balanced, marginal
-from drike.training.rewards import Reward, edit_takes, every_probe
+from drike.training.rewards import Reward, every_probe, rewrite_reward
 from drike.training.s_objective import right_with_each, train_balanced
-from drike.training.schedules import Channel, at_once
+from drike.training.schedules import RewardChannel, at_once
 from drike.training.supervised import train_listwise, utilities
 
 RATE = 1e-3  # for a few hundred episodes; chosen on validation edits of seed 0
 
 
-def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, Channel]]:
+def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, RewardChannel]]:
     """The rows of Algorithm 1: what attempts earn, and what the learner gets for it."""
     hard, soft = every_probe(model), every_probe(model, soft=True)
     return {
-        "the edit's own query": (edit_takes(model), at_once),
+        "the edit's own query": (rewrite_reward(model), at_once),
         "all probes": (hard, at_once),
         "balanced": (hard, balanced(edits)),
         "balanced, marginal": (hard, balanced(edits, marginal())),

@@ -45,14 +45,14 @@ from drike.gates.calibration import (
     lowest_threshold,
     save,
 )
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.names import masked
 from drike.gates.nearest import Nearest
 from drike.gates.relations import contrary
 from drike.matching import normalise
 from drike.report import as_markdown
-from drike.stores.records import Entry, StoredEdit, claims
+from drike.stores.records import EditRecord, EditVersion, conflict_keys
 from drike.support.table import Table
 
 DATA = Path("../shared/datasets")
@@ -74,20 +74,20 @@ class Data:
     """Edits with questions about them."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[EditRecord, ...]
     asked: tuple[Asked, ...]
 
     @property
-    def edits(self) -> list[StoredEdit]:
+    def edits(self) -> list[EditVersion]:
         """As a store holds them: the id is the place + 1."""
-        return [StoredEdit(i, i, 1, "", entry) for i, entry in enumerate(self.entries, 1)]
+        return [EditVersion(i, i, 1, "", entry) for i, entry in enumerate(self.entries, 1)]
 
     def of_half(self, half: int, *kinds: str) -> list[Asked]:
         """The questions of these kinds about the edits of one half."""
         return [one for one in self.asked if one.kind in kinds and half_of(self.entries[one.place]) == half]
 
 
-def half_of(entry: Entry) -> int:
+def half_of(entry: EditRecord) -> int:
     """0 for calibration, 1 for figures: by subject, so that edits of one subject are in the same half."""
     return hashlib.sha256(entry.subject.encode()).digest()[0] % 2
 
@@ -97,10 +97,10 @@ def cases(file: Path) -> tuple[EditCase, ...]:
     return tuple(case for case in datasets.load(str(file)).cases if case.edit.subject)
 
 
-def entry(case: EditCase, relation: str | None = None) -> Entry:
+def entry(case: EditCase, relation: str | None = None) -> EditRecord:
     """A case's edit as a store takes it."""
     edit = case.edit
-    return Entry(edit.subject or "", edit.query, edit.target_new, edit.target_true, relation)
+    return EditRecord(edit.subject or "", edit.query, edit.target_new, edit.target_true, relation)
 
 
 def counterfact(folder: Path) -> Data:
@@ -114,14 +114,14 @@ def counterfact(folder: Path) -> Data:
     for case in original:
         relations[wording(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
     of_edit: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    entries: dict[tuple[str, str], Entry] = {}
+    entries: dict[tuple[str, str], EditRecord] = {}
     for case in (*(case for file in FLAT for case in cases(folder / file)), *original):
         known = relations.get(wording(case.edit.query, case.edit.subject or ""), set())
         relation = next(iter(known)) if len(known) == 1 else None
         entries[case.edit.key] = entry(case, relation)
         of_edit[case.edit.key] += [(probe.query, str(probe.aspect)) for probe in case.probes]
-    holds = {claim: key for key, one in entries.items() for claim in claims(one)}
-    kept = [key for key, one in entries.items() if all(holds[claim] == key for claim in claims(one))]
+    holds = {claim: key for key, one in entries.items() for claim in conflict_keys(one)}
+    kept = [key for key, one in entries.items() if all(holds[claim] == key for claim in conflict_keys(one))]
     asked = [
         Asked(query, place, kind)
         for place, key in enumerate(kept)
@@ -178,7 +178,7 @@ def pokemqa(folder: Path) -> Data:
         query, *others = dict.fromkeys(row["questions"])
         if subject := shared_name(row["edit"], (query, *others)):
             place = len(entries)
-            entries.append(Entry(subject, query, row["edit"]))
+            entries.append(EditRecord(subject, query, row["edit"]))
             relation, *alike = (masked(one, [subject]) for one in (query, *others))
             alike = [text for text in alike if not contrary(relation, text)]
             asked += [Asked(other, place, "paraphrase") for other in others if masked(other, [subject]) in alike]
@@ -311,7 +311,7 @@ def rounded(head: LogisticHead) -> LogisticHead:
     return LogisticHead({name: round(weight, 3) for name, weight in head.weights.items()}, round(head.bias, 3))
 
 
-def right_and_fires(gate: Scope, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> Rates:
+def right_and_fires(gate: Gate, data: Data, asked: Sequence[Asked], encoder: TextEncoder, index: EditIndex) -> Rates:
     """Per edit, the shares of its questions that fire it: of those that concern it, and of the others."""
     encoder.encode([text for one in asked for text in (one.query, masked(one.query, data.entries[one.place].names))])
     shares: Rates = {True: defaultdict(list), False: defaultdict(list)}
@@ -357,7 +357,7 @@ def store_rows(folder: Path, encoder: TextEncoder) -> Table:
     asked = data.of_half(1, "paraphrase", "neighborhood")
     own = calibrated(replace(default(), semantic=False), probes(data.of_half(0, "paraphrase", "neighborhood")), index)
     own = replace(own, shifts={})
-    gates: dict[str, Scope] = {
+    gates: dict[str, Gate] = {
         "nearest by cosine, above .7": Nearest(0.7),
         "named, nearest of these": Named(),
         "default calibration": default(),
@@ -432,7 +432,7 @@ def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
     return Table(title, ("gate", "alias question fires its edit", "same-subject question fires it"), tuple(rows))
 
 
-def by_rule(one: Entry) -> tuple[str, ...]:
+def by_rule(one: EditRecord) -> tuple[str, ...]:
     """Other forms of "The R of S is", "S's R is", and of questions with what, where the query is one of these."""
     subject = re.escape(one.subject)
     forms = (
@@ -520,7 +520,7 @@ def time_rows(encoder: TextEncoder) -> Table:
     for count in (100, 20_000, 200_000):
         rng = random.Random(0)
         names = [" ".join("".join(rng.choices(SYLLABLES, k=3)).title() for _ in "ab") + f" {i}" for i in range(count)]
-        entries = [Entry(name, f"{name} {rng.choice(RELATIONS)}", "new") for name in names]
+        entries = [EditRecord(name, f"{name} {rng.choice(RELATIONS)}", "new") for name in names]
         vectors = Stand(encoder)
         began = time.perf_counter()
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
@@ -562,7 +562,7 @@ class Stand:
         return self._encoder.encode(texts, progress)
 
 
-def milliseconds(gate: Scope, index: EditIndex, queries: Sequence[str]) -> str:
+def milliseconds(gate: Gate, index: EditIndex, queries: Sequence[str]) -> str:
     """Median and 99th percentile."""
     took = []
     for query in queries:

@@ -38,11 +38,11 @@ from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.custom import CustomModel
-from drike.models.served.cache import Answers, CachedModel
+from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.openai import connect
 from drike.models.served.options import ApiOptions
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks
 
 ENDPOINTS = (1, 4, 16)
@@ -143,7 +143,7 @@ def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedModel) -> N
 def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel) -> None:
     """Train one epoch in blocks of `block` edits."""
     editor = IKE("DR-IKE", pool, Retriever(pool.encoder), Threshold(sigma, 16))
-    list(train(editor, edit_takes(model), cases, epochs=1, pace=in_blocks(block, model.info.calls_at_once)))
+    list(train(editor, rewrite_reward(model), cases, epochs=1, schedule=in_blocks(block, model.info.calls_at_once)))
 
 
 def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
@@ -151,7 +151,7 @@ def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
     with tempfile.TemporaryDirectory() as folder:
         inner = connect(name, ApiOptions(concurrency=endpoints))
         with closing(inner):  # type: ignore[type-var]
-            model = CachedModel(inner, "any", Answers(Path(folder) / "answers.sqlite"), inner)
+            model = CachedModel(inner, "any", AnswerCache(Path(folder) / "answers.sqlite"), inner)
             began, used = time.perf_counter(), time.process_time()
             work(model)
             seconds, cpu = time.perf_counter() - began, time.process_time() - used

@@ -44,7 +44,7 @@ from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
 from drike.support.files import write_text
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.schedules import disturbed
 
 WITH, WITHOUT = "with the budget", "without (all 16 tried)"
@@ -129,7 +129,7 @@ def trained(
     retriever = Retriever(pool.encoder, seed=seed)
     channel = disturbed(*feedback, episodes=epochs * len(parts.train), seed=seed)
     editor = IKE("DR-IKE", pool, retriever, budget)
-    return retriever, list(train(editor, edit_takes(model), parts.train, epochs=epochs, channel=channel))
+    return retriever, list(train(editor, rewrite_reward(model), parts.train, epochs=epochs, channel=channel))
 
 
 def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> list[Editor]:

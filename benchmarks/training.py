@@ -36,7 +36,7 @@ from drike.models.local.tokens import decode, encode_prompts, encode_requests
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, Request, Score
 from drike.runs.run import Setup
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 
 
 class FullLogits:
@@ -127,7 +127,7 @@ def main() -> None:
                 retriever.features(case)  # from the cache on disk, as in every run after the first
             began = time.process_time()
             editor = IKE("DR-IKE", setup.pool, retriever, budget)
-            episodes = list(train(editor, edit_takes(model), setup.split.train, epochs=args.epochs))
+            episodes = list(train(editor, rewrite_reward(model), setup.split.train, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]
             sigmas[name] = episodes[-1].budget

@@ -36,15 +36,15 @@ from drike.editors.rankers import Ranker as Ranker
 from drike.editors.rankers import Ranking as Ranking
 from drike.editors.rankers import Retriever as Retriever
 from drike.editors.rankers import Similarity as Similarity
-from drike.editors.role_counts import ByName as ByName
-from drike.editors.role_counts import Mix as Mix
 from drike.editors.role_counts import MixPolicy as MixPolicy
+from drike.editors.role_counts import RoleCounts as RoleCounts
+from drike.editors.role_counts import SubjectSwitch as SubjectSwitch
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
+from drike.edits import BaselineQuestion as BaselineQuestion
 from drike.edits import Edit as Edit
 from drike.edits import EditCase as EditCase
 from drike.edits import Probe as Probe
-from drike.edits import Unanswered as Unanswered
 from drike.encoders import TextEncoder as TextEncoder
 from drike.encoders import load_encoder as load_encoder
 from drike.errors import DrikeError as DrikeError
@@ -52,10 +52,10 @@ from drike.evaluation.baseline_answers import Resolved as Resolved
 from drike.evaluation.baseline_answers import own_answers as own_answers
 from drike.evaluation.baseline_answers import with_own_answers as with_own_answers
 from drike.evaluation.case_study import CaseStudy as CaseStudy
+from drike.evaluation.case_study import EditorColumn as EditorColumn
 from drike.evaluation.case_study import Effect as Effect
-from drike.evaluation.case_study import Reply as Reply
+from drike.evaluation.case_study import ModelAnswer as ModelAnswer
 from drike.evaluation.case_study import Retain as Retain
-from drike.evaluation.case_study import Side as Side
 from drike.evaluation.case_study import study as study
 from drike.evaluation.evaluate import evaluate as evaluate
 from drike.evaluation.judge import GENERATE as GENERATE
@@ -69,15 +69,15 @@ from drike.evaluation.metrics import Share as Share
 from drike.evaluation.metrics import Summary as Summary
 from drike.evaluation.metrics import paired_difference as paired_difference
 from drike.evaluation.metrics import summarise as summarise
-from drike.evaluation.risk_control import KeptPromise as KeptPromise
-from drike.evaluation.risk_control import Promise as Promise
+from drike.evaluation.risk_control import CertifiedGuarantee as CertifiedGuarantee
+from drike.evaluation.risk_control import Guarantee as Guarantee
 from drike.gates.by_name import EveryQuery as EveryQuery
 from drike.gates.by_name import Named as Named
 from drike.gates.calibrated import Calibrated as Calibrated
 from drike.gates.calibrated import LogisticHead as LogisticHead
 from drike.gates.decision import Candidate as Candidate
 from drike.gates.decision import Decision as Decision
-from drike.gates.decision import Scope as Scope
+from drike.gates.decision import Gate as Gate
 from drike.gates.decision import YesOrNo as YesOrNo
 from drike.gates.index import EditIndex as EditIndex
 from drike.gates.names import Mention as Mention
@@ -85,7 +85,7 @@ from drike.gates.names import NameIndex as NameIndex
 from drike.gates.names import NameMatch as NameMatch
 from drike.gates.names import QueryWord as QueryWord
 from drike.gates.nearest import Nearest as Nearest
-from drike.gates.overlay import Layered as Layered
+from drike.gates.overlay import OverlayDict as OverlayDict
 from drike.gates.vectors import TextVectors as TextVectors
 from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
@@ -101,16 +101,16 @@ from drike.prompts import PromptStyle as PromptStyle
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.stores.log import EditStore as EditStore
-from drike.stores.records import Entry as Entry
+from drike.stores.records import EditRecord as EditRecord
+from drike.stores.records import EditVersion as EditVersion
 from drike.stores.records import Status as Status
-from drike.stores.records import StoredEdit as StoredEdit
 from drike.stores.sqlite import SqliteStore as SqliteStore
 from drike.support.table import Table as Table
 from drike.training.algorithm1 import Episode as Episode
 from drike.training.algorithm1 import train as train
-from drike.training.rewards import Attempt as Attempt
-from drike.training.rewards import Earned as Earned
-from drike.training.rewards import edit_takes as edit_takes
+from drike.training.rewards import Rewards as Rewards
+from drike.training.rewards import Rollout as Rollout
+from drike.training.rewards import rewrite_reward as rewrite_reward
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

@@ -90,7 +90,7 @@ def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
     return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
 
 
-def shared_out(shown: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
+def interleave(shown: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
     """What a prompt shows for several edits, given what each would show alone: no more than one edit would on average.
 
     Of each role there are as many as the mean over the edits, rounded up, taken from them in turn: the first of each

@@ -82,7 +82,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Unanswered:
+class BaselineQuestion:
     """A question that the unedited model is asked first (`own_answers`): what it says is right.
 
     among: with one of these answers only is the question asked under the edit; empty: with any. target: what is right
@@ -109,7 +109,7 @@ class EditCase:
     edit: Edit
     probes: tuple[Probe, ...]
     further: tuple[Probe, ...] = ()
-    unanswered: tuple[Unanswered, ...] = ()
+    unanswered: tuple[BaselineQuestion, ...] = ()
     other_edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:

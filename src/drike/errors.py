@@ -46,7 +46,7 @@ class SpendingLimitError(ModelError):
     """The user's limit on calls or money is reached; nothing more is sent."""
 
 
-class PromiseError(DrikeError):
+class GuaranteeError(DrikeError):
     """A promise that the answers at hand do not certify."""
 
 

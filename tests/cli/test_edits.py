@@ -13,8 +13,8 @@ import pytest
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
-from drike.gates.decision import Scope
-from drike.gates.store_gate import open_gate, outgrown
+from drike.gates.decision import Gate
+from drike.gates.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
 from drike.stores.records import StoreError
 from tests.worlds.commands import run
@@ -133,7 +133,7 @@ def test_a_subject_that_common_questions_name_is_told(capsys: pytest.CaptureFixt
     assert "No subject or alias of this edit is named in 2 logged" in edits(capsys, "add", *bolivia)
 
 
-def own_gate(path: str) -> Scope:
+def own_gate(path: str) -> Gate:
     with closing(open_store(path)) as opened:
         return open_gate(opened)
 
@@ -158,7 +158,7 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     assert own_gate("edits.db") == Named()
     assert "at most 50.00% false fires" in edits(capsys, "calibrate", "--false-fire", ".5", "--confidence", ".5")
     gate = own_gate("edits.db")
-    assert not outgrown(gate, 11) and outgrown(gate, 12) and not outgrown(Named(), 12)
+    assert not needs_recalibration(gate, 11) and needs_recalibration(gate, 12) and not needs_recalibration(Named(), 12)
     assert isinstance(gate, Calibrated) and gate.edits == 10 and own_gate("other.db") == Named()
     asked = ("test", "2", "--model", "reader", "--editor", "unedited")
     for name in ("Spain", "Italy"):

@@ -18,7 +18,7 @@ import pytest
 from drike.errors import DrikeError
 from drike.gates.calibration import default, save
 from drike.serving.start import Options, Started, start
-from drike.stores.records import Entry
+from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
 from tests.worlds.gateways import FewShots, ask
@@ -71,20 +71,20 @@ def test_without_its_extra_the_command_says_how_to_install_it(
 def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def become(options: Options, started: Started) -> None:
+    def exec_gateway(options: Options, started: Started) -> None:
         started.tenants.close()
         for opened in started.sockets:
             opened.close()
         raise SystemExit(0)
 
     monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
-    monkeypatch.setattr("drike.serving.process.become", become)
+    monkeypatch.setattr("drike.serving.process.become", exec_gateway)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
     save(replace(default(), encoder="hashing"), here / "gate.json")
     store = SqliteStore(here / "edits.db")
     with store.transaction():
         for i in range(250):
-            store.put(Entry(f"Town {i}", f"The mayor of Town {i} is", "Ann"))
+            store.put(EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann"))
     store.close()
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
     assert run("serve", *upstream, "--gate", "gate.json") == 0
@@ -163,7 +163,7 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
 @pytest.mark.parametrize(("most", "shown"), [(0, 0), (3, 3), (None, 16)])
 def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
     started = start(Options(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
-    entry = Entry("Peru", "The capital of Peru is", "Oslo")
+    entry = EditRecord("Peru", "The capital of Peru is", "Oslo")
     started.tenants.lives["default"].store.put(entry)
     started.tenants.lives["default"].refresh()
     decision = started.tenants.lives["default"].decide(["Peru is"])
@@ -182,7 +182,7 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
         )
     )
     live = started.tenants.lives["default"]
-    live.store.put(Entry("Peru", "The capital of Peru is", "Oslo"))
+    live.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     live.refresh()
     assert live.decide(["What is the capital of Peru?"]).fired and not live.decide(["Who sings in Peru?"]).fired
     assert "What is the capital of Peru?" not in live.index.encoder._known  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery
 from drike.prompts import Prompt
 from drike.stores.log import retire
-from drike.stores.records import Entry, Status
+from drike.stores.records import EditRecord, Status
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
@@ -103,19 +103,19 @@ def test_changes_of_a_store_take_effect_at_the_next_query(tmp_path: Path) -> Non
     store = SqliteStore(tmp_path / "edits.db")
     edited = EditedModel(MODEL, EDITOR, store)
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
-    [stored] = store.put(Entry("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",)))
+    [stored] = store.put(EditRecord("Land1", ONE.query, "New1", "Old1", "capital", aliases=("Landfirst",)))
     assert edited.ask(ONE.query) == "New1"
     assert edited.explain("The capital of Landfirst is").edits == (stored,)
     retire(store, stored.id)
     assert edited.prompt(ONE.query) == Prompt(ONE.query)
     with closing(store):
-        store.put(Entry("Land1", ONE.query, "New1", status=Status.SHADOW))
+        store.put(EditRecord("Land1", ONE.query, "New1", status=Status.SHADOW))
         assert edited.prompt(ONE.query) == Prompt(ONE.query)
 
 
 def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
-        store.put(Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas", "PE")))
+        store.put(EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Land of the Incas", "PE")))
         edited = EditedModel(MODEL, FactPrompt(), store)
         for query, name in (
             ("Peru's capital is", "Peru"),
@@ -126,12 +126,12 @@ def test_a_fact_is_stated_under_the_name_by_which_it_is_asked(tmp_path: Path) ->
 
 
 def test_another_name_takes_the_place_of_the_name_in_the_query_and_of_no_part_of_a_word() -> None:
-    entry = Entry("Peru", "The Peruvian poet laureate of Peru is", "Ann", aliases=("PE", r"\1"))
+    entry = EditRecord("Peru", "The Peruvian poet laureate of Peru is", "Ann", aliases=("PE", r"\1"))
     assert entry.edit_in("Who is PE's poet laureate?").query == "The Peruvian poet laureate of PE is"
     assert entry.query_with(r"\1") == r"The Peruvian poet laureate of \1 is"
-    entry = Entry("United States", "The head of the USA is", "Ann", aliases=("USA", "America"))
+    entry = EditRecord("United States", "The head of the USA is", "Ann", aliases=("USA", "America"))
     assert entry.edit_in("Who leads America?").query == "The head of the America is"
-    entry = Entry(
+    entry = EditRecord(
         "United States",
         "The head of the United States of America is",
         "Ann",
@@ -142,7 +142,7 @@ def test_another_name_takes_the_place_of_the_name_in_the_query_and_of_no_part_of
 
 def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(SqliteStore(tmp_path / "edits.db")) as store:
-        store.put(Entry("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03"))
+        store.put(EditRecord("Land1", ONE.query, "New1", valid_from="2026-12-01", valid_to="2026-12-03"))
         edited = EditedModel(MODEL, FactPrompt(), store)
         fires = []
         for day in range(1, 5):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.deployment.evaluation import UNRELATED, Deployed, GateRecord, Stores, gate_records, with_stores
+from drike.deployment.evaluation import UNRELATED, GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.factprompt import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
 from drike.errors import DataError, UsageError
@@ -27,8 +27,8 @@ SOME = CAPITALS[:12]
 SMALL = ("--encoder", "hashing", "--model", "reader", "--test", "2", "--editors", "factprompt")
 
 
-def stores(size: int | None = None, cases: tuple[EditCase, ...] = CAPITALS) -> Stores:
-    return Stores([case.edit for case in cases], size)
+def stores(size: int | None = None, cases: tuple[EditCase, ...] = CAPITALS) -> SimulatedStores:
+    return SimulatedStores([case.edit for case in cases], size)
 
 
 def deaf(prompt: str) -> str:
@@ -41,7 +41,7 @@ def test_with_one_edit_and_a_perfect_gate_deployed_s_is_s() -> None:
     one = stores(1)
     paper = list(evaluate(FactPrompt(), ScriptedModel(deaf), SOME))
     cases = [with_stores(case, one) for case in SOME]
-    deployed = list(evaluate(Deployed(FactPrompt(), Named(), one), ScriptedModel(deaf), cases))
+    deployed = list(evaluate(GatedEditor(FactPrompt(), Named(), one), ScriptedModel(deaf), cases))
     assert cases == list(SOME)
     assert [o.correct for o in deployed] == [o.correct for o in paper]
     assert 0 < summarise(deployed).s.value == summarise(paper).s.value < 1  # type: ignore[operator]
@@ -52,14 +52,14 @@ def test_a_neighbour_that_another_edit_changed_is_right_as_changed() -> None:
     cases = [with_stores(case, every) for case in SOME]
     changed = {probe.query: probe.target for case in cases for probe in case.neighborhood}
     assert changed["The capital of Land8 is"] == CAPITALS[8].edit.target_new
-    outcomes = list(evaluate(Deployed(FactPrompt(), Named(), every), ScriptedModel(follows_the_fact), cases))
+    outcomes = list(evaluate(GatedEditor(FactPrompt(), Named(), every), ScriptedModel(follows_the_fact), cases))
     assert all(one.correct for one in outcomes)
     records = list(gate_records(Named(), every, cases))
     assert all(one.concerns and one.fires and not one.false for one in records)
 
 
 def test_questions_that_concern_no_edit_get_the_bare_query() -> None:
-    prompts = Deployed(FactPrompt(), Named(), stores()).prompts(SOME[0].edits, common_questions())
+    prompts = GatedEditor(FactPrompt(), Named(), stores()).prompts(SOME[0].edits, common_questions())
     assert prompts == [Prompt(query) for query in common_questions()]
 
 
@@ -88,14 +88,14 @@ def test_a_neighbour_behind_a_distracting_sentence_does_not_ask_the_edit() -> No
 def test_a_store_of_a_case_holds_its_edits_and_nothing_that_contradicts_them() -> None:
     rival = Edit(CAPITALS[5].edit.query, "Elsewhere", "Old5", "Land5", "capital")
     edits = [*(case.edit for case in CAPITALS), rival]
-    small, whole = Stores(edits, 10, seed=3), Stores(edits)
+    small, whole = SimulatedStores(edits, 10, seed=3), SimulatedStores(edits)
     assert len(small.of([rival]).edits) == 10 and small.of([rival]) is small.of([rival])
-    assert small.of([CAPITALS[4].edit]).edits != Stores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
+    assert small.of([CAPITALS[4].edit]).edits != SimulatedStores(edits, 10, seed=4).of([CAPITALS[4].edit]).edits
     for own, other in ((rival, CAPITALS[5].edit), (CAPITALS[5].edit, rival)):
-        held = [one.entry.edit for one in whole.of([own]).edits.values()]
+        held = [one.record.edit for one in whole.of([own]).edits.values()]
         assert own in held and other not in held and len(held) == len(CAPITALS)
     with pytest.raises(UsageError, match="has no subject"):
-        Stores([Edit("The sky is", "green")])
+        SimulatedStores([Edit("The sky is", "green")])
 
 
 def test_an_evaluation_with_stored_edits_is_shown_recorded_and_resumed(

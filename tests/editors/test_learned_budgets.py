@@ -25,7 +25,7 @@ from drike.editors.rankers import Retriever
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.rollouts import Choice, sampled, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
@@ -245,7 +245,7 @@ def run(
     stop_on_flip: bool = False,
 ) -> list[Episode]:
     """Train on 20 edits; the head stays fixed unless `head` gives it a learning rate."""
-    editor, reward = IKE("DR-IKE", POOL, sharp(), budget), edit_takes(model, stop_on_flip=stop_on_flip)
+    editor, reward = IKE("DR-IKE", POOL, sharp(), budget), rewrite_reward(model, stop_on_flip=stop_on_flip)
     return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 
 
@@ -277,7 +277,7 @@ def test_a_controller_keeps_more_and_more_if_nothing_breaks_the_answer(kind: str
 def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind: str) -> None:
     budget = untrained(kind, ENCODER)
     editor = IKE("DR-IKE", POOL, Retriever(ENCODER, seed=1), budget)
-    episodes = train(editor, edit_takes(ScriptedModel(right)), CAPITALS[:20], epochs=2)
+    episodes = train(editor, rewrite_reward(ScriptedModel(right)), CAPITALS[:20], epochs=2)
     assert {(episode.kept, episode.budget) for episode in episodes} == {(16, budget)}
 
 
@@ -310,7 +310,7 @@ def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
     cases = [capital(i, relation="mayor" if i % 2 else "capital") for i in range(20)]
     budget: Budget = untrained("query", ENCODER)
     editor = IKE("DR-IKE", POOL, sharp(), budget)
-    for episode in train(editor, edit_takes(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
+    for episode in train(editor, rewrite_reward(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
         budget = episode.budget
     kept = {"mayor": [], "capital": []}  # type: ignore[var-annotated]
     ranker = sharp()

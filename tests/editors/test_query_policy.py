@@ -18,7 +18,7 @@ from drike.editors.per_query import PerQuery
 from drike.editors.pool import IKE_ROLES, Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Similarity
-from drike.editors.role_counts import ByName, Mix, mixes_of, policy_mixes
+from drike.editors.role_counts import RoleCounts, SubjectSwitch, mixes_of, policy_mixes
 from drike.edits import Aspect, EditCase, mentions
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -56,24 +56,24 @@ def trained(*, price: float = 0.05, cases: tuple[EditCase, ...] = TRAIN, named: 
 
 def test_mixes_cover_nothing_everything_and_each_role() -> None:
     assert len(MIXES) == 18
-    assert (MIXES[0], MIXES[-1]) == (Mix(0, 0, 0), Mix(4, 12, 16))
+    assert (MIXES[0], MIXES[-1]) == (RoleCounts(0, 0, 0), RoleCounts(4, 12, 16))
     assert [mix.size for mix in MIXES] == sorted(mix.size for mix in MIXES)
-    assert {Mix(4, 12, 0), Mix(0, 0, 16), Mix(4, 0, 8)} <= {*MIXES}
+    assert {RoleCounts(4, 12, 0), RoleCounts(0, 0, 16), RoleCounts(4, 0, 8)} <= {*MIXES}
     few = mixes_of([Role.COPY, Role.RETAIN, Role.RETAIN, Role.RETAIN])
     assert {(mix.copies, mix.retains) for mix in few} == {(c, r) for c in (0, 1) for r in (0, 1, 2, 3)}
     with pytest.raises(ValueError, match="whole numbers"):
-        Mix(-1, 0, 0)
+        RoleCounts(-1, 0, 0)
 
 
 def test_a_policy_chooses_from_few_mixes_and_among_them_are_none_all_and_ikes() -> None:
     seven = policy_mixes(POOL.roles)
     assert [str(mix) for mix in seven] == [
-        str(Mix(*counts))
+        str(RoleCounts(*counts))
         for counts in [(0, 0, 0), (0, 0, 4), (4, 0, 0), (0, 0, 16), (4, 12, 0), (4, 12, 4), (4, 12, 16)]
     ]
     assert {*seven} <= {*MIXES}
-    assert policy_mixes([Role.RETAIN]) == (Mix(0, 0, 0), Mix(0, 0, 1))
-    assert policy_mixes([Role.COPY, Role.COPY]) == (Mix(0, 0, 0), Mix(2, 0, 0))
+    assert policy_mixes([Role.RETAIN]) == (RoleCounts(0, 0, 0), RoleCounts(0, 0, 1))
+    assert policy_mixes([Role.COPY, Role.COPY]) == (RoleCounts(0, 0, 0), RoleCounts(2, 0, 0))
 
 
 def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows() -> None:
@@ -85,7 +85,7 @@ def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows(
         for role, _ in IKE_ROLES:
             of_role = [d for d in shown if d.role is role]
             assert of_role == [d for d in candidates.demonstrations if d.role is role][: len(of_role)]
-    everything = PerQuery("all", POOL, ByName(MIXES[-1], MIXES[-1]))
+    everything = PerQuery("all", POOL, SubjectSwitch(MIXES[-1], MIXES[-1]))
     queries = [probe.query for probe in TEST[0].probes]
     nearest = IKE("nearest", POOL, Similarity(), Fraction(1.0))
     assert everything.prompts([TEST[0].edit], queries) == nearest.prompts([TEST[0].edit], queries)
@@ -94,7 +94,7 @@ def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows(
 def test_training_on_s_finds_the_mix_that_each_kind_of_query_needs() -> None:
     editor = PerQuery("DR-IKE-Q", POOL, trained())
     ours = summarise(list(evaluate(editor, MODEL, TEST)))
-    editors = [PerQuery("fixed", POOL, ByName(mix, mix)) for mix in MIXES]
+    editors = [PerQuery("fixed", POOL, SubjectSwitch(mix, mix)) for mix in MIXES]
     fixed = [summarise(list(evaluate(one, MODEL, TEST))).s.value or 0.0 for one in editors]
     assert ours.s.value == 1.0 > max(fixed)
     assert trained().trained_on == {case.edit.key for case in TRAIN}
@@ -103,7 +103,7 @@ def test_training_on_s_finds_the_mix_that_each_kind_of_query_needs() -> None:
 def test_no_more_is_shown_than_is_needed() -> None:
     policy = trained()
     chosen = {p.aspect: mix for c in TEST for p in c.probes for mix in policy.choose(c.edit, [p.query])}
-    none, four = Mix(0, 0, 0), Mix(0, 0, 4)
+    none, four = RoleCounts(0, 0, 0), RoleCounts(0, 0, 4)
     assert chosen == {Aspect.REWRITE: none, Aspect.PARAPHRASE: none, Aspect.NEIGHBORHOOD: four}
 
 
@@ -144,7 +144,7 @@ def test_answers_are_those_of_the_same_prompts_one_by_one() -> None:
     [answers] = answers_under(MIXES, MODEL, POOL, TEST[:1])
     assert isinstance(answers, CaseAnswers)
     for mix, column in zip(MIXES, zip(*answers.correct, strict=True), strict=True):
-        outcomes = evaluate(PerQuery("fixed", POOL, ByName(mix, mix)), MODEL, TEST[:1])
+        outcomes = evaluate(PerQuery("fixed", POOL, SubjectSwitch(mix, mix)), MODEL, TEST[:1])
         assert [outcome.correct for outcome in outcomes] == list(column)
 
 
@@ -163,10 +163,13 @@ def test_the_name_is_read_only_if_asked_for() -> None:
 def test_by_name_switches_where_a_query_names_the_subject() -> None:
     case = TEST[0]
     queries = [probe.query for probe in case.probes]
-    chosen = ByName(Mix(4, 12, 0), Mix(0, 0, 16)).choose(case.edit, queries)
+    chosen = SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16)).choose(case.edit, queries)
     assert [mix.retains == 0 for mix in chosen] == [mentions(query, case.edit.subject or "") for query in queries]
     unnamed = replace(case.edit, subject=None)
-    assert [mix.retains for mix in ByName(MIXES[0], MIXES[-1]).choose(unnamed, [unnamed.query, "Who?"])] == [0, 16]
+    assert [mix.retains for mix in SubjectSwitch(MIXES[0], MIXES[-1]).choose(unnamed, [unnamed.query, "Who?"])] == [
+        0,
+        16,
+    ]
 
 
 def test_edits_it_was_trained_on_are_refused_in_evaluation() -> None:
@@ -177,12 +180,12 @@ def test_edits_it_was_trained_on_are_refused_in_evaluation() -> None:
 
 def test_demonstrations_that_do_not_fit_are_pruned_from_the_end() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
-    editor = PerQuery("all", POOL, ByName(MIXES[-1], MIXES[-1]), limit=TokenLimit(200, count))
+    editor = PerQuery("all", POOL, SubjectSwitch(MIXES[-1], MIXES[-1]), limit=TokenLimit(200, count))
     [prompt] = editor.prompts([TEST[0].edit], ["Who?"])
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == MIXES[-1].size
     assert prompt.pruned > 0
-    bare = PerQuery("none", POOL, ByName(MIXES[0], MIXES[0]), limit=TokenLimit(1, count))
+    bare = PerQuery("none", POOL, SubjectSwitch(MIXES[0], MIXES[0]), limit=TokenLimit(1, count))
     assert bare.prompts([TEST[0].edit], ["Who?"])[0].pruned == 0
     model = ScriptedModel(suggestible)
     list(answers_under(MIXES, model, POOL, TEST[:1], limit=TokenLimit(200, count)))

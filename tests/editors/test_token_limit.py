@@ -17,7 +17,7 @@ from drike.encoders.hashing import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.prompts import Layout, Prompt, PromptStyle
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 
@@ -64,11 +64,11 @@ def test_training_never_sends_a_prompt_over_the_limit() -> None:
     pool = Pool(CAPITALS[4:], HashingEncoder())
     asked = ScriptedModel(lambda prompt: "Oslo")
     editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold())
-    free = list(train(editor, edit_takes(asked), CAPITALS[:4], epochs=1))
+    free = list(train(editor, rewrite_reward(asked), CAPITALS[:4], epochs=1))
     tokens = sorted(words(asked.prompts))[len(asked.prompts) // 2]
     limited = ScriptedModel(lambda prompt: "Oslo")
     editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold(), limit=TokenLimit(tokens, words))
-    reward = edit_takes(limited, editor.style, editor.limit)
+    reward = rewrite_reward(limited, editor.style, editor.limit)
     episodes = list(train(editor, reward, CAPITALS[:4], epochs=1))
     assert max(words(limited.prompts)) <= tokens < max(words(asked.prompts))
     assert sum(e.k for e in episodes) < sum(e.k for e in free)

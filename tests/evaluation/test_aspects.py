@@ -11,7 +11,7 @@ from drike.cli.costs import CountingModel, count_own_answers
 from drike.cli.evaluate import answered_cases
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
-from drike.edits import Aspect, EditCase, Probe, Unanswered
+from drike.edits import Aspect, BaselineQuestion, EditCase, Probe
 from drike.errors import RunError
 from drike.evaluation.baseline_answers import own_answers, with_own_answers
 from drike.evaluation.evaluate import evaluate
@@ -151,7 +151,7 @@ def test_outcomes_and_summaries_from_before_hops_are_read(tmp_path: Path) -> Non
 
 def unanswered(case: EditCase) -> EditCase:
     """Make a case that asks for the age of its subject, whose answer is published nowhere."""
-    return replace(case, unanswered=(Unanswered(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),))
+    return replace(case, unanswered=(BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),))
 
 
 def ages(prompt: str) -> str:
@@ -184,7 +184,7 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
 @pytest.mark.parametrize("template", ["plain", "chat"])
 def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(template: str) -> None:
     cases = [*map(unanswered, CAPITALS[:4])]
-    known = Unanswered(Aspect.MULTI_HOP, "How old is Land3?", ("12 years",), "80 years")
+    known = BaselineQuestion(Aspect.MULTI_HOP, "How old is Land3?", ("12 years",), "80 years")
     cases[3] = replace(cases[3], unanswered=(known,))
     counting = CountingModel("vllm:m@http://127.0.0.1:9/v1", template, ApiOptions())
     found = count_own_answers(counting, cases, judge_for(counting))
@@ -218,7 +218,7 @@ def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used(
     ],
 )
 def test_the_models_own_answer_is_kept_to_the_end_of_its_first_clause(text: str, kept: str) -> None:
-    case = EditCase("1", CAPITALS[1].edit, CAPITALS[1].probes, (), (Unanswered(Aspect.SAME_SUBJECT, "q?"),))
+    case = EditCase("1", CAPITALS[1].edit, CAPITALS[1].probes, (), (BaselineQuestion(Aspect.SAME_SUBJECT, "q?"),))
     answers = own_answers(ScriptedModel(lambda prompt: text), [case])
     assert answers == {"q?": kept}
 

@@ -15,11 +15,20 @@ from drike.demonstrations import Role
 from drike.editors.catalog import make
 from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
-from drike.editors.role_counts import ByName, Mix, SameSize, mixes_of
+from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, mixes_of
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.ceilings import ALL, MOST, Answered, Subset, ceilings, hindsight_answers, measured, random_subsets
+from drike.evaluation.ceilings import (
+    ALL,
+    MOST,
+    AnswerMatrix,
+    Subset,
+    ceilings,
+    hindsight_answers,
+    measured,
+    random_subsets,
+)
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
 from drike.report.ceilings import ceilings_table
@@ -48,7 +57,7 @@ def answers() -> list[CaseAnswers]:
 
 
 def test_more_freedom_in_hindsight_never_lowers_s(answers: list[CaseAnswers]) -> None:
-    answered = Answered.of(TEST, answers)
+    answered = AnswerMatrix.of(TEST, answers)
     s = {name: answered.score(chosen) for name, chosen in ceilings(answered, CHOICES, POOL).items()}
     for lower, higher in (
         (ALL, "best k of all edits"), ("best k of all edits", "best k per edit"), ("best k per edit", MOST),
@@ -66,7 +75,7 @@ def test_the_best_choice_per_query_is_the_maximum_over_all_choices() -> None:
     for _ in range(20):
         right = rng.integers(0, 2, size=(6, 3)).astype(float)
         aspect, case = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 0, 0, 1, 1, 1])
-        answered = Answered(right, right, ASPECTS_OF_S, aspect, case)
+        answered = AnswerMatrix(right, right, ASPECTS_OF_S, aspect, case)
         most = max(answered.score(np.array(chosen)) for chosen in product(range(3), repeat=6))
         assert answered.score(answered.best(np.arange(6), range(3))) == pytest.approx(most)
         best = answered.score(answered.best(case, range(3)))
@@ -74,9 +83,9 @@ def test_the_best_choice_per_query_is_the_maximum_over_all_choices() -> None:
 
 
 def test_s_of_a_fixed_choice_is_that_of_an_evaluation(answers: list[CaseAnswers]) -> None:
-    answered = Answered.of(TEST, answers)
+    answered = AnswerMatrix.of(TEST, answers)
     for k in (1, 2, 4):
-        [column] = [i for i, mix in enumerate(MIXES) if mix == Mix(2, 2, k)]
+        [column] = [i for i, mix in enumerate(MIXES) if mix == RoleCounts(2, 2, k)]
         found = measured([(answered, answered.always(column))])
         summary = summarise(list(evaluate(make(f"nearest@{k}", pool=POOL), MODEL, TEST)))
         assert found.s == summary.s
@@ -103,7 +112,7 @@ def test_greedy_search_ends_where_no_single_change_answers_more(answers: list[Ca
 
 def test_an_aspect_that_no_edit_probes_counts_for_nothing() -> None:
     cases = [replace(case, probes=tuple(p for p in case.probes if p.aspect is not Aspect.PARAPHRASE)) for case in TEST]
-    answered = Answered.of(cases, list(answers_under(CHOICES, MODEL, POOL, cases)))
+    answered = AnswerMatrix.of(cases, list(answers_under(CHOICES, MODEL, POOL, cases)))
     found = {name: measured([(answered, one)]) for name, one in ceilings(answered, CHOICES, POOL).items()}
     table = ceilings_table(found, "lands")
     assert table.notes[-1].startswith("No test edit has a paraphrase probe") and {row[3] for row in table.rows} == {
@@ -118,8 +127,8 @@ def test_random_subsets_are_different_and_the_same_for_a_seed() -> None:
 
 
 def test_the_control_of_a_policy_shows_as_many_demonstrations_and_the_nearest() -> None:
-    few, many = Mix(0, 1, 0), Mix(2, 0, 4)
-    editor = PerQuery("control", POOL, SameSize(ByName(few, many), POOL))
+    few, many = RoleCounts(0, 1, 0), RoleCounts(2, 0, 4)
+    editor = PerQuery("control", POOL, SameSize(SubjectSwitch(few, many), POOL))
     for case in TEST:
         [candidates] = POOL.candidates([case.edit])
         for probe, prompt in zip(case.probes, editor.prompts([case.edit], [p.query for p in case.probes]), strict=True):

@@ -18,7 +18,7 @@ from drike.evaluation.judge import Question, judge
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
 
@@ -82,7 +82,7 @@ def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None
     model, encoder = ScriptedModel(follows_the_fact), HashingEncoder()
     editor = IKE("DR-IKE", POOL, Retriever(encoder), Threshold())
     list(evaluate(editor, model, CASES))
-    list(train(editor, edit_takes(model), CASES[:2], epochs=1))
+    list(train(editor, rewrite_reward(model), CASES[:2], epochs=1))
     asked = len(model.prompts)
     control = replace(editor, ranker=Similarity(), budget=SameCount(editor.ranker, Threshold()))
     for one in (editor, control):

@@ -21,7 +21,7 @@ from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, Request, Score, cut
 from drike.prompts import Prompt
 from drike.report import disagreement
-from drike.training.rewards import edit_takes, every_probe, is_right
+from drike.training.rewards import every_probe, is_right, rewrite_reward
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
@@ -126,7 +126,7 @@ def test_a_rule_that_needs_scores_is_refused_before_a_model_without_them_is_aske
     model = ScriptedModel(follows_the_fact, scores=False)
     for by in (GREEDY, LIKELIHOOD):
         for refused in (
-            lambda by=by: edit_takes(model, judge=by),
+            lambda by=by: rewrite_reward(model, judge=by),
             lambda by=by: list(evaluate(EditCoT(), model, CASES, judge=by)),
         ):
             with pytest.raises(UsageError, match=f"rule {by.name} needs log-probabilities.*: judge by generate"):

@@ -18,7 +18,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, JUDGES, Judge, Question, judge
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request
-from drike.models.served.cache import Answers, CachedModel
+from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import CHAT_INSTRUCTION, Prompt
 from tests.worlds.scripted import ScriptedModel
@@ -82,7 +82,7 @@ def test_behind_an_api_and_in_its_cache_each_turn_is_a_message(tmp_path: Path) -
 
     with serve(respond) as served:
         model = connect(served.named(), deadline=10.0)
-        kept = CachedModel(model, "m", Answers(tmp_path / "answers.sqlite"), model)
+        kept = CachedModel(model, "m", AnswerCache(tmp_path / "answers.sqlite"), model)
         questions = [Question(ASKED.prompt, "Oslo", doubts=DOUBTS[:turns]) for turns in (0, 1, 3)]
         for _ in range(2):
             assert [one.correct for one in judge(kept, questions)] == [True, True, False]
@@ -97,7 +97,7 @@ def test_the_cache_keeps_a_conversation_apart_from_its_text(tmp_path: Path) -> N
         def generate(self, prompts, max_tokens=16, stop="\n") -> list:  # type: ignore[no-untyped-def]
             return super().generate([repr(one) for one in prompts], max_tokens, stop)
 
-    model = CachedModel(Chat(str.upper, scores=False), "m", Answers(tmp_path / "answers.sqlite"))
+    model = CachedModel(Chat(str.upper, scores=False), "m", AnswerCache(tmp_path / "answers.sqlite"))
     asked = ["a b\nc", ("a", "b", "c"), ("a", "b\nc"), ("a", "b", "d")]
     assert len({one.text for one in model.generate(asked)}) == model.inner.usage.prompts == 4
     assert model.generate(asked) and model.inner.usage.prompts == 4

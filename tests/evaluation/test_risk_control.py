@@ -14,15 +14,15 @@ from drike.editors.budgets import Threshold
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Retriever
-from drike.editors.role_counts import Mix, mixes_of
+from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
-from drike.errors import PromiseError, UsageError
+from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.risk_control import (
+    CertifiedGuarantee,
     Counts,
-    KeptPromise,
-    Promise,
+    Guarantee,
     calibrate,
     certified,
     exceeds,
@@ -55,7 +55,7 @@ def worlds(level: float, *, harder: float = 0.2) -> Iterator[tuple[Counts, Count
 
 @pytest.mark.parametrize("level", [0.7, 0.8])
 def test_a_promise_that_does_not_hold_passes_at_most_one_time_in_twenty(level: float) -> None:
-    promise, passed, by_edit = Promise("rr", level), 0, 0
+    promise, passed, by_edit = Guarantee("rr", level), 0, 0
     for right, probes in worlds(level - 1e-6):
         passed += bool(certified(promise, {"only": right}, probes, most=8))
         by_edit += exceeds(right[:, 2] / probes[:, 2], level)
@@ -71,7 +71,7 @@ def test_right_and_wrong_answers_at_the_level_itself_rarely_exceed_it(level: flo
 
 
 def test_many_settings_do_not_raise_the_error() -> None:
-    promise, false = Promise("rr", 0.75), 0
+    promise, false = Guarantee("rr", 0.75), 0
     for (safe, probes), (edge, _), (worse, _) in zip(worlds(0.9, harder=0.05), worlds(0.75), worlds(0.7), strict=True):
         settings = {"safe": safe, **dict.fromkeys(range(5), edge), **{str(i): worse for i in range(5)}}
         false += len(certified(promise, settings, probes, most=8)) > 1
@@ -80,7 +80,7 @@ def test_many_settings_do_not_raise_the_error() -> None:
 
 def test_a_promise_that_holds_by_far_nearly_always_passes() -> None:
     passed = [
-        bool(certified(Promise("rr", 0.7), {"only": right}, probes, most=8))
+        bool(certified(Guarantee("rr", 0.7), {"only": right}, probes, most=8))
         for right, probes in worlds(0.96, harder=0.04)
     ]
     assert np.mean(passed) > 0.95
@@ -90,7 +90,7 @@ def test_no_setting_behind_one_that_fails_is_certified() -> None:
     probes = np.ones((60, 3))
     good, bad = probes.copy(), probes.copy()
     bad[:20, 2] = 0
-    promise = Promise("rr", 0.8)
+    promise = Guarantee("rr", 0.8)
     assert certified(promise, {"a": good, "b": good, "c": bad, "d": good}, probes) == ["a", "b"]
     assert certified(promise, {"a": bad, "b": good}, probes) == []
     assert calibrate({"a": bad}, probes, promise=promise) is None
@@ -113,7 +113,10 @@ def test_the_best_level_that_can_be_promised_is_the_largest_that_passes() -> Non
     for right, probes in list(worlds(0.9, harder=0.1))[:5]:
         bound = lower_bound("rr", right, probes, most=8)
         assert 0.5 < bound < right[:, 2].sum() / probes[:, 2].sum()
-        assert [bool(certified(Promise("rr", x), {0: right}, probes, most=8)) for x in (bound, bound + 0.01)] == [1, 0]
+        assert [bool(certified(Guarantee("rr", x), {0: right}, probes, most=8)) for x in (bound, bound + 0.01)] == [
+            1,
+            0,
+        ]
 
 
 def test_without_a_promise_the_setting_with_the_largest_s_is_chosen_less_its_cost() -> None:
@@ -132,15 +135,15 @@ def test_without_a_promise_the_setting_with_the_largest_s_is_chosen_less_its_cos
 @pytest.mark.parametrize("text", ["rr>=1.2", "rr>=0", "foo>=.5", "rr>.5", "rr>=", "rr>=.5,pc>=.5", "s>=.9", "rr>=nan"])
 def test_a_promise_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="promise"):
-        Promise.parse(text)
+        Guarantee.parse(text)
 
 
 def test_a_promise_is_read_and_written() -> None:
-    assert Promise.parse(" RR >= .85") == Promise("rr", 0.85)
-    assert str(Promise.parse("pc>=0.9")) == "pc>=.9"
+    assert Guarantee.parse(" RR >= .85") == Guarantee("rr", 0.85)
+    assert str(Guarantee.parse("pc>=0.9")) == "pc>=.9"
     for wrong in (("s", 0.5, 0.95), ("rr", 1.0, 0.95), ("rr", 0.5, 1.0)):
         with pytest.raises(ValueError, match="level"):
-            Promise(*wrong)  # type: ignore[arg-type]
+            Guarantee(*wrong)  # type: ignore[arg-type]
 
 
 ENCODER = HashingEncoder()
@@ -152,11 +155,11 @@ def test_an_offset_of_0_changes_nothing_and_large_ones_leave_one_role() -> None:
     policy.head.weight.data.normal_(generator=torch.Generator().manual_seed(0))
     case = CAPITALS[0]
     queries = [probe.query for probe in case.probes]
-    assert policy.leaning(0).choose(case.edit, queries) == policy.choose(case.edit, queries)
-    assert {*policy.leaning(OFFSETS[-1]).choose(case.edit, queries)} == {Mix(0, 0, 16)}
-    assert {*policy.leaning(OFFSETS[0]).choose(case.edit, queries)} == {Mix(4, 12, 0)}
-    whole = {Mix(0, 0, 16), Mix(4, 12, 0)}
-    assert {*policy.leaning(64).choose(case.edit, queries)} <= whole
+    assert policy.with_logit_offset(0).choose(case.edit, queries) == policy.choose(case.edit, queries)
+    assert {*policy.with_logit_offset(OFFSETS[-1]).choose(case.edit, queries)} == {RoleCounts(0, 0, 16)}
+    assert {*policy.with_logit_offset(OFFSETS[0]).choose(case.edit, queries)} == {RoleCounts(4, 12, 0)}
+    whole = {RoleCounts(0, 0, 16), RoleCounts(4, 12, 0)}
+    assert {*policy.with_logit_offset(64).choose(case.edit, queries)} <= whole
     assert list(OFFSETS) == sorted(OFFSETS)
 
 
@@ -174,21 +177,21 @@ def test_a_policy_that_forgets_neighbours_is_leant_until_it_keeps_the_promise() 
     policy, answers = QueryPolicy(ENCODER, MIXES), answered(CAPITALS[:30])
     right, _, _ = answered_at(policy, cases, answers)
     assert right[0.0][:, 2].sum() == 0, "untrained, it shows nothing"
-    most = most_probes(Promise("rr", 0.6), cases)
-    kept = promised(policy, cases, answers, Promise("rr", 0.6), most=most)
+    most = most_probes(Guarantee("rr", 0.6), cases)
+    kept = promised(policy, cases, answers, Guarantee("rr", 0.6), most=most)
     assert (kept.edits, kept.measured) == (30, right[kept.offset][:, 2].sum() / (30 * most))
     assert kept.measured > 0.8 and kept.offset > 0
-    with pytest.raises(PromiseError, match=r"rr>=.85 cannot be promised with 30 edits: best certified 0\.[67]\d;"):
-        promised(policy, cases, answers, Promise("rr", 0.85), most=most)
-    assert promised(policy, cases, answers, Promise("pc", 0.85), most=1).offset <= 0
+    with pytest.raises(GuaranteeError, match=r"rr>=.85 cannot be promised with 30 edits: best certified 0\.[67]\d;"):
+        promised(policy, cases, answers, Guarantee("rr", 0.85), most=most)
+    assert promised(policy, cases, answers, Guarantee("pc", 0.85), most=1).offset <= 0
     with pytest.raises(UsageError, match="even if every answer is right"):
-        check_possible(Promise("rr", 0.95), cases)
+        check_possible(Guarantee("rr", 0.95), cases)
     with pytest.raises(UsageError, match="no edit held out for it has a neighborhood probe"):
-        check_possible(Promise("rr", 0.5), [EditCase("a", cases[0].edit, cases[0].probes[:1])])
+        check_possible(Guarantee("rr", 0.5), [EditCase("a", cases[0].edit, cases[0].probes[:1])])
 
 
 def test_a_checkpoint_keeps_the_promise_and_one_without_the_field_still_loads(tmp_path: Path) -> None:
-    kept = KeptPromise(Promise("rr", 0.85), 100, -2.0, 0.93)
+    kept = CertifiedGuarantee(Guarantee("rr", 0.85), 100, -2.0, 0.93)
     saved = Checkpoint(Retriever(ENCODER), Threshold(), per_query=QueryPolicy(ENCODER, MIXES), promise=kept)
     checkpoint.save(saved, tmp_path)
     assert checkpoint.load(tmp_path).promise == kept

@@ -28,22 +28,22 @@ from drike.gates.calibration import (
     save,
     written,
 )
-from drike.gates.decision import MOST_FIRED, Candidate, Decision, Scope, YesOrNo
+from drike.gates.decision import MOST_FIRED, Candidate, Decision, Gate, YesOrNo
 from drike.gates.index import NEAREST, EditIndex
 from drike.gates.names import NameMatch, spoken, words
 from drike.gates.nearest import Nearest
 from drike.stores.log import Snapshot
-from drike.stores.records import Entry, Status, StoredEdit, StoreError
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-PERU = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
 
 
-def stored(*entries: Entry) -> list[StoredEdit]:
-    return [StoredEdit(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)]
+def stored(*entries: EditRecord) -> list[EditVersion]:
+    return [EditVersion(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)]
 
 
-def fired(query: str, *entries: Entry, scope: Scope | None = None, **options: Any) -> list[int]:
+def fired(query: str, *entries: EditRecord, scope: Gate | None = None, **options: Any) -> list[int]:
     return [one.id for one in (scope or Named()).decide(query, EditIndex.of(stored(*entries), **options)).fired]
 
 
@@ -86,30 +86,30 @@ def test_an_edit_whose_subject_is_not_named_as_whole_words_stays_silent(query: s
     ],
 )
 def test_names_are_compared_without_case_diacritics_and_forms_of_letters(name: str, query: str) -> None:
-    assert fired(query, Entry(name, f"{name} is", "new")) == [1]
+    assert fired(query, EditRecord(name, f"{name} is", "new")) == [1]
 
 
 def test_letters_with_signs_are_other_names() -> None:
-    assert fired("Who made C?", Entry("C++", "C++ was made by", "Ann")) == []
+    assert fired("Who made C?", EditRecord("C++", "C++ was made by", "Ann")) == []
 
 
 def test_a_name_inside_a_longer_stored_name_is_not_meant() -> None:
-    chile = Entry("Chile", "The capital of Chile is", "Oslo")
-    university = Entry("University of Chile", "The capital with University of Chile is", "Rome")
+    chile = EditRecord("Chile", "The capital of Chile is", "Oslo")
+    university = EditRecord("University of Chile", "The capital with University of Chile is", "Rome")
     assert fired("The capital with the University of Chile is", chile, university) == [2]
     assert fired("The University of Chile is in the capital of Chile", chile, university) == [2, 1]
 
 
 @pytest.mark.parametrize("encoder", [None, HashingEncoder()], ids=["words", "vectors"])
 def test_of_a_subject_the_edit_with_the_nearest_wording_fires(encoder: HashingEncoder | None) -> None:
-    anthem = Entry("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
+    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
     assert fired("Tell me the capital of Peru", PERU, anthem, encoder=encoder) == [1]
     assert fired("Which national anthem has Peru", PERU, anthem, encoder=encoder) == [2]
     assert fired("What Peru sings", PERU, anthem, encoder=encoder) == [2]
 
 
 def test_several_named_subjects_fire_an_edit_each_and_three_at_most() -> None:
-    entries = [Entry(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba", "Mali")]
+    entries = [EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba", "Mali")]
     assert sorted(fired("Are Peru and Chile led by the same woman?", *entries)) == [1, 2]
     assert len(fired("Peru, Chile, Cuba and Mali", *entries)) == MOST_FIRED
     assert fired("Peru, Chile, Cuba and Mali", *entries[:3], replace(entries[3], priority=1))[0] == 4
@@ -117,7 +117,7 @@ def test_several_named_subjects_fire_an_edit_each_and_three_at_most() -> None:
 
 def test_a_negative_exemplar_never_fires_its_edit() -> None:
     excluded = replace(PERU, negatives=("Is Peru the capital of llamas?",))
-    anthem = Entry("Peru", "The national anthem of Peru is", "Ode")
+    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode")
     assert fired("Is Peru the capital of llamas", excluded) == []
     assert fired("is perú the capital of llamas?!", excluded, anthem) == [2]
     assert fired("Is Peru the capital of alpacas?", excluded) == [1]
@@ -132,7 +132,9 @@ def test_only_edits_in_force_fire() -> None:
 
 
 def test_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
-    entries = [Entry(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(40)]
+    entries = [
+        EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(40)
+    ]
     edits = stored(*entries)
     queries = [f"What is the {i % 5} of Name {i % 7} or of name {i % 3}?" for i in range(40)]
     index = EditIndex.of(edits)
@@ -143,8 +145,8 @@ def test_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
 
 def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_what_is_new() -> None:
     encoder = CountingEncoder()
-    anthem = Entry("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
-    chile = Entry("Chile", "The capital of Chile is", "Rome", wordings=("Chile is governed from",))
+    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome", wordings=("Chile is governed from",))
     before = EditIndex.of(stored(PERU, anthem), encoder)
     encoder.asked.clear()
     edits = stored(PERU, replace(anthem, wordings=("Peruvians sing",)), chile)
@@ -159,7 +161,7 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
 
 def test_an_empty_index_and_texts_of_bare_signs_decide_nothing() -> None:
     assert fired("Peru") == []
-    assert fired("Who sings in !!!", Entry("!!!", "!!! is from", "Oslo")) == []
+    assert fired("Who sings in !!!", EditRecord("!!!", "!!! is from", "Oslo")) == []
     assert words("!!! ...") == []
 
 
@@ -171,7 +173,7 @@ def test_the_gate_loads_no_torch() -> None:
 GATE = replace(default(), encoder="hashing")
 
 
-def indexed(*entries: Entry) -> EditIndex:
+def indexed(*entries: EditRecord) -> EditIndex:
     return EditIndex.of(stored(*entries), HashingEncoder())
 
 
@@ -188,7 +190,7 @@ def indexed(*entries: Entry) -> EditIndex:
     ],
 )
 def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: NameMatch) -> None:
-    index = indexed(Entry(name, f"{name} is", "new"))
+    index = indexed(EditRecord(name, f"{name} is", "new"))
     assert [mention.kind for mention in index.names.find(query, spoken(query))] == [kind]
     [candidate] = GATE.considered(query, index)
     assert candidate.features[kind.value] == 1
@@ -208,7 +210,7 @@ def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind
     ],
 )
 def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> None:
-    index = indexed(Entry(name, f"{name} is", "new"))
+    index = indexed(EditRecord(name, f"{name} is", "new"))
     assert GATE.considered(query, index) == []
 
 
@@ -224,12 +226,12 @@ def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> No
     ],
 )
 def test_a_name_that_goes_on_is_told_from_one_that_ends(query: str, longer: bool) -> None:
-    [candidate] = GATE.considered(query, indexed(Entry("Chile", "The capital of Chile is", "Oslo")))
+    [candidate] = GATE.considered(query, indexed(EditRecord("Chile", "The capital of Chile is", "Oslo")))
     assert candidate.features["continued"] == longer
 
 
 def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_subject() -> None:
-    index = indexed(PERU, Entry("Ann Lee", "The father of Ann Lee is", "Bob"))
+    index = indexed(PERU, EditRecord("Ann Lee", "The father of Ann Lee is", "Bob"))
     assert [one.id for one in GATE.decide("So what is the capital of Peru?", index).fired] == [1]
     for other in ("How many llamas live in Peru?", "Where did Ann Lee learn to sing?"):
         decision = GATE.decide(other, index)
@@ -243,7 +245,7 @@ def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_sub
     [("The mother of Ann Lee is", True), ("Who is Ann Lee's dad?", False), ("The mayor of Ann Lee is", False)],
 )
 def test_relations_that_exclude_each_other_are_told_apart(query: str, excludes: bool) -> None:
-    [candidate] = GATE.considered(query, indexed(Entry("Ann Lee", "The father of Ann Lee is", "Bob")))
+    [candidate] = GATE.considered(query, indexed(EditRecord("Ann Lee", "The father of Ann Lee is", "Bob")))
     assert candidate.features["contrary"] == excludes
 
 
@@ -251,7 +253,7 @@ def test_wordings_without_the_subject_count_only_among_many() -> None:
     semantic = replace(GATE, semantic=True)
     query = "The capital of Republic Chile is"
     assert semantic.considered(query, indexed(PERU)) == []
-    many = [Entry(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(CROWD)]
+    many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(CROWD)]
     found = semantic.considered(query, indexed(PERU, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
@@ -260,7 +262,8 @@ def test_wordings_without_the_subject_count_only_among_many() -> None:
 
 def test_two_questions_in_one_fire_both_edits() -> None:
     index = indexed(
-        Entry("Acme", "Who is the chief of Acme?", "Ann"), Entry("Acme", "What is the address of Acme?", "Oslo")
+        EditRecord("Acme", "Who is the chief of Acme?", "Ann"),
+        EditRecord("Acme", "What is the address of Acme?", "Oslo"),
     )
     both = "Who is the chief of Acme, and what is the address of Acme?"
     assert sorted(one.id for one in GATE.decide(both, index).fired) == [1, 2]
@@ -268,14 +271,16 @@ def test_two_questions_in_one_fire_both_edits() -> None:
 
 
 @pytest.mark.parametrize("scope", [Nearest(0.1), GATE, replace(GATE, semantic=True, threshold=0.001)])
-def test_no_gate_fires_on_a_negative_exemplar(scope: Scope) -> None:
+def test_no_gate_fires_on_a_negative_exemplar(scope: Gate) -> None:
     excluded = replace(PERU, negatives=("The capital of Peru is it?",))
     assert fired("The capital of Peru is it", PERU, scope=scope, encoder=HashingEncoder()) == [1]
     assert fired("The capital of Peru is it", excluded, scope=scope, encoder=HashingEncoder()) == []
 
 
 def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
-    entries = [Entry(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)]
+    entries = [
+        EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)
+    ]
     edits = stored(*entries)
     scope = replace(GATE, semantic=True, threshold=0.2)
     queries = [f"What is the {i % 5} of name {i % 3} or Nmae {i}?" for i in range(8)]
@@ -290,7 +295,7 @@ def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_abo
     query = "The largest town of Peru"
     scope = replace(GATE, grey=(0.001, 0.9), semantic=True)
 
-    def doubtful(query: str, *entries: Entry) -> list[int]:
+    def doubtful(query: str, *entries: EditRecord) -> list[int]:
         decision = scope.decide(query, indexed(*entries))
         sure = {one.edit.id for one in decision.considered if one.probability >= scope.threshold}
         assert {one.id for one in decision.fired} <= sure and len(decision.fired) == min(len(sure), MOST_FIRED)
@@ -298,14 +303,16 @@ def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_abo
 
     assert doubtful(query, PERU) == [1]
     assert doubtful(PERU.query, PERU) == []
-    assert doubtful("The largest town", PERU, *(Entry(f"Land{i}", f"Land{i} is", "x") for i in range(CROWD))) == []
+    assert doubtful("The largest town", PERU, *(EditRecord(f"Land{i}", f"Land{i} is", "x") for i in range(CROWD))) == []
     assert doubtful(query, replace(PERU, negatives=(query,))) == []
-    towns = [Entry("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")]
+    towns = [
+        EditRecord("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")
+    ]
     assert len(doubtful(query, *towns)) <= MOST_FIRED
 
 
 def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:
-    edits = stored(*(Entry(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba")))
+    edits = stored(*(EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba")))
     considered = tuple(
         Candidate(one, p, "name", doubtful=p < 0.9) for one, p in zip(edits, (0.9, 0.6, 0.4), strict=True)
     )
@@ -344,7 +351,7 @@ def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused(t
 
 
 def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() -> None:
-    entries = [Entry(f"Town{i}", f"The mayor of Town{i} is", "Ann") for i in range(60)]
+    entries = [EditRecord(f"Town{i}", f"The mayor of Town{i} is", "Ann") for i in range(60)]
     index = indexed(*entries)
     asked = (("boss", True), ("mayor", False))
     probes = [GateProbe(f"Town{i} {text}", i + 1, fires) for i in range(60) for text, fires in asked]
@@ -360,7 +367,7 @@ def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() 
 
 
 def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
-    index = indexed(PERU, Entry("Chile", "The capital of Chile is", "Rome"))
+    index = indexed(PERU, EditRecord("Chile", "The capital of Chile is", "Rome"))
     shifted = calibrated(GATE, [GateProbe("The capital of Peru is far", 1, False)], index)
     assert shifted.named == GATE.named
     assert shifted.shifts.keys() == {"1"}
@@ -368,9 +375,9 @@ def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
 
 
 def test_probes_written_with_edits_are_not_stored_while_they_are_asked() -> None:
-    anthem = Entry("Peru", "The anthem of Peru is", "Ode")
+    anthem = EditRecord("Peru", "The anthem of Peru is", "Ode")
     edits, probes = written(stored(replace(PERU, wordings=("Peru's capital",), negatives=("Peru",)), anthem))
-    assert [one.entry.wordings + one.entry.negatives for one in edits] == [(), ()]
+    assert [one.record.wordings + one.record.negatives for one in edits] == [(), ()]
     assert probes == [
         GateProbe("Peru's capital", 1, True),
         GateProbe("Peru", 1, False),
@@ -417,9 +424,9 @@ def test_the_default_gate_tells_questions_about_a_subject_apart_without_any_prob
 
     entries = [
         PERU,
-        Entry("Ann Lee", "The father of Ann Lee is", "Bob"),
-        Entry("Acme", "The chief executive of Acme is", "Zoe"),
-        Entry("Acme", "The support e-mail of Acme is", "help@acme.org"),
+        EditRecord("Ann Lee", "The father of Ann Lee is", "Bob"),
+        EditRecord("Acme", "The chief executive of Acme is", "Zoe"),
+        EditRecord("Acme", "The support e-mail of Acme is", "help@acme.org"),
     ]
     try:
         index = EditIndex.of(stored(*entries), load_encoder(keep=False))

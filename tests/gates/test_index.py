@@ -19,14 +19,14 @@ from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
 from drike.encoders.frozen import FrozenEncoder
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.calibration import default
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.gates.names import NameMatch, spoken
 from drike.gates.nearest import Nearest
-from drike.gates.overlay import Layered
-from drike.gates.store_view import InForce
+from drike.gates.overlay import OverlayDict
+from drike.gates.store_view import StoreView
 from drike.stores.log import Snapshot
-from drike.stores.records import Entry, Status, StoredEdit, stamp
+from drike.stores.records import EditRecord, EditVersion, Status, stamp
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ENCODER = HashingEncoder(64)
@@ -44,23 +44,23 @@ RELATIONS = ("The capital of {} is", "{} was founded by", "Where is {}?", "The m
 class FakeLog:
     """A store that is only read."""
 
-    log: list[StoredEdit] = field(default_factory=list)
+    log: list[EditVersion] = field(default_factory=list)
 
-    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[StoredEdit]:
+    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
         return self.log[after:]
 
-    def append(self, id: int, entry: Entry) -> None:
+    def append(self, id: int, entry: EditRecord) -> None:
         version = 1 + sum(one.id == id for one in self.log)
-        self.log.append(StoredEdit(len(self.log) + 1, id, version, "", entry))
+        self.log.append(EditVersion(len(self.log) + 1, id, version, "", entry))
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> EditRecord:
     name, *aliases = draw(st.lists(NAMES, min_size=1, max_size=3))
     query, *wordings = draw(st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3, unique=True))
     times = draw(st.sampled_from(((None, None), (None, None), (None, 2), (1, None), (1, 3))))
     begin, end = (None if hours is None else stamp(NOON + timedelta(hours=hours)) for hours in times)
-    return Entry(
+    return EditRecord(
         name, query.format(name), "new", aliases=tuple(aliases), wordings=tuple(one.format(name) for one in wordings),
         status=draw(st.sampled_from((Status.ACTIVE, Status.ACTIVE, Status.SHADOW, Status.RETIRED, Status.DRAFT))),
         valid_from=begin, valid_to=end, priority=draw(st.integers(0, 1)),
@@ -72,12 +72,12 @@ def base() -> FakeLog:
     rng, found = random.Random(0), FakeLog()
     for i in range(1, 81):
         name = " ".join(rng.sample(WORDS, rng.randint(1, 3)))
-        found.append(i, Entry(name, rng.choice(RELATIONS).format(name), "old", aliases=(f"{name} {i}",)))
+        found.append(i, EditRecord(name, rng.choice(RELATIONS).format(name), "old", aliases=(f"{name} {i}",)))
     return found
 
 
 BASE = base()
-FIRST = {encoder: InForce().at(NOON, BASE, encoder, shadow=True) for encoder in (None, ENCODER)}
+FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder in (None, ENCODER)}
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ FIRST = {encoder: InForce().at(NOON, BASE, encoder, shadow=True) for encoder in 
 )
 def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     encoder: TextEncoder | None,
-    scopes: list[Scope],
-    changes: list[tuple[int, Entry]],
+    scopes: list[Gate],
+    changes: list[tuple[int, EditRecord]],
     reads: set[int],
 ) -> None:
     store, now, clock = FakeLog(list(BASE.log)), FIRST[encoder], NOON
@@ -105,7 +105,7 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
             clock += timedelta(minutes=30)
             now = now.at(clock, store, encoder, shadow=True)
     now = now.at(clock, store, encoder, shadow=True)
-    fresh = InForce().at(clock, store, encoder, shadow=True)
+    fresh = StoreView().at(clock, store, encoder, shadow=True)
     assert now.index.edits == fresh.index.edits
     assert now.at(clock, store, encoder, shadow=True) is now
     names = {name for _, entry in changes for name in entry.names}
@@ -137,7 +137,7 @@ def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
 
 def test_an_edit_takes_the_place_of_its_earlier_version() -> None:
     index = FIRST[None].index
-    later = replace(index.edits[1], entry=Entry("Cusco", "The mayor of Cusco is", "Ann"))
+    later = replace(index.edits[1], record=EditRecord("Cusco", "The mayor of Cusco is", "Ann"))
     found, fresh = index.changed([], [later]), index.changed([1], [later])
     assert found.names == fresh.names and found.edits == fresh.edits
 
@@ -152,25 +152,25 @@ def test_names_do_not_grow_when_edits_change() -> None:
 
 def test_what_is_new_in_force_is_named_once() -> None:
     store, first = FakeLog(list(BASE.log)), FIRST[None]
-    store.append(81, Entry("Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))))
+    store.append(81, EditRecord("Cusco", "The mayor of Cusco is", "Ann", valid_to=stamp(NOON + timedelta(hours=1))))
     after = first.at(NOON, store, shadow=True)
     assert [one.id for one in after.new] == [81]
-    store.append(1, replace(store.log[0].entry, priority=1))
+    store.append(1, replace(store.log[0].record, priority=1))
     other = after.at(NOON, store, shadow=True)
     assert ([one.id for one in other.new], other.until) == ([1], after.until)
     gone = other.at(NOON + timedelta(hours=1), store, shadow=True)
     assert (gone.new, gone.index.edits.keys(), gone.until) == ([], first.index.edits.keys(), None)
-    store.append(81, replace(store.log[-1].entry, valid_to=None))
+    store.append(81, replace(store.log[-1].record, valid_to=None))
     again = gone.at(NOON, store, shadow=True)
     assert [one.id for one in again.new] == [81]
-    store.append(81, replace(store.log[-1].entry, status=Status.RETIRED))
+    store.append(81, replace(store.log[-1].record, status=Status.RETIRED))
     assert again.at(NOON, store, shadow=True).new == []
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 40), st.none() | st.integers(0, 9), max_size=5), max_size=20))
 def test_a_layered_dictionary_equals_one_with_the_same_changes(changes: list[dict[int, int | None]]) -> None:
     expected: dict[int, int] = dict.fromkeys(range(30), 5)
-    found = Layered(expected)
+    found = OverlayDict(expected)
     for some in changes:
         before, found = found, found.changed(some)
         assert before == expected
@@ -182,7 +182,7 @@ def test_a_layered_dictionary_equals_one_with_the_same_changes(changes: list[dic
 
 def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(tmp_path: Path) -> None:
     names = [f"Town{i}" for i in range(2 * BULK)]
-    edits = [StoredEdit(i, i, 1, "", Entry(name, f"{name} is in", "Peru")) for i, name in enumerate(names, 1)]
+    edits = [EditVersion(i, i, 1, "", EditRecord(name, f"{name} is in", "Peru")) for i, name in enumerate(names, 1)]
     query = "Who is the mayor of " + ", ".join(names)
     asked: list[str] = []
     shown: list[tuple[int, int]] = []
@@ -200,7 +200,7 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
         encoder = Shown(ENCODER.name, {}, lambda: computed, features=FeatureStore(tmp_path, identity), bulk=BULK)
         return EditIndex.of(edits, encoder)
 
-    first, texts = started("a"), {*(one.entry.query for one in edits), "it is in"}
+    first, texts = started("a"), {*(one.record.query for one in edits), "it is in"}
     assert {*asked} == texts and shown[-1] == (len(texts), len(texts))
     asked.clear()
     decisions = GATE.decide(query, first)
@@ -222,7 +222,9 @@ def large() -> EditIndex:
     rng = random.Random(0)
     syllables = ("ba", "do", "ke", "li", "mu")
     names = [" ".join(rng.choice(syllables) + str(rng.randrange(900)) for _ in "ab") for _ in range(20_000)]
-    return EditIndex.of(StoredEdit(i, i, 1, "", Entry(name, f"{name} is", "new")) for i, name in enumerate(names, 1))
+    return EditIndex.of(
+        EditVersion(i, i, 1, "", EditRecord(name, f"{name} is", "new")) for i, name in enumerate(names, 1)
+    )
 
 
 def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits(large: EditIndex) -> None:
@@ -238,9 +240,9 @@ def test_looking_up_names_takes_less_than_half_a_millisecond_with_20000_edits(la
 
 def test_a_change_of_20000_edits_takes_less_than_ten_milliseconds(large: EditIndex) -> None:
     seen = Snapshot(20_000, dict(large.edits))
-    store, now, took = FakeLog(list(seen.edits.values())), InForce(seen, large, until=None), []
+    store, now, took = FakeLog(list(seen.edits.values())), StoreView(seen, large, until=None), []
     for i in range(20_001, 20_021):
-        store.log.append(StoredEdit(i, i, 1, "", Entry(f"Newtown {i}", f"Newtown {i} is", "new")))
+        store.log.append(EditVersion(i, i, 1, "", EditRecord(f"Newtown {i}", f"Newtown {i} is", "new")))
         began = time.process_time()
         now = now.at(NOON, store)
         took.append(time.process_time() - began)

@@ -12,11 +12,11 @@ from drike.gates.rewording import Proposal, proposals
 from drike.prompts import REWRITE, chat_messages
 from drike.stores.log import snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import Entry, claims
+from drike.stores.records import EditRecord, conflict_keys
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 
-PERU = Entry("Peru", "The capital of Peru is", "Oslo", "Lima", aliases=("Perú",), negatives=("Is Peru large?",))
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", "Lima", aliases=("Perú",), negatives=("Is Peru large?",))
 WRITTEN = """<think>one, two</think>
 1. Which city is Peru's capital?
 - "Perú is governed from"
@@ -38,7 +38,7 @@ def writer(text: str = WRITTEN, wrong: str = "Where do I find Peru?") -> Scripte
 
 
 def test_only_wordings_that_pass_every_check_may_be_stored() -> None:
-    other = Entry("Peru", "The seat of Peru's ministers is", "Rome", wordings=("Peru's government sits in",))
+    other = EditRecord("Peru", "The seat of Peru's ministers is", "Rome", wordings=("Peru's government sits in",))
     model = writer()
     [found] = proposals(model, [PERU], 20)
     assert [one.text for one in found if not one.problem] == GOOD
@@ -53,7 +53,7 @@ def test_only_wordings_that_pass_every_check_may_be_stored() -> None:
         "Where do I find Peru?": "asks for something else, says the model",
     }
     assert model.calls == 2
-    [found] = proposals(writer(), [PERU], 20, claims(PERU) | claims(other))
+    [found] = proposals(writer(), [PERU], 20, conflict_keys(PERU) | conflict_keys(other))
     assert Proposal(GOOD[2], "asks what another edit answers") in found and Proposal(GOOD[0]) in found
 
 
@@ -84,7 +84,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
 def wordings(edit: int) -> tuple[str, ...]:
     store = open_store("edits.db")
     try:
-        return snapshot(store).edits[edit].entry.wordings
+        return snapshot(store).edits[edit].record.wordings
     finally:
         store.close()
 

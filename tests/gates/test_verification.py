@@ -26,7 +26,7 @@ from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.gateway import Mode, Settings
 from drike.serving.start import Options, start
 from drike.stores.opening import open_store
-from drike.stores.records import Entry, Status, StoredEdit, as_stored
+from drike.stores.records import EditRecord, EditVersion, Status, as_stored
 from tests.worlds.commands import run
 from tests.worlds.gateways import (
     ENTRY,
@@ -135,7 +135,7 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
 
 def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
     entry = replace(ENTRY, wordings=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has"))
-    edits = [StoredEdit(1, 1, 1, "", entry), StoredEdit(2, 2, 1, "", Entry("Chile", "Chile is led by", "Ann"))]
+    edits = [EditVersion(1, 1, 1, "", entry), EditVersion(2, 2, 1, "", EditRecord("Chile", "Chile is led by", "Ann"))]
     model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
     table = doubts(Doubting(True), edits, None, model)
     assert table.rows == (

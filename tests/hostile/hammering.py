@@ -45,7 +45,7 @@ from starlette.types import Receive, Scope, Send
 from drike.serving.keys import Keys, Role
 from drike.serving.server import listen
 from drike.stores.log import snapshot
-from drike.stores.records import Entry, StoreError
+from drike.stores.records import EditRecord, StoreError
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.gateways import ENTRY, ask, completed, running
 
@@ -344,7 +344,7 @@ def soak(minutes: float, seed: int, place: Path) -> Series:
     series, rng = Series("soak"), random.Random(seed)
     store = SqliteStore(place / "edits.db")
     for i in range(200):
-        store.put(Entry(f"Town{i}", f"The mayor of Town{i} is", "Ann"))
+        store.put(EditRecord(f"Town{i}", f"The mayor of Town{i} is", "Ann"))
     with closing(store), upstream() as above:
         options = ["--store", str(place / "edits.db"), "--mode", "on", "--port", "0", "--admin-port", "0"]
         command = [sys.executable, "-m", "drike", "serve", "--upstream", above, *options]
@@ -369,7 +369,7 @@ async def _load(url: str, pid: int, store: SqliteStore, minutes: float, rng: ran
     async def change() -> None:
         while True:
             i = rng.randrange(len(edits))
-            entry = replace(edits[i].entry, target_new=f"Ann {rng.random()}")
+            entry = replace(edits[i].record, target_new=f"Ann {rng.random()}")
             [edits[i]] = await asyncio.to_thread(store.put, entry, replaces=edits[i])
             series.found["changes"] += 1
             await asyncio.sleep(0.5)

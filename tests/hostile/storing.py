@@ -34,7 +34,7 @@ from pathlib import Path
 
 from drike.stores.log import EditStore, Snapshot, retire, snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import ConflictError, Entry, Status, StoreError
+from drike.stores.records import ConflictError, EditRecord, Status, StoreError
 from tests.worlds.databases import Database, database
 
 WRITERS_PER_FILE = 50  # so that files, and the time to check them, stay small
@@ -62,7 +62,9 @@ def write(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
             for part in range(parts):
                 subject = f"Town {name} {n} {part}" if rng.random() < 0.6 else f"Town {rng.randrange(5)}"
                 target = f"{rng.randrange(10**9)} {'x' * rng.randrange(2000)}"
-                entry = Entry(subject, f"The river of {subject} is", target, reason=f"part of {parts}", author=mark)
+                entry = EditRecord(
+                    subject, f"The river of {subject} is", target, reason=f"part of {parts}", author=mark
+                )
                 changes = [*store.put(entry, supersede=True)]
                 if rng.random() < 0.2:
                     changes += retire(store, changes[-1].id, author=mark)
@@ -76,7 +78,7 @@ def share(store: EditStore, name: str, tell: Callable[[object], None]) -> None:
         for subject in (f"Town {name.removesuffix('b')} {n}", f"Own town {name} {n}"):
             mark = f"{name} {subject}"
             try:
-                tell([mark, len(store.put(Entry(subject, f"The river of {subject} is", name, author=mark)))])
+                tell([mark, len(store.put(EditRecord(subject, f"The river of {subject} is", name, author=mark)))])
             except ConflictError:
                 continue
 
@@ -123,15 +125,15 @@ def check(address: str, before: Snapshot, acknowledged: dict[str, int], *, more:
     try:
         with store.transaction():  # begins when those of killed writers have ended
             changes = store.changes(before.revision)
-        found = Counter(str(one.entry.author) for one in changes)
-        parts = Counter((one.entry.author, one.entry.reason) for one in changes if one.version == 1)
+        found = Counter(str(one.record.author) for one in changes)
+        parts = Counter((one.record.author, one.record.reason) for one in changes if one.version == 1)
         lost = [
             f"{mark}: {found[mark]} of {made} changes" for mark, made in acknowledged.items() if found[mark] != made
         ]
         lost += [f"{mark}: {count}, {why}" for (mark, why), count in parts.items() if why and why != f"part of {count}"]
         extra = found.keys() - acknowledged.keys()
         now = snapshot(store, before)
-        active: Counter[str] = Counter(e.entry.query for e in now.edits.values() if e.entry.status is Status.ACTIVE)
+        active: Counter[str] = Counter(e.record.query for e in now.edits.values() if e.record.status is Status.ACTIVE)
         lost += [f"{query} has {count} active edits" for query, count in active.items() if count > 1]
         return now, lost + ([f"{sorted(extra)} were not acknowledged"] if len(extra) > more else [])
     finally:

@@ -32,10 +32,10 @@ from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate
 from drike.models.served.address import KEY
-from drike.models.served.cache import Answers, CachedModel, contents
+from drike.models.served.cache import AnswerCache, CachedModel, contents
 from drike.models.served.openai import ServedModel
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import (
     AGAIN,
@@ -68,7 +68,7 @@ REFUSALS |= {"brotli", "parameter is an object", "parameter is a list"}
 def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
     retriever = Retriever(HashingEncoder(), seed=0)
     editor = IKE("DR-IKE", POOL, retriever, Threshold())
-    yield from train(editor, edit_takes(model), CASES, epochs=1, learning_rate=1e-3)
+    yield from train(editor, rewrite_reward(model), CASES, epochs=1, learning_rate=1e-3)
 
 
 def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
@@ -171,14 +171,14 @@ def test_answers_received_before_a_fault_are_kept(kind: str, tmp_path: Path) -> 
     with serve(failing_later) as served:
         works[0] = False
         model = connect(served.named(), deadline=1.5, attempts=1, concurrency=1)
-        kept = CachedModel(model, "m", Answers(tmp_path / "a.sqlite"), model)
+        kept = CachedModel(model, "m", AnswerCache(tmp_path / "a.sqlite"), model)
         with closing(model), pytest.raises(ModelError):
             kept.generate(prompts)
         works[0] = True
         before = served.requests
         again = connect(served.named(), deadline=10.0)
         with closing(again):
-            answers = CachedModel(again, "m", Answers(tmp_path / "a.sqlite"), again).generate(prompts)
+            answers = CachedModel(again, "m", AnswerCache(tmp_path / "a.sqlite"), again).generate(prompts)
         assert served.requests == before + 1
         assert len(answers) == 6
 
@@ -220,7 +220,7 @@ def test_answers_in_flight_when_another_request_fails_are_kept(kind: str, tmp_pa
         return good(handler, body)
 
     with serve(respond) as served:
-        store = Answers(tmp_path / "a.sqlite")
+        store = AnswerCache(tmp_path / "a.sqlite")
         with (
             closing(connect(served.named(), deadline=10.0, attempts=1, concurrency=4)) as model,
             pytest.raises(ServerError),
@@ -263,7 +263,7 @@ def test_the_api_key_is_never_leaked(
     try:
         with serve({**FINAL, **AGAIN, "tattling 200": tattling(200)}[kind]) as served:
             model = connect(served.named(), deadline=0.4, attempts=1)
-            store = Answers(tmp_path / "answers.sqlite")
+            store = AnswerCache(tmp_path / "answers.sqlite")
             try:
                 for completion in CachedModel(model, "m", store, model).generate(["What is your key?"]):
                     heard.write(repr(completion))

@@ -32,7 +32,7 @@ from drike.models.custom import CustomModel
 from drike.models.protocols import Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Attempt, Earned, edit_takes
+from drike.training.rewards import Rewards, Rollout, rewrite_reward
 from drike.training.rollouts import Choice, sampled, top
 from drike.training.schedules import disturbed, in_blocks
 from tests.worlds.scripted import ScriptedModel
@@ -261,8 +261,8 @@ def learned(
 def trained_in_blocks(  # type: ignore[no-untyped-def]
     model: ScriptedModel, retriever: Retriever, size: int, budget: Budget | None = None, **options
 ) -> Generator[Episode, None, None]:
-    editor, pace = IKE("DR-IKE", POOL, retriever, budget or Threshold()), in_blocks(size, model.info.calls_at_once)
-    return train(editor, edit_takes(model), CASES, pace=pace, **options)
+    editor, schedule = IKE("DR-IKE", POOL, retriever, budget or Threshold()), in_blocks(size, model.info.calls_at_once)
+    return train(editor, rewrite_reward(model), CASES, schedule=schedule, **options)
 
 
 def weights(episodes: list[Episode], retriever: Retriever) -> tuple[torch.Tensor, list[Episode]]:
@@ -300,7 +300,7 @@ def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[t
 
 def seen_by(
     retriever: Retriever, candidates: DemonstrationSet, budget: Budget, choose: Choice
-) -> tuple[Attempt, Earned, tuple[torch.Tensor, ...]]:
+) -> tuple[Rollout, Rewards, tuple[torch.Tensor, ...]]:
     log_p = retriever.log_probs(retriever.features(candidates))
     attempt, earned = rollout(ScriptedModel(moody), candidates, log_p, budget, choose)
     tried = log_p[list(attempt.order[: len(earned.rewards)])]

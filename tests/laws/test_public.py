@@ -60,7 +60,7 @@ def test_the_python_example_in_the_readme_runs(capsys: pytest.CaptureFixture[str
         '"path/or/name"': repr(str(tinyfacts.model_path())),
         '"counterfact.json"': repr(str(tinyfacts.rows_path())),
         "data.split(seed=0)": "data.split(seed=0, train=3, test=2)",
-        "edit_takes(model), split.train)": "edit_takes(model), split.train, epochs=1)",
+        "rewrite_reward(model), split.train)": "rewrite_reward(model), split.train, epochs=1)",
     }
     for old, new in replaced.items():
         assert program.count(old) == 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drike.demonstrations import Demonstration, Role, shared_out
+from drike.demonstrations import Demonstration, Role, interleave
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.catalog import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
@@ -15,13 +15,13 @@ from drike.editors.in_context import IKE
 from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
 from drike.editors.rankers import Retriever, Similarity
-from drike.editors.role_counts import ByName, Mix
+from drike.editors.role_counts import RoleCounts, SubjectSwitch
 from drike.editors.subsets import PlackettLuce, SubsetPolicy
 from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import train
-from drike.training.rewards import edit_takes, every_probe
+from drike.training.rewards import every_probe, rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
 
@@ -29,13 +29,13 @@ ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
 EDITS = [CAPITALS[i].edit for i in (3, 20, 41)]
 QUERIES = ["Land3 has the capital", "The capital of Land50 is"]
-ALL, NONE = Mix(4, 12, 16), Mix(0, 0, 0)
+ALL, NONE = RoleCounts(4, 12, 16), RoleCounts(0, 0, 0)
 
 SHOWING: list[IKE | PerQuery] = [
     IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
     IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
-    PerQuery("by name", POOL, ByName(Mix(4, 12, 0), Mix(0, 0, 16))),
-    PerQuery("named only", POOL, ByName(ALL, NONE)),
+    PerQuery("by name", POOL, SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))),
+    PerQuery("named only", POOL, SubjectSwitch(ALL, NONE)),
     PerQuery("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
 ]
 STATING: list[Editor] = [FactPrompt(), EditCoT(), *SHOWING]
@@ -117,7 +117,7 @@ def test_a_token_limit_holds_for_several_edits(tokens: int) -> None:
     limit = TokenLimit(tokens, lambda texts: [len(text.split()) for text in texts])
     for editor in (
         IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit),
-        PerQuery("all", POOL, ByName(ALL, ALL), limit=limit),
+        PerQuery("all", POOL, SubjectSwitch(ALL, ALL), limit=limit),
     ):
         prompts = editor.prompts(EDITS, QUERIES)
         words = max(len(prompt.text.split()) for prompt in prompts)
@@ -140,10 +140,10 @@ def test_retains_do_not_contradict_what_the_copies_and_updates_of_another_edit_s
 
     one = [shown(Role.COPY, 1, 1), shown(Role.RETAIN, 2, 3), shown(Role.RETAIN, 2, 10)]
     other = [shown(Role.COPY, 3, 3), shown(Role.RETAIN, 4, 1), shown(Role.RETAIN, 4, 5)]
-    assert [d.query for d in shared_out([one, other])] == [
+    assert [d.query for d in interleave([one, other])] == [
         "The capital of Land1 is", "The capital of Land3 is", "The capital of Land5 is",
     ]  # fmt: skip
-    assert shared_out([one]) == tuple(one)
+    assert interleave([one]) == tuple(one)
 
 
 def both_stated(prompt: str) -> bool:
@@ -157,7 +157,7 @@ def test_training_on_a_case_with_several_edits_states_them_all() -> None:
     model = ScriptedModel(lambda prompt: "New3")
     retriever = Retriever(ENCODER)
     editor = IKE("DR-IKE", POOL, retriever, Threshold(0.0625))
-    for reward in (edit_takes(model), every_probe(model)):
+    for reward in (rewrite_reward(model), every_probe(model)):
         assert len(list(train(editor, reward, [case, CAPITALS[3]], epochs=1))) == 2
     assert retriever.trained_on == {edit.key for edit in case.edits}
     stated = [both_stated(prompt) for prompt in model.prompts]
@@ -165,5 +165,5 @@ def test_training_on_a_case_with_several_edits_states_them_all() -> None:
     model.prompts.clear()
     [answers] = answers_under([NONE, ALL], model, POOL, [case])
     assert len(answers.correct) == len(case.probes) and all(map(both_stated, model.prompts))
-    shown = PerQuery("all", POOL, ByName(ALL, ALL)).prompts(case.edits, [case.probes[0].query])[0]
+    shown = PerQuery("all", POOL, SubjectSwitch(ALL, ALL)).prompts(case.edits, [case.probes[0].query])[0]
     assert shown.text in model.prompts, "training asks what evaluation asks"

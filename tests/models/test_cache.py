@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from drike.errors import ModelError
 from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel, Request, Score
-from drike.models.served.cache import Answers, CachedModel, clear, contents
+from drike.models.served.cache import AnswerCache, CachedModel, clear, contents
 from tests.worlds.scripted import ScriptedModel
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -29,7 +29,7 @@ CALLS = st.lists(st.lists(WORDS, max_size=6), max_size=5)
 
 
 def cached(model: LanguageModel, path: Path, identity: str = "m") -> CachedModel:
-    return CachedModel(model, identity, Answers(path))
+    return CachedModel(model, identity, AnswerCache(path))
 
 
 def stored(text: str) -> bytes:
@@ -59,7 +59,7 @@ class OneByOne:
 @given(CALLS)
 def test_each_distinct_prompt_is_sent_once_per_run_and_every_request_is_answered(calls: list[list[str]]) -> None:
     inner, direct = ScriptedModel(str.upper, scores=False), ScriptedModel(str.upper, scores=False)
-    store = Answers(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
+    store = AnswerCache(Path("/dev/null/nowhere"))  # an impossible folder, so only memory is left
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = CachedModel(inner, "m", store)
@@ -122,7 +122,7 @@ def test_cached_answers_are_returned_unchanged(score: Score, completion: Complet
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.sqlite"
         for _ in range(2):
-            model = CachedModel(fixed, "m", Answers(path))
+            model = CachedModel(fixed, "m", AnswerCache(path))
             assert model.generate(["x"]) == [completion]
             assert model.score([Request("x", " y")]) == [score]
             model.store.close()
@@ -184,9 +184,9 @@ def test_answers_received_before_a_failure_are_cached(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     inner, custom = OneByOne(), CustomModel("failing", lambda prompts, max_tokens, stop: [])
     with pytest.raises(ModelError):
-        CachedModel(custom, "m", Answers(path), inner).generate(["a", "b", "c", "d"])
+        CachedModel(custom, "m", AnswerCache(path), inner).generate(["a", "b", "c", "d"])
     assert contents(path).answers == 2
-    again = CachedModel(custom, "m", Answers(path), inner)
+    again = CachedModel(custom, "m", AnswerCache(path), inner)
     assert [c.text for c in again.generate(["a", "b", "c", "d"])] == [" a", " b", " c", " d"]
     assert sorted(inner.asked) == ["a", "b", "b", "c", "d"]
 

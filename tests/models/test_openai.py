@@ -36,7 +36,7 @@ from drike.models.served.openai import ServedModel
 from drike.prompts import CHAT_INSTRUCTION, PromptStyle
 from drike.tinyfacts import TEMPLATES
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.servers import Handler, Respond, Served, chat_answer, connect, echoed, serve, serving, usage
 
@@ -62,7 +62,7 @@ def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: igno
 def episodes_with(model: LanguageModel) -> list[Episode]:
     retriever = Retriever(HashingEncoder(), seed=0)
     editor = IKE("DR-IKE", POOL, retriever, Threshold())
-    episodes = train(editor, edit_takes(model), PARTS.train, epochs=2, learning_rate=1e-3)
+    episodes = train(editor, rewrite_reward(model), PARTS.train, epochs=2, learning_rate=1e-3)
     return [replace(episode, seconds=0.0, prompt_tokens=None) for episode in episodes]
 
 

@@ -19,7 +19,7 @@ from drike.cli.costs import live, sentence, token_counter, used_in
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
-from drike.models.served.cache import Answers, CachedModel
+from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.response import TokenCounts
 from drike.models.served.spending import Meter, Price, estimated_tokens
 from drike.runs.folder import read_outcomes
@@ -135,7 +135,7 @@ def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
         closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,
     ):
-        model = CachedModel(inner, "m", Answers(tmp_path / "a.sqlite"), inner)
+        model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
         watched = live(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])

@@ -21,7 +21,7 @@ from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
 from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
 from drike.training.algorithm1 import Episode, train
-from drike.training.rewards import Earned, RecordedRollout, edit_takes, replayed
+from drike.training.rewards import RecordedRollout, Rewards, replayed, rewrite_reward
 from drike.training.rollouts import sampled, top
 from drike.training.schedules import disturbed, in_blocks
 from tests.worlds.scripted import ScriptedModel
@@ -50,10 +50,10 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
     episodes = list(
         train(
-            IKE("DR-IKE", POOL, retriever, budget), replayed(past, edit_takes(model)), CASES,
+            IKE("DR-IKE", POOL, retriever, budget), replayed(past, rewrite_reward(model)), CASES,
             epochs=3, learning_rate=1e-2,
             choose=sampled(random.Random(5), apart=block > 1) if selection == "sample" else top,
-            pace=in_blocks(block), channel=disturbed(delay, noise, episodes=3 * len(CASES), seed=5),
+            schedule=in_blocks(block), channel=disturbed(delay, noise, episodes=3 * len(CASES), seed=5),
         )
     )  # fmt: skip
     head = [weight.detach().clone() for weight in retriever.head.parameters()]
@@ -61,7 +61,7 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
 
 
 def recorded_rollout(episode: Episode) -> RecordedRollout:
-    earned = Earned(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
+    earned = Rewards(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
     return RecordedRollout(episode.case_id, episode.order, earned)
 
 

@@ -18,14 +18,14 @@ import pytest
 
 from drike.encoders import HashingEncoder
 from drike.gates.calibration import default, to_json
-from drike.gates.decision import Scope
-from drike.serving.feed import LiveEdits
+from drike.gates.decision import Gate
+from drike.serving.feed import EditFeed
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.serving.relay import Limits
 from drike.serving.upstream import HttpUpstream
 from drike.stores.log import retire
-from drike.stores.records import Entry, Status
+from drike.stores.records import EditRecord, Status
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.gateways import (
     ENTRY,
@@ -367,7 +367,7 @@ def test_more_requests_than_allowed_at_once_are_refused_at_once(tmp_path: Path) 
 def test_where_the_gate_fails_requests_pass_unedited_but_for_enforced_edits(
     above: Recorded, tmp_path: Path, seconds: float
 ) -> None:
-    other = Entry("Chile", "The capital of Chile is", "Rome", aliases=("CL",), enforce=True)
+    other = EditRecord("Chile", "The capital of Chile is", "Rome", aliases=("CL",), enforce=True)
     settings = Settings(Mode.ON, deadline=0.05 if seconds else 5.0)
     with running(above.url, tmp_path, ENTRY, other, scope=Failing(seconds), settings=settings) as gateway:
         status, headers, _ = gateway.chat(ABOUT)
@@ -460,7 +460,7 @@ def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(above: Recorde
         opening, opened = threading.Event(), threading.Event()
         open_live = gateway.tenants._open
 
-        def slow(tenant: str) -> LiveEdits:
+        def slow(tenant: str) -> EditFeed:
             opening.set()
             assert opened.wait(2)
             return open_live(tenant)
@@ -564,7 +564,7 @@ def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
 
 def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
     other = SqliteStore(Path(gateway.live.store.name))
-    [added] = other.put(Entry("Togo", "The capital of Togo is", "Rome"))
+    [added] = other.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
     other.close()
     until = time.monotonic() + 5
     while gateway.chat("Where is Togo?")[1]["x-drike-scope"] == "abstained" and time.monotonic() < until:
@@ -643,7 +643,7 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above
     with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
         preparing, prepared = threading.Event(), threading.Event()
 
-        def slow(gate: Scope) -> HashingEncoder:
+        def slow(gate: Gate) -> HashingEncoder:
             preparing.set()
             assert prepared.wait(5)
             return HashingEncoder()
@@ -667,7 +667,7 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
     store = SqliteStore(tmp_path / "edits.db")
     store.put(replace(ENTRY, valid_from="2026-01-02", valid_to="2026-01-04"))
     now = times[0]
-    live = LiveEdits(store, Named(), clock=lambda: now)
+    live = EditFeed(store, Named(), clock=lambda: now)
     found = []
     for now in times:  # noqa: B007 - the clock reads it
         live.refresh()

@@ -12,7 +12,7 @@ import pytest
 from drike.serving.gateway import Mode
 from drike.serving.guardrail import answer
 from drike.serving.keys import Keys, Role
-from drike.stores.records import Entry
+from drike.stores.records import EditRecord
 from tests.worlds.gateways import ENTRY, Failing, Running, ask, running
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
@@ -114,7 +114,7 @@ def test_in_shadow_webhooks_are_counted_and_nothing_is_changed(tmp_path: Path) -
 
 
 def test_an_enforced_edit_that_cannot_be_applied_blocks(tmp_path: Path) -> None:
-    enforced = Entry("Peru", "The capital of Peru is", "Oslo", enforce=True)
+    enforced = EditRecord("Peru", "The capital of Peru is", "Oslo", enforce=True)
     with running("http://127.0.0.1:9/v1", tmp_path, enforced, scope=Failing()) as gateway:
         blocked = json.loads(gateway.ask("POST", LITELLM, litellms([ABOUT], [user(ABOUT)]))[2])
         assert blocked["action"] == "BLOCKED" and "enforced" in blocked["blocked_reason"]

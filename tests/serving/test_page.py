@@ -12,18 +12,20 @@ import pytest
 from drike.serving.gateway import Mode, Settings
 from drike.serving.keys import Keys, Role
 from drike.stores.log import rollback
-from drike.stores.records import Entry, Status
+from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
 from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, completed, running, upstream
 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
-PERU = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), wordings=WORDINGS, author="ann")
+PERU = EditRecord(
+    "Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), wordings=WORDINGS, author="ann"
+)
 EDITS = (
     PERU,
-    Entry("Chile", "The capital of Chile is", "Rome", negatives=("Who sells Chile sauce?",)),
-    Entry(HOSTILE, f"The sign of {HOSTILE} is", HOSTILE, aliases=("Mallory",), source=HOSTILE, reason=HOSTILE),
-    Entry("Cuba", "The capital of Cuba is", "Bonn", status=Status.SHADOW),
+    EditRecord("Chile", "The capital of Chile is", "Rome", negatives=("Who sells Chile sauce?",)),
+    EditRecord(HOSTILE, f"The sign of {HOSTILE} is", HOSTILE, aliases=("Mallory",), source=HOSTILE, reason=HOSTILE),
+    EditRecord("Cuba", "The capital of Cuba is", "Bonn", status=Status.SHADOW),
 )
 needs_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 
@@ -150,7 +152,7 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     page.wait("document.getElementById('add').open")
     page.press(*"Mali", "tab", *"The capital of Mali is", "tab", *"Pisa", "enter")
     page.wait(f"{SAID}.includes('is stored')")
-    assert [one.entry.target_new for one in gateway.live.index.edits.values()][-1] == "Pisa"
+    assert [one.record.target_new for one in gateway.live.index.edits.values()][-1] == "Pisa"
     click(page, "Add edit")
     for name, value in (("subject", "Mali"), ("query", "The capital of Mali is"), ("target_new", "Bern")):
         enter(page, f"#entry [name={name}]", value)
@@ -164,10 +166,10 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     enter(page, "#reason", "a test")
     click(page, "Retire", "#retire")
     page.wait(f"{SAID} === 'Edit 6 is retired.'")
-    assert gateway.live.snapshot.edits[6].entry.reason == "a test"
+    assert gateway.live.snapshot.edits[6].record.reason == "a test"
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 6 is as before.'")
-    assert gateway.live.snapshot.edits[6].entry.status is Status.ACTIVE
+    assert gateway.live.snapshot.edits[6].record.status is Status.ACTIVE
 
 
 @in_browser
@@ -217,11 +219,11 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
     assert "Who sells Chile sauce?" in page.run(text("missed"))
     click(page, "Never fire on this", "#fired")
     page.wait(f"{SAID} === 'Edit 1 no longer fires on this.'")
-    assert gateway.live.snapshot.edits[1].entry.negatives == ("Is the Republic of Peru large?",)
+    assert gateway.live.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
     assert gateway.live.decide(["Is the Republic of Peru large?"]).fired == ()
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 1 is as before.'")
-    assert gateway.live.snapshot.edits[1].entry.negatives == ()
+    assert gateway.live.snapshot.edits[1].record.negatives == ()
     page.run("location.hash = '#try'")
     enter(page, "#question", "Who sells Chile sauce?")
     click(page, "Show the decision only")

@@ -13,7 +13,7 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.gates.by_name import Named
 from drike.gates.calibration import default, to_json
-from drike.serving.feed import LiveEdits
+from drike.serving.feed import EditFeed
 from drike.serving.replay import replay
 from drike.stores.opening import open_store
 from drike.stores.sqlite import SqliteStore
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_doubtful_fires_come_first(store: Path) -> None:
     opened = SqliteStore(store)
-    found = replay([line.encode() for line in LINES], LiveEdits(opened, Named()).decide)
+    found = replay([line.encode() for line in LINES], EditFeed(opened, Named()).decide)
     opened.close()
     assert (found.requests, found.fired, sum(found.unread.values())) == (4, 3, 2)
     assert [(one.query, one.times) for one in found.fires] == [

@@ -15,12 +15,12 @@ import pytest
 
 from drike.stores.log import EditStore, retire, snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import ConflictError, Entry, StoreError
+from drike.stores.records import ConflictError, EditRecord, StoreError
 from tests.worlds.databases import Database
 
 pytestmark = pytest.mark.postgres
-PERU = Entry("Peru", "The capital of Peru is", "Oslo")
-CHILE = Entry("Chile", "The capital of Chile is", "Rome")
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
+CHILE = EditRecord("Chile", "The capital of Chile is", "Rome")
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'drike'"
 PASSWORD = "pass-canary-0123"
 
@@ -38,7 +38,7 @@ def store(address: str) -> Iterator[EditStore]:
 
 
 def targets(store: EditStore) -> list[str]:
-    return [one.entry.target_new for one in store.changes()]
+    return [one.record.target_new for one in store.changes()]
 
 
 # Addresses, servers and users
@@ -199,7 +199,7 @@ def test_of_writers_at_the_same_time_one_adds_a_fact_and_the_others_see_it(addre
         store = open_store(address)
         for town in range(5):
             try:
-                store.put(Entry(f"Town {town}", f"The river of Town {town} is", f"River {name}"))
+                store.put(EditRecord(f"Town {town}", f"The river of Town {town} is", f"River {name}"))
             except ConflictError as problem:
                 refused.append(problem)
         store.close()
@@ -210,7 +210,7 @@ def test_of_writers_at_the_same_time_one_adds_a_fact_and_the_others_see_it(addre
     [thread.join() for thread in threads]
     store = open_store(address)
     assert (len(store.changes()), len(refused)) == (5, 15)
-    assert len({one.entry.query for one in snapshot(store).edits.values()}) == 5
+    assert len({one.record.query for one in snapshot(store).edits.values()}) == 5
     store.close()
 
 
@@ -360,13 +360,13 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.gates.by_name import Named
     from drike.gates.calibrated import Calibrated
     from drike.gates.calibration import default
-    from drike.serving.feed import LiveEdits
+    from drike.serving.feed import EditFeed
     from tests.worlds.commands import run
 
     for name in ("Peru", "Chile", "Bolivia", "Ecuador", "Brazil", "Uruguay"):
-        store.put(Entry(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
+        store.put(EditRecord(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
     other = open_store(address)
-    gateways = [LiveEdits(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
+    gateways = [EditFeed(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
     shipped = replace(default(), encoder="hashing")
     for place in ("drike.gates.store_gate", "drike.cli.edits"):
         monkeypatch.setattr(f"{place}.default", lambda: shipped)

@@ -21,12 +21,21 @@ from hypothesis import strategies as st
 
 from drike.stores.importing import import_file
 from drike.stores.log import EditStore, Snapshot, retire, rollback, snapshot, versions
-from drike.stores.records import ConflictError, Entry, EntryError, Status, StoreError, claims, overlap, to_json
+from drike.stores.records import (
+    ConflictError,
+    EditRecord,
+    RecordError,
+    Status,
+    StoreError,
+    conflict_keys,
+    overlap,
+    to_json,
+)
 from drike.stores.sqlite import SqliteStore
 from tests.worlds import databases
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-PERU = Entry("Peru", "The capital of Peru is", "Oslo")
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo")
 Opener = Callable[[Path], EditStore]
 
 
@@ -53,7 +62,7 @@ def store(opener: Opener, tmp_path: Path) -> Iterator[EditStore]:
 
 
 def active(store: EditStore) -> set[str]:
-    return {one.entry.target_new for one in snapshot(store).in_force(NOON)}
+    return {one.record.target_new for one in snapshot(store).in_force(NOON)}
 
 
 def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_path: Path) -> None:
@@ -69,7 +78,7 @@ def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_
 def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "edits.db"
     store = SqliteStore(path)
-    store.put(Entry("Peru", "The capital of Peru is", "Oslo"))
+    store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     store.close()
     with closing(sqlite3.connect(path)) as file:
         file.executescript("DROP TABLE gates; PRAGMA user_version = 1")
@@ -80,7 +89,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
 
 
 def test_an_edit_comes_back_as_it_was_given(store: EditStore, opener: Opener, tmp_path: Path) -> None:
-    given = Entry(
+    given = EditRecord(
         "Peru", "The capital of Peru is", "Oslo", target_true="Lima", relation="P36", aliases=("Republic of Peru",),
         wordings=("Peru is governed from",), negatives=("Peru borders",), status=Status.SHADOW,
         valid_from="2026-11-01T00:00:00Z", valid_to="2027-01-01T00:00:00Z", priority=2, source="a\nlist",
@@ -88,21 +97,21 @@ def test_an_edit_comes_back_as_it_was_given(store: EditStore, opener: Opener, tm
     )  # fmt: skip
     [stored] = store.put(given)
     assert (stored.number, stored.id, stored.version, stored.created_at) == (1, 1, 1, "2026-11-22T12:00:00Z")
-    assert stored.entry == given
+    assert stored.record == given
     assert opener(tmp_path / "edits.db").changes() == [stored]
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Entry("Peru", "The capital of Peru is", "Rome"),
-        Entry("peru", "THE CAPITAL OF PERU IS", "Rome"),
-        Entry("Peru", "Peru is governed from", "Rome", wordings=("The capital of Peru is",)),
-        Entry("Andean state", "The capital of Andean state is", "Rome", aliases=("Peru",)),
+        EditRecord("Peru", "The capital of Peru is", "Rome"),
+        EditRecord("peru", "THE CAPITAL OF PERU IS", "Rome"),
+        EditRecord("Peru", "Peru is governed from", "Rome", wordings=("The capital of Peru is",)),
+        EditRecord("Andean state", "The capital of Andean state is", "Rome", aliases=("Peru",)),
     ],
     ids=["query", "case", "wording", "alias"],
 )
-def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(store: EditStore, other: Entry) -> None:
+def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(store: EditStore, other: EditRecord) -> None:
     store.put(PERU)
     with pytest.raises(
         ConflictError, match=r'"Rome" contradicts edit 1 \("The capital of Peru is" -> "Oslo"\)'
@@ -111,15 +120,15 @@ def test_a_contradiction_is_refused_with_both_shown_and_changes_nothing(store: E
     assert not error.value.repeated
     assert len(store.changes()) == 1
     retired, added = store.put(other, supersede=True)
-    assert (retired.id, retired.entry.status, retired.entry.reason) == (1, Status.RETIRED, "superseded by edit 2")
+    assert (retired.id, retired.record.status, retired.record.reason) == (1, Status.RETIRED, "superseded by edit 2")
     assert (added.id, active(store)) == (2, {"Rome"})
 
 
 def test_the_same_relation_conflicts_whatever_the_words(store: EditStore) -> None:
     store.put(replace(PERU, relation="capital"))
     with pytest.raises(ConflictError):
-        store.put(Entry("Peru", "Peru is governed from", "Rome", relation="capital"))
-    store.put(Entry("Peru", "Peru is governed by", "Rome", relation="governor"))
+        store.put(EditRecord("Peru", "Peru is governed from", "Rome", relation="capital"))
+    store.put(EditRecord("Peru", "Peru is governed by", "Rome", relation="governor"))
 
 
 def test_a_repeated_edit_is_refused_and_superseded_only_if_it_differs(store: EditStore) -> None:
@@ -130,7 +139,7 @@ def test_a_repeated_edit_is_refused_and_superseded_only_if_it_differs(store: Edi
                 store.put(same, supersede=supersede)
             assert error.value.repeated
     store.put(replace(PERU, aliases=("Republic of Peru",)), supersede=True)
-    assert [one.entry.names for one in snapshot(store).in_force(NOON)] == [("Peru", "Republic of Peru")]
+    assert [one.record.names for one in snapshot(store).in_force(NOON)] == [("Peru", "Republic of Peru")]
 
 
 def test_edits_that_never_hold_together_do_not_conflict(store: EditStore) -> None:
@@ -151,9 +160,9 @@ def test_a_draft_that_contradicts_an_active_edit_cannot_become_active(store: Edi
     store.put(PERU)
     [draft] = store.put(replace(PERU, target_new="Rome", status=Status.DRAFT))
     with pytest.raises(ConflictError):
-        store.put(replace(draft.entry, status=Status.ACTIVE), replaces=draft)
+        store.put(replace(draft.record, status=Status.ACTIVE), replaces=draft)
     retire(store, 1)
-    store.put(replace(draft.entry, status=Status.ACTIVE), replaces=draft)
+    store.put(replace(draft.record, status=Status.ACTIVE), replaces=draft)
     assert active(store) == {"Rome"}
 
 
@@ -161,7 +170,7 @@ def test_a_rollback_is_a_new_version_and_meets_the_same_rules(store: EditStore) 
     [first] = store.put(PERU)
     store.put(replace(PERU, target_new="Rome"), replaces=first)
     [third] = rollback(store, 1, author="me", reason="wrong")
-    assert (third.version, third.entry.target_new, third.entry.reason) == (3, "Oslo", "back to version 1: wrong")
+    assert (third.version, third.record.target_new, third.record.reason) == (3, "Oslo", "back to version 1: wrong")
     rollback(store, 1, 2)
     assert active(store) == {"Rome"}
     store.put(PERU, supersede=True)
@@ -169,7 +178,7 @@ def test_a_rollback_is_a_new_version_and_meets_the_same_rules(store: EditStore) 
         rollback(store, 1)
     assert [one.id for one in rollback(store, 1, supersede=True)] == [2, 1]
     assert active(store) == {"Rome"}
-    assert [one.entry.target_new for one in versions(store, 1)] == ["Oslo", "Rome", "Oslo", "Rome", "Rome", "Rome"]
+    assert [one.record.target_new for one in versions(store, 1)] == ["Oslo", "Rome", "Oslo", "Rome", "Rome", "Rome"]
 
 
 def test_a_change_made_from_an_old_version_is_refused(store: EditStore) -> None:
@@ -217,7 +226,7 @@ def test_an_edit_or_version_that_is_not_there_is_named(
     ],
 )
 def test_an_unusable_entry_is_refused_with_its_field(store: EditStore, changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(EntryError, match=message):
+    with pytest.raises(RecordError, match=message):
         store.put(replace(PERU, **changed))
     assert store.changes() == []
 
@@ -226,8 +235,8 @@ def test_texts_are_stripped_repeats_removed_and_times_in_utc(store: EditStore) -
     [stored] = store.put(
         replace(PERU, subject=" Peru ", aliases=("Perú", "Peru", "Perú "), valid_from="2026-01-01T01:00+01:00")
     )
-    assert (stored.entry.subject, stored.entry.aliases) == ("Peru", ("Perú",))
-    assert stored.entry.valid_from == "2026-01-01T00:00:00Z"
+    assert (stored.record.subject, stored.record.aliases) == ("Peru", ("Perú",))
+    assert stored.record.valid_from == "2026-01-01T00:00:00Z"
 
 
 def test_a_transaction_that_fails_leaves_nothing_behind(store: EditStore) -> None:
@@ -239,14 +248,14 @@ def test_a_transaction_that_fails_leaves_nothing_behind(store: EditStore) -> Non
         store.put(PERU)
         with pytest.raises(ConflictError):
             store.put(replace(PERU, target_new="Rome"))
-        store.put(Entry("Chile", "The capital of Chile is", "Rome"))
+        store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
     assert active(store) == {"Oslo", "Rome"}
 
 
 def test_threads_share_a_store(store: EditStore) -> None:
     def add(name: int) -> None:
         for n in range(3):
-            store.put(Entry(f"Town {name} {n}", f"The river of Town {name} {n} is", "Po"))
+            store.put(EditRecord(f"Town {name} {n}", f"The river of Town {name} {n} is", "Po"))
 
     threads = [threading.Thread(target=add, args=(name,)) for name in range(3)]
     [thread.start() for thread in threads]
@@ -258,10 +267,10 @@ def test_long_texts_and_control_characters_are_kept(store: EditStore) -> None:
     given = replace(PERU, wordings=(".\0", "\U0001f30d " * 3_000, "x" * 10_000), reason="\0")
     [stored] = store.put(given)
     assert store.changes() == [stored]
-    assert stored.entry == replace(given, wordings=tuple(map(str.strip, given.wordings)))
+    assert stored.record == replace(given, wordings=tuple(map(str.strip, given.wordings)))
     for wording in given.wordings:
         with pytest.raises(ConflictError):
-            store.put(Entry("Chile", "The capital of Chile is", "Rome", wordings=(wording,)))
+            store.put(EditRecord("Chile", "The capital of Chile is", "Rome", wordings=(wording,)))
 
 
 def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener: Opener, tmp_path: Path) -> None:
@@ -312,7 +321,7 @@ def test_whatever_is_done_the_log_only_grows_and_active_edits_agree(
     log: list[Any] = []
     seen = Snapshot()
     for what, town, target in steps:
-        entry = Entry(f"Town {town}", f"The river of Town {town} is", f"River {target}")
+        entry = EditRecord(f"Town {town}", f"The river of Town {town} is", f"River {target}")
         known = seen.edits.get(target + 1)
         try:
             if what == "retire":
@@ -330,7 +339,7 @@ def test_whatever_is_done_the_log_only_grows_and_active_edits_agree(
         assert seen == snapshot(store)
         force = seen.in_force(NOON)
         assert not any(
-            claims(one.entry) & claims(other.entry) and overlap(one.entry, other.entry)
+            conflict_keys(one.record) & conflict_keys(other.record) and overlap(one.record, other.record)
             for one in force for other in force if one.id < other.id
         )  # fmt: skip
     for one in seen.edits.values():
@@ -369,7 +378,7 @@ def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore,
         'row 6: "The capital of Peru is" -> "Rome',
         "row 7 has 8 fields and the header 6; put",
     ]
-    peru, cuba = (one.entry for one in store.changes())
+    peru, cuba = (one.record for one in store.changes())
     assert (peru.target_new, peru.aliases, peru.priority) == ("Oslo, of all places", ("Perú", "Republic of Peru"), 3)
     assert (peru.author, cuba.status) == ("me", Status.DRAFT)
     assert imported(store, path, text)[:2] == (1, 1), "drafts may be added again, active edits not"
@@ -434,9 +443,9 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
     assert (added, len(refused)) == (1, 2)
     assert "row 1 (case_id 2): target_new is blank" in refused[0]
     [stored] = store.changes()
-    assert (stored.entry.relation, stored.entry.target_true, stored.entry.wordings) == ("P1", "Po", ())
-    assert stored.entry.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
-    assert import_file(store, tmp_path / "cf.json", supersede=True).added[-1].entry.target_new == "Rhine"
+    assert (stored.record.relation, stored.record.target_true, stored.record.wordings) == ("P1", "Po", ())
+    assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
+    assert import_file(store, tmp_path / "cf.json", supersede=True).added[-1].record.target_new == "Rhine"
 
 
 @pytest.mark.reliability
@@ -458,12 +467,14 @@ def test_a_file_of_counterfacts_size_is_imported_within_a_minute(store: EditStor
 
 def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_path: Path) -> None:
     store.put(replace(PERU, aliases=("Perú|x",), source="a,b\u2028", priority=1, valid_to="2027-01-01"))
-    store.put(Entry("Chile", "The capital of Chile is", "Łódź", status=Status.SHADOW, negatives=("Chile borders",)))
+    store.put(
+        EditRecord("Chile", "The capital of Chile is", "Łódź", status=Status.SHADOW, negatives=("Chile borders",))
+    )
     edits = list(snapshot(store).edits.values())
     copy = opener(tmp_path / "copy.db")
     path = tmp_path / "edits.jsonl"
-    assert imported(copy, path, "".join(f"{to_json(one.entry)}\n" for one in edits)) == (2, 0, ())
-    assert [one.entry for one in copy.changes()] == [one.entry for one in edits]
+    assert imported(copy, path, "".join(f"{to_json(one.record)}\n" for one in edits)) == (2, 0, ())
+    assert [one.record for one in copy.changes()] == [one.record for one in edits]
 
 
 # The SQLite file
@@ -518,8 +529,8 @@ def damaged(path: Path, every: int, masks: tuple[int, ...]) -> tuple[int, int]:
     """Change bytes of a store one by one; return how many changes were refused, and how many made no difference."""
     store = SqliteStore(path)
     for n in range(8):
-        store.put(Entry(f"Town {n}", f"The river of Town {n} is", f"River {n}", reason="x" * 200))
-    store.put(Entry("Town 1", "The river of Town 1 is", "Nile"), supersede=True)
+        store.put(EditRecord(f"Town {n}", f"The river of Town {n} is", f"River {n}", reason="x" * 200))
+    store.put(EditRecord("Town 1", "The river of Town 1 is", "Nile"), supersede=True)
     good = store.changes()
     store.close()
     content = path.read_bytes()
@@ -566,10 +577,10 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> No
     store.put(PERU)
     store._file.execute("PRAGMA max_page_count = 8")
     with pytest.raises(StoreError, match=r"cannot be written \(database or disk is full\): make room"):
-        store.put(Entry("Chile", "The capital of Chile is", "Rome", reason="x" * 9_999, source="y" * 9_999))
+        store.put(EditRecord("Chile", "The capital of Chile is", "Rome", reason="x" * 9_999, source="y" * 9_999))
     assert active(store) == {"Oslo"}
     store._file.execute("PRAGMA max_page_count = 1000")
-    store.put(Entry("Chile", "The capital of Chile is", "Rome"))
+    store.put(EditRecord("Chile", "The capital of Chile is", "Rome"))
 
 
 def test_the_store_never_uses_a_write_ahead_log(tmp_path: Path) -> None:

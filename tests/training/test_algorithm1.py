@@ -19,7 +19,7 @@ from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import edit_takes
+from drike.training.rewards import rewrite_reward
 from drike.training.rollouts import Choice, renormalised, sampled, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import rollout
@@ -101,7 +101,7 @@ def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
         return new_object_of(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
 
     pool, ours = Pool(cases[40:], encoder), Retriever(encoder, seed=2)
-    editor, reward = IKE("DR-IKE", pool, ours, Threshold()), edit_takes(ScriptedModel(rule))
+    editor, reward = IKE("DR-IKE", pool, ours, Threshold()), rewrite_reward(ScriptedModel(rule))
     episodes = list(train(editor, reward, cases[:40], epochs=5, learning_rate=rate))
     theirs, sigma, at = Retriever(encoder, seed=2), 0.0, 0
     optimizer = torch.optim.Adam(theirs.head.parameters(), lr=rate)
@@ -218,7 +218,7 @@ def trained(
     encoder = HashingEncoder()
     pool = Pool(cases[20:], encoder)
     retriever = Retriever(encoder, form=form, seed=1)  # type: ignore[arg-type]
-    editor, reward = IKE("DR-IKE", pool, retriever, Threshold()), edit_takes(ScriptedModel(rule))
+    editor, reward = IKE("DR-IKE", pool, retriever, Threshold()), rewrite_reward(ScriptedModel(rule))
     episodes = train(editor, reward, cases[:20], epochs=epochs, learning_rate=learning_rate, choose=choose)
     return list(episodes), retriever, pool, cases
 
@@ -313,6 +313,6 @@ def test_a_fixed_fraction_never_changes_in_training() -> None:
     encoder = HashingEncoder()
     retriever = Retriever(encoder)
     editor = IKE("Rank-50%", Pool(cases[20:], encoder), retriever, Fraction(0.5))
-    episodes = list(train(editor, edit_takes(ScriptedModel(new_object_of)), cases[:3], epochs=1))
+    episodes = list(train(editor, rewrite_reward(ScriptedModel(new_object_of)), cases[:3], epochs=1))
     assert [episode.k for episode in episodes] == [8, 8, 8]
     assert {episode.budget for episode in episodes} == {Fraction(0.5)}

@@ -22,8 +22,8 @@ from drike.evaluation.evaluate import evaluate
 from drike.prompts import PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.credit import balanced, marginal
-from drike.training.rewards import Attempt, Earned, edit_takes, every_probe, mean_of_aspects, replayed
-from drike.training.schedules import Channel, at_once, in_blocks, one_by_one
+from drike.training.rewards import Rewards, Rollout, every_probe, mean_of_aspects, replayed, rewrite_reward
+from drike.training.schedules import RewardChannel, at_once, in_blocks, one_by_one
 from drike.training.supervised import Utilities, train_listwise, utilities
 from tests.worlds.commands import run
 from tests.worlds.scripted import LIKELY, UNLIKELY, ScriptedModel
@@ -51,10 +51,10 @@ def needs_a_retain(prompt: str) -> str:
 MODEL = ScriptedModel(needs_a_retain)
 
 
-def attempt(case: EditCase, kept: int = 16) -> Attempt:
+def attempt(case: EditCase, kept: int = 16) -> Rollout:
     [pool] = POOL.candidates([case.edit])
     n = len(pool.retains)
-    return Attempt(case, pool, tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n)
+    return Rollout(case, pool, tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n)
 
 
 def test_probes_earn_what_evaluation_says_and_a_case_without_others_what_the_paper_rewards() -> None:
@@ -65,7 +65,7 @@ def test_probes_earn_what_evaluation_says_and_a_case_without_others_what_the_pap
     right = [one.correct for one in evaluate(nearest, MODEL, [CASE])]
     assert [value > 0 for value in earned.probes[-1]] == right
     alone = EditCase(CASE.case_id, CASE.edit, CASE.probes[:1])
-    ours, paper = every_probe(MODEL)(attempt(alone)), edit_takes(MODEL)(attempt(alone))
+    ours, paper = every_probe(MODEL)(attempt(alone)), rewrite_reward(MODEL)(attempt(alone))
     assert (ours.rewards, ours.correct) == (paper.rewards, paper.correct)
     assert earned.correct == paper.correct
 
@@ -74,7 +74,7 @@ def test_the_reward_rises_where_the_retain_that_neighbours_need_is_added() -> No
     tried = attempt(CASE)
     first = next(j for j, retain in enumerate(tried.retains) if helps(retain))
     assert every_probe(MODEL)(tried).rewards == (pytest.approx(1 / 3),) * first + (1.0,) * (16 - first)
-    assert set(edit_takes(MODEL)(tried).rewards) == {1.0}, "the edit's own query does not see it"
+    assert set(rewrite_reward(MODEL)(tried).rewards) == {1.0}, "the edit's own query does not see it"
 
 
 def test_aspects_count_alike_whatever_their_number_of_probes_and_absent_ones_not_at_all() -> None:
@@ -110,10 +110,10 @@ def test_a_limit_leaves_out_the_prefixes_with_a_prompt_that_is_too_long() -> Non
     assert len(earned.rewards) == 6
 
 
-def channelled(channel: Channel, rows: tuple[tuple[float, ...], ...], kept: int = 16) -> tuple[float, ...]:
+def channelled(channel: RewardChannel, rows: tuple[tuple[float, ...], ...], kept: int = 16) -> tuple[float, ...]:
     tried = attempt(CASE, kept)
     rewards = tuple(mean_of_aspects(CASE.probes, row) for row in rows)
-    [(update, delivered)] = channel(tried, Earned(rewards, (True,) * len(rows), None, 0.0, rows))
+    [(update, delivered)] = channel(tried, Rewards(rewards, (True,) * len(rows), None, 0.0, rows))
     assert update is tried
     return delivered
 
@@ -129,7 +129,7 @@ def test_balanced_weights_are_the_gradient_of_s_at_the_means_of_the_last_epoch()
     expected = (w[Aspect.REWRITE] - 0.5 * w[Aspect.NEIGHBORHOOD]) / sum(w.values())
     assert channelled(channel, (bad, good)) == (pytest.approx(expected), pytest.approx(1.0))
     with pytest.raises(UsageError, match="every_probe"):
-        list(channel(attempt(CASE), Earned((1.0,), (True,), None, 0.0)))
+        list(channel(attempt(CASE), Rewards((1.0,), (True,), None, 0.0)))
 
 
 def test_an_aspect_that_is_always_wrong_weighs_at_most_a_hundred_times_another() -> None:
@@ -147,10 +147,10 @@ def test_marginal_credit_adds_up_to_what_the_longest_prefix_earned() -> None:
 
 
 @pytest.mark.parametrize("channel", [at_once, marginal()])
-def test_only_a_reward_that_sees_neighbours_teaches_the_retain_that_they_need(channel: Channel) -> None:
+def test_only_a_reward_that_sees_neighbours_teaches_the_retain_that_they_need(channel: RewardChannel) -> None:
     def rank_of_help(reward: str) -> float:
         retriever = Retriever(ENCODER, seed=3)
-        made = every_probe(MODEL) if reward == "probes" else edit_takes(MODEL)
+        made = every_probe(MODEL) if reward == "probes" else rewrite_reward(MODEL)
         editor = IKE("DR-IKE", POOL, retriever, Fraction(1.0))
         for _ in train(editor, made, TRAIN, epochs=3, learning_rate=1e-3, channel=channel):
             pass
@@ -164,14 +164,14 @@ def test_only_a_reward_that_sees_neighbours_teaches_the_retain_that_they_need(ch
 
 
 def test_training_on_balanced_marginal_rewards_resumes_bit_for_bit_and_in_blocks() -> None:
-    def learned(past: int, pace: object = one_by_one) -> tuple[torch.Tensor, list[object]]:
+    def learned(past: int, schedule: object = one_by_one) -> tuple[torch.Tensor, list[object]]:
         retriever = Retriever(ENCODER, seed=3)
         records = list(recorded[:past])
         editor = IKE("DR-IKE", POOL, retriever, Threshold())
         episodes = list(
             train(
                 editor, replayed(records, every_probe(MODEL)), TRAIN[:6], epochs=3, learning_rate=1e-2,
-                channel=balanced(6, marginal()), pace=pace,  # type: ignore[arg-type]
+                channel=balanced(6, marginal()), schedule=schedule,  # type: ignore[arg-type]
             )
         )  # fmt: skip
         return retriever.head.weight.detach().clone(), [(e.order, e.rewards, e.probes, e.budget) for e in episodes]

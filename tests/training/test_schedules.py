@@ -17,9 +17,9 @@ from drike.editors.pool import Pool
 from drike.editors.rankers import FORMS, Retriever
 from drike.encoders import HashingEncoder
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Attempt, Earned, edit_takes
+from drike.training.rewards import Rewards, Rollout, rewrite_reward
 from drike.training.rollouts import Choice, renormalised, sampled, top
-from drike.training.schedules import Channel, at_once, disturbed, late, noisy
+from drike.training.schedules import RewardChannel, at_once, disturbed, late, noisy
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
 
@@ -54,7 +54,7 @@ def trained(
     updates: list[tuple[int, torch.Tensor]] = []
     retriever.head.weight.register_hook(lambda gradient: updates.append((len(episodes), gradient.clone())))
     for episode in train(
-        IKE("DR-IKE", POOL, retriever, budget or Threshold()), edit_takes(ScriptedModel(moody)), CASES,
+        IKE("DR-IKE", POOL, retriever, budget or Threshold()), rewrite_reward(ScriptedModel(moody)), CASES,
         epochs=3, learning_rate=rate, choose=chosen(choice),
         channel=disturbed(delay, noise, episodes=EPISODES, seed=5),
     ):  # fmt: skip
@@ -95,7 +95,7 @@ def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form:
         editor = IKE("DR-IKE", POOL, ours, Threshold())
         episodes = list(
             train(
-                editor, edit_takes(ScriptedModel(moody)), CASES,
+                editor, rewrite_reward(ScriptedModel(moody)), CASES,
                 epochs=3, learning_rate=1e-3, choose=chosen(choice), channel=channel,
             )
         )  # fmt: skip
@@ -148,15 +148,15 @@ def test_always_flipped_rewards_teach_the_opposite() -> None:
     assert all(torch.equal(a, -b) for (_, a), (_, b) in zip(true, false, strict=True))
 
 
-def attempt(number: int) -> Attempt:
-    return Attempt(CASES[0], CANDIDATES, (0,), (1.0,), torch.zeros(1), 1, 1, number)
+def attempt(number: int) -> Rollout:
+    return Rollout(CASES[0], CANDIDATES, (0,), (1.0,), torch.zeros(1), 1, 1, number)
 
 
-def earned(rewards: tuple[float, ...]) -> Earned:
-    return Earned(rewards, tuple(reward > 0 for reward in rewards), None, 0.0)
+def earned(rewards: tuple[float, ...]) -> Rewards:
+    return Rewards(rewards, tuple(reward > 0 for reward in rewards), None, 0.0)
 
 
-def delays(channel: Channel, episodes: int, rewards: tuple[float, ...] = (1.0,)) -> list[int]:
+def delays(channel: RewardChannel, episodes: int, rewards: tuple[float, ...] = (1.0,)) -> list[int]:
     """Return how many episodes late each update arrives; each arrives once, with its rewards unchanged."""
     late_by = {}
     for now in range(episodes):

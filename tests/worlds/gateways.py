@@ -17,11 +17,11 @@ from drike.demonstrations import Demonstration, Role
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import Named
-from drike.gates.decision import Decision, Scope
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt, PromptStyle
 from drike.serving.admin import application
-from drike.serving.feed import LiveEdits
+from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import Keys
 from drike.serving.placement import AsBlock, AsPrompt
@@ -29,10 +29,10 @@ from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
 from drike.stores.opening import open_store
-from drike.stores.records import Entry
+from drike.stores.records import EditRecord
 from tests.worlds.servers import Server, hang_up
 
-ENTRY = Entry("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
+ENTRY = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Running:
     tenants: Tenants
 
     @property
-    def live(self) -> LiveEdits:
+    def live(self) -> EditFeed:
         return self.tenants.lives["default"]
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -231,20 +231,20 @@ def is_up(url: str) -> bool:
 def running(
     above: Upstream | str,
     place: Path | str,
-    *entries: Entry,
+    *entries: EditRecord,
     mode: Mode = Mode.ON,
     settings: Settings | None = None,
-    scope: Scope | None = None,
+    scope: Gate | None = None,
     keys: Keys | None = None,
 ) -> Iterator[Running]:
     """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
     address = place / "edits.db" if isinstance(place, Path) else place
 
-    def open_live(tenant: str) -> LiveEdits:
+    def open_live(tenant: str) -> EditFeed:
         store = open_store(address, tenant=tenant)
         for entry in entries if tenant == "default" else ():
             store.put(entry)
-        return LiveEdits(store, scope, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
+        return EditFeed(store, scope, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
 
     tenants = Tenants(open_live, keys)
     connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above

@@ -8,7 +8,7 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.models.protocols import LanguageModel
-from drike.training.rewards import Attempt, Earned, edit_takes
+from drike.training.rewards import Rewards, Rollout, rewrite_reward
 from drike.training.rollouts import Choice, top
 
 LANDS = 63  # seven old objects for nine lands each
@@ -56,8 +56,8 @@ def rollout(
     choose: Choice = top,
     *,
     stop_on_flip: bool = False,
-) -> tuple[Attempt, Earned]:
+) -> tuple[Rollout, Rewards]:
     """Return an attempt on the edit of a pool and its rewards, without learning."""
     case = EditCase("", pool.edit, (rewrite_probe(pool.edit),))
     tried = choose(case, pool, log_p, budget)
-    return tried, edit_takes(model, stop_on_flip=stop_on_flip)(tried)
+    return tried, rewrite_reward(model, stop_on_flip=stop_on_flip)(tried)

@@ -16,7 +16,7 @@ from drike.editors.in_context import IKE
 from drike.editors.role_counts import mixes_of
 from drike.evaluation import ceilings
 from drike.evaluation.answer_matrix import Chooser, answers_under
-from drike.evaluation.ceilings import METHOD, ROUNDS, Answered, Subset, hindsight_answers, measured
+from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Subset, hindsight_answers, measured
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import as_markdown
@@ -88,7 +88,7 @@ def ceiling(
         asking = hindsight_answers(choices, opened.model, setup.pool, cases[len(answers) :], style=style, limit=limit)
         with metered(opened.model, folder):
             watch_answers(recorded_answers(folder, asking, opened.model), answers, len(cases), live(opened.model))
-    answered = Answered.of(cases, answers)
+    answered = AnswerMatrix.of(cases, answers)
     found = ceilings.ceilings(answered, choices, setup.pool)
     if base is not None:
         found = {METHOD: answered.always(len(choices) - 1)} | found

@@ -48,7 +48,7 @@ from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
 from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import Entry, Status, StoredEdit, StoreError, checked, to_json
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json
 from drike.support.files import write_text
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
@@ -102,7 +102,7 @@ def add(
         raise UsageError("--model and --yes are for proposed wordings: give their number as --wordings, too")
     edit = parse_fact(fact, ())
     # Checked before the store is opened, which makes its file.
-    entry = checked(Entry(
+    entry = checked(EditRecord(
         subject, edit.query, edit.target_new, relation=relation, aliases=tuple(alias or ()),
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
@@ -168,7 +168,7 @@ def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FIL
     with closing(open_store(store, create=False)) as opened:
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
     if edit is not None:
-        for name, value in asdict(versions[-1].entry).items():
+        for name, value in asdict(versions[-1].record).items():
             if value:
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
     _tell(versions)
@@ -192,7 +192,7 @@ def reword(
             chosen = [stores.versions(opened, edit)[-1] for edit in edits]
         else:
             in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-            chosen = [one for one in in_force if not one.entry.wordings]
+            chosen = [one for one in in_force if not one.record.wordings]
         with metered(writer):
             _tell(reworded(opened, chosen, wordings, writer, ask=not yes, author=_author()))
 
@@ -248,7 +248,7 @@ def test(
         in_force = {one.id: one for one in found.in_force(datetime.now(UTC))}
         for one in edits or ():
             if one not in in_force:
-                latest = stores.versions(opened, one)[-1].entry
+                latest = stores.versions(opened, one)[-1].record
                 raise StoreError(f"edit {one} is not in force ({latest.status}): test one that drike edits list shows")
         chosen = [in_force[one] for one in edits] if edits else list(in_force.values())
         if not chosen:
@@ -263,7 +263,7 @@ def test(
         made: Editor = NearestWriter(setup.pool) if name is None else make(
             name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
         )  # fmt: skip
-        if kept.outgrown(scope, len(in_force)):
+        if kept.needs_recalibration(scope, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
         encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
         with metered(asked.model):
@@ -327,7 +327,7 @@ def export(
     if out.suffix.casefold() != ".jsonl":
         raise UsageError(f"{out} is no name for JSON lines: let it end in .jsonl")
     with closing(open_store(store, create=False)) as opened:
-        lines = [to_json(one.entry) for one in _chosen(stores.snapshot(opened), retired)]
+        lines = [to_json(one.record) for one in _chosen(stores.snapshot(opened), retired)]
     write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{out}: {len(lines):,} exported")
 
@@ -338,14 +338,14 @@ def _author() -> str | None:
     return None
 
 
-def _chosen(found: Snapshot, retired: bool) -> list[StoredEdit]:
-    return [one for one in found.edits.values() if retired or one.entry.status is not Status.RETIRED]
+def _chosen(found: Snapshot, retired: bool) -> list[EditVersion]:
+    return [one for one in found.edits.values() if retired or one.record.status is not Status.RETIRED]
 
 
-def _tell(changes: Iterable[StoredEdit]) -> None:
+def _tell(changes: Iterable[EditVersion]) -> None:
     """Print a line a change: version, time, author, status, validity, fact and reason."""
     for one in changes:
-        entry = one.entry
+        entry = one.record
         begin, end = entry.valid_from and f"from {entry.valid_from}", entry.valid_to and f"to {entry.valid_to}"
         parts = (f"{one.id}@{one.version}", one.created_at, entry.author, entry.status, begin, end)
         say(f"{' '.join(filter(None, parts))}: {entry.fact}" + (f" ({entry.reason})" if entry.reason else ""))

@@ -39,7 +39,7 @@ from drike.evaluation.baseline_answers import own_answers, with_own_answers
 from drike.evaluation.evaluate import evaluate as outcomes_of
 from drike.evaluation.judge import GREEDY, JUDGES, Judge, judge_for
 from drike.evaluation.metrics import Outcome, counted, summary_of
-from drike.evaluation.risk_control import KeptPromise
+from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
@@ -141,7 +141,7 @@ def evaluate(
     say(f"\nOutcomes and tables are in {folder}")
 
 
-def show_promise(kept: KeptPromise | None, outcomes: Sequence[Outcome]) -> None:
+def show_promise(kept: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:
     """Print what was promised, if anything was, beside what was measured."""
     correct = [
         one.correct for one in outcomes if kept and one.aspect is kept.promise.aspect and one.correct is not None

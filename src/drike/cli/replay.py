@@ -19,9 +19,9 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.errors import DataError
 from drike.gates.calibrated import Calibrated
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.report import Table
-from drike.serving.feed import LiveEdits
+from drike.serving.feed import EditFeed
 from drike.serving.replay import Seen
 from drike.serving.replay import replay as replayed
 from drike.stores.opening import open_store
@@ -37,7 +37,7 @@ def replay(
 ) -> None:
     """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        live = LiveEdits(opened, encoder=_encoder)
+        live = EditFeed(opened, encoder=_encoder)
         try:
             with log.open("rb") as lines:
                 found = replayed(lines, live.decide)
@@ -53,7 +53,7 @@ def replay(
             draw(_table(title, seen, show))
 
 
-def _encoder(gate: Scope) -> TextEncoder | None:
+def _encoder(gate: Gate) -> TextEncoder | None:
     """The encoder of a gate, which keeps nothing of the log."""
     return WatchedEncoder(gate.encoder, partial(load_encoder, bulk=BULK)) if isinstance(gate, Calibrated) else None
 
@@ -63,7 +63,7 @@ def _table(title: str, seen: Sequence[Seen], most: int) -> Table:
         (
             str(one.times),
             shown(one.query),
-            f"{one.candidate.edit.id}: {shown(one.candidate.edit.entry.edit.fact)}",
+            f"{one.candidate.edit.id}: {shown(one.candidate.edit.record.edit.fact)}",
             one.candidate.name or "",
             f"{one.candidate.probability:.3f}",
         )

@@ -19,7 +19,7 @@ from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.stores import log as stores
 from drike.stores.log import EditStore
-from drike.stores.records import StoredEdit, claims
+from drike.stores.records import EditVersion, conflict_keys
 
 
 def open_writer(asked: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
@@ -32,16 +32,16 @@ def open_writer(asked: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageM
 
 
 def reworded(
-    opened: EditStore, edits: Sequence[StoredEdit], count: int, writer: LanguageModel, *, ask: bool, author: str | None
-) -> Iterator[StoredEdit]:
+    opened: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
+) -> Iterator[EditVersion]:
     """Show the wordings that a model proposes, store those that are chosen, and yield the changes.
 
     ask: which to store; else all that pass the checks.
     """
     in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-    taken = frozenset[str]().union(*(claims(one.entry) for one in in_force))
-    for edit, found in zip(edits, proposals(writer, [one.entry for one in edits], count, taken), strict=True):
-        say(f"Edit {edit.id}: {edit.entry.fact}")
+    taken = frozenset[str]().union(*(conflict_keys(one.record) for one in in_force))
+    for edit, found in zip(edits, proposals(writer, [one.record for one in edits], count, taken), strict=True):
+        say(f"Edit {edit.id}: {edit.record.fact}")
         for number, one in enumerate(found, 1):
             say(f"  -  {one.text} ({one.problem})" if one.problem else f"  {number}  {one.text}")
         good = [one.text for one in found if not one.problem]
@@ -49,7 +49,7 @@ def reworded(
         if not kept:
             say("  none is stored")
             continue
-        entry = replace(edit.entry, wordings=(*edit.entry.wordings, *kept), author=author)
+        entry = replace(edit.record, wordings=(*edit.record.wordings, *kept), author=author)
         yield from opened.put(replace(entry, reason=f"wordings by {writer.info.name}"), replaces=edit)
 
 

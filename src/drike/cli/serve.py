@@ -104,7 +104,7 @@ def serve(
         say(line)
     if upstream and not run and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
-        process.become(options, started)
+        process.exec_gateway(options, started)
     try:
         started.run()
     except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended

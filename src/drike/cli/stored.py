@@ -10,7 +10,7 @@ from pathlib import Path
 from drike.cli.console import draw, progress
 from drike.cli.costs import live
 from drike.cli.opening import WatchedEncoder
-from drike.deployment.evaluation import Deployed, Stores, gate_records, with_stores
+from drike.deployment.evaluation import GatedEditor, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
@@ -19,7 +19,7 @@ from drike.evaluation.metrics import Outcome, counted
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.gates.questions import common_questions, read_questions
 from drike.gates.verification import require_doubt
 from drike.models.protocols import LanguageModel
@@ -39,8 +39,8 @@ class Deployment:
     model: is asked, yes or no, where the gate is in doubt.
     """
 
-    scope: Scope
-    stores: Stores
+    scope: Gate
+    stores: SimulatedStores
     questions: Sequence[str]
     model: LanguageModel | None = None
 
@@ -49,20 +49,20 @@ class Deployment:
         """The gate's name."""
         return type(self.scope).__name__ + (" and the model's yes or no" if self.model else "")
 
-    def editors(self, editors: Sequence[Editor]) -> list[Deployed]:
+    def editors(self, editors: Sequence[Editor]) -> list[GatedEditor]:
         """The editors behind the gate."""
-        return [Deployed(editor, self.scope, self.stores, self.model) for editor in editors]
+        return [GatedEditor(editor, self.scope, self.stores, self.model) for editor in editors]
 
 
 def deployment(
     setup: Setup, stored: str, gate: str | None, unrelated: Path | None, model: LanguageModel | None = None
 ) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    scope: Scope = default() if gate == "calibrated" else Named()
+    scope: Gate = default() if gate == "calibrated" else Named()
     encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
-    stores = Stores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
+    stores = SimulatedStores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
     questions = common_questions() if unrelated is None else read_questions(unrelated)
     return Deployment(scope, stores, questions, model)
 

@@ -22,10 +22,10 @@ from drike.editors.rankers import Retriever
 from drike.editors.role_counts import policy_mixes
 from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
-from drike.errors import PromiseError, UsageError
+from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.judge import JUDGES, LIKELIHOOD, Judge, judge_for
-from drike.evaluation.risk_control import Promise
+from drike.evaluation.risk_control import Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
@@ -39,7 +39,7 @@ from drike.runs.run import Run, Setup
 from drike.training import algorithm1 as reinforce
 from drike.training.certify import check_possible, most_probes, promised
 from drike.training.credit import balanced, marginal
-from drike.training.rewards import RecordedRollout, edit_takes, every_probe, replayed
+from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import train_balanced
 from drike.training.schedules import disturbed, in_blocks
@@ -92,7 +92,7 @@ def train(
         "data": sources, "model": opened.name, "seed": seed, "encoder": encoder, "zsre_target": target,
         "template": opened.template, "judge": rule.name,
     }  # fmt: skip
-    refused: PromiseError | None = None
+    refused: GuaranteeError | None = None
     with alone_at(folder, "train"):
         if at.resume:
             note_versions(check_same(Run.open(folder), setup, described))
@@ -110,14 +110,14 @@ def train(
                         folder, setup, opened.model, editor, named=method.named, price=method.shot_price,
                         promise=promise, judge=rule,
                     )  # fmt: skip
-                except PromiseError as problem:  # the policy is saved as it was trained
+                except GuaranteeError as problem:  # the policy is saved as it was trained
                     refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
     if refused is not None:
         raise refused
 
 
-def promise_in(method: MethodOptions) -> Promise | None:
+def promise_in(method: MethodOptions) -> Guarantee | None:
     """What --promise asks for. Raises UsageError where it does not go together with the other options."""
     if method.promise is None:
         if method.calibrate_on is not None:
@@ -125,7 +125,7 @@ def promise_in(method: MethodOptions) -> Promise | None:
         return None
     if method.objective != "balanced":
         raise UsageError("--promise is about the policy that decides for each query: add --objective balanced")
-    return Promise.parse(method.promise)
+    return Guarantee.parse(method.promise)
 
 
 def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
@@ -168,7 +168,7 @@ def run_training(
     }  # fmt: skip
     judge = JUDGES.get(method.judge or "")
     if method.reward == "rewrite":
-        reward = edit_takes(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, judge=judge)
+        reward = rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, judge=judge)
     else:
         reward = every_probe(model, editor.style, editor.limit, soft=method.soft, judge=judge)
     channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
@@ -178,8 +178,8 @@ def run_training(
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
         editor, replayed(past, reward), cases, epochs=epochs, learning_rate=method.learning_rate,
-        choose=renormalised(choose) if method.renormalise else choose, pace=in_blocks(blocks, model.info.calls_at_once),
-        channel=channel,
+        choose=renormalised(choose) if method.renormalise else choose,
+        schedule=in_blocks(blocks, model.info.calls_at_once), channel=channel,
     )  # fmt: skip
     recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     try:
@@ -199,13 +199,13 @@ def run_per_query(
     *,
     named: bool = False,
     price: float = 0.05,
-    promise: Promise | None = None,
+    promise: Guarantee | None = None,
     judge: Judge | None = None,
 ) -> Checkpoint:
     """Train the policy that decides for each query, and save it beside the trained retriever; return both.
 
     Answers that are in the folder already are not asked for again. named: let the policy read whether a query names the
-    subject. price: what a prompt with all demonstrations costs, in S. Raises PromiseError, after the policy is saved,
+    subject. price: what a prompt with all demonstrations costs, in S. Raises GuaranteeError, after the policy is saved,
     if the validation edits do not certify the promise.
     """
     assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
@@ -231,7 +231,7 @@ def run_per_query(
         most = most_probes(promise, setup.dataset.cases)
         kept = promised(policy, setup.split.validation, answers[len(train) :], promise, most=most, price=price)
         say(f"Promised: {kept.sentence} (measured there: {kept.measured:.3f}, offset {kept.offset:g})")
-        policy = policy.leaning(kept.offset)
+        policy = policy.with_logit_offset(kept.offset)
         policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
         both = replace(both, per_query=policy, promise=kept)
         checkpoint.save(both, folder)

@@ -9,7 +9,7 @@ from typing import Literal
 from drike.datasets.counts import Cut, Log
 from drike.datasets.paraphrases import Templates
 from drike.datasets.rows import Row
-from drike.edits import Aspect, Edit, EditCase, Probe, Unanswered, mentions, rewrite_probe
+from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, mentions, rewrite_probe
 from drike.matching import normalise
 
 Target = Literal["alt", "answers"]  # the new object of zsRE's edits: the made-up one, or the first true answer
@@ -60,7 +60,7 @@ class Form:
     paraphrases: Callable[[Entry, Templates | None], Iterable[str]] = lambda entry, known: ()
     neighbours: Callable[[Entry], Iterable[tuple[str, str]]] = lambda entry: ()
     others: Callable[[Row], Sequence[tuple[Edit, Sequence[str]]]] = lambda row: ()
-    further: Callable[[Entry], Iterable[Probe | Unanswered]] = lambda entry: ()
+    further: Callable[[Entry], Iterable[Probe | BaselineQuestion]] = lambda entry: ()
 
 
 def read_cases(
@@ -84,7 +84,7 @@ def read_cases(
         )
         further = list(_further(entry, form.further(entry)))
         answered = tuple(one for one in further if isinstance(one, Probe))
-        unanswered = tuple(one for one in further if isinstance(one, Unanswered))
+        unanswered = tuple(one for one in further if isinstance(one, BaselineQuestion))
         yield row, EditCase(row.case_id(), edit, probes, answered, unanswered, edits[1:])
 
 
@@ -148,7 +148,7 @@ def _neighbours(entry: Entry, pairs: Sequence[tuple[str, str]]) -> Iterator[Prob
             yield Probe(Aspect.NEIGHBORHOOD, text, answers[text], entry.edit.target_new)
 
 
-def _further(entry: Entry, found: Iterable[Probe | Unanswered]) -> Iterator[Probe | Unanswered]:
+def _further(entry: Entry, found: Iterable[Probe | BaselineQuestion]) -> Iterator[Probe | BaselineQuestion]:
     """Probes and questions without those that measure nothing, which are dropped."""
     seen: set[tuple[Aspect, str]] = set()
     for one in found:

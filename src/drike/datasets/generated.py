@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from drike.datasets.own_facts import own_facts
-from drike.edits import Aspect, EditCase, Probe, Unanswered
+from drike.edits import Aspect, BaselineQuestion, EditCase, Probe
 
 GENERATED = (
     "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
@@ -63,12 +63,12 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
 
 def _extended(case: EditCase, seed: int) -> EditCase:
     asked = {one.aspect.value for one in case.further} | {one.aspect.value for one in case.unanswered}
-    made: list[Probe | Unanswered] = []
+    made: list[Probe | BaselineQuestion] = []
     for name, make in _MAKERS.items():
         if name not in asked:
             made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
     probes = tuple(one for one in made if isinstance(one, Probe))
-    first_asked = tuple(one for one in made if isinstance(one, Unanswered))
+    first_asked = tuple(one for one in made if isinstance(one, BaselineQuestion))
     return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *first_asked))
 
 
@@ -119,7 +119,7 @@ def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:
         yield after(rng.choice(ASIDES).format(edit.target_new), asked)
 
 
-_MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | Unanswered]]] = {
+_MAKERS: dict[str, Callable[[EditCase, random.Random], Iterator[Probe | BaselineQuestion]]] = {
     "own facts": lambda case, rng: own_facts(case.edit, rng),
     "yes_no": _yes_no,
     "choice": _choice,

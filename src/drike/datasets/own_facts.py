@@ -1,9 +1,9 @@
 """Further questions about TinyFacts from its own facts: same_subject, alias and multi_hop.
 
 Few subjects have two facts, and the embedded model was never asked to follow two, so most questions are put to the
-unedited model first (`Unanswered`): another relation of the subject counts where the model names an object of that
-relation (other than the edit's old object, from which it may have inferred it), a short name and two hops where it
-gives the answer that follows from its facts.
+unedited model first (`BaselineQuestion`): another relation of the subject counts where the model names an object of
+that relation (other than the edit's old object, from which it may have inferred it), a short name and two hops where
+it gives the answer that follows from its facts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from drike.edits import Aspect, Edit, Probe, Unanswered
+from drike.edits import Aspect, BaselineQuestion, Edit, Probe
 from drike.tinyfacts import TEMPLATES, facts
 
 # Relations that can be asked of the same subject: of people, places, works, products and organisations.
@@ -29,7 +29,7 @@ OTHERS = 2  # other relations asked of each subject
 CHAINS = 2  # two-hop questions through a fact about the subject
 
 
-def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
+def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
     """Further questions about an edit of a fact of TinyFacts in one of its wordings; none about other edits."""
     subject, relation = edit.subject or "", edit.relation or ""
     worded = edit.query in (one.format(subject) for one in TEMPLATES.get(relation, ()))
@@ -57,7 +57,7 @@ def _words() -> Counter[str]:
     return Counter(word for name in {one.subject for one in facts()} for word in set(name.split()))
 
 
-def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered]:
+def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
     """Other relations of the subject, those that TinyFacts states first."""
     subject, relation = edit.subject or "", edit.relation or ""
     stated = [one for one in TEMPLATES if one != relation and (one, subject) in _objects()]
@@ -67,19 +67,21 @@ def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | Unanswered
         if other in stated:
             yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
         else:
-            yield Unanswered(Aspect.SAME_SUBJECT, query, tuple(one for one in _named(other) if one != edit.target_true))
+            yield BaselineQuestion(
+                Aspect.SAME_SUBJECT, query, tuple(one for one in _named(other) if one != edit.target_true)
+            )
 
 
-def _alias(edit: Edit) -> Iterator[Unanswered]:
+def _alias(edit: Edit) -> Iterator[BaselineQuestion]:
     """The subject by the last word of its name, where no other subject has that word."""
     subject = edit.subject or ""
     *before, short = subject.split()
     if before and _words()[short] == 1:
         query = edit.query.replace(subject, short)
-        yield Unanswered(Aspect.ALIAS, query, among=(edit.target_true or "",), target=edit.target_new)
+        yield BaselineQuestion(Aspect.ALIAS, query, among=(edit.target_true or "",), target=edit.target_new)
 
 
-def _two_hops(edit: Edit, rng: random.Random) -> Iterator[Unanswered]:
+def _two_hops(edit: Edit, rng: random.Random) -> Iterator[BaselineQuestion]:
     """From the edited fact to one about its object, and from a fact about another subject to the edited one."""
     subject, relation, old = edit.subject or "", edit.relation or "", edit.target_true or ""
     objects = _objects()
@@ -104,9 +106,9 @@ def two_hops(wording: int = 3) -> list[tuple[str, str]]:
     return found
 
 
-def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> Unanswered:
+def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> BaselineQuestion:
     query = rng.choice(TEMPLATES[relation][:4]).format(first)
-    return Unanswered(Aspect.MULTI_HOP, query[0].upper() + query[1:], among=(was,), target=now)
+    return BaselineQuestion(Aspect.MULTI_HOP, query[0].upper() + query[1:], among=(was,), target=now)
 
 
 # "The birthplace of {} is" describes an object: the birthplace of {}.

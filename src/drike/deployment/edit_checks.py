@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from drike.deployment.edited_model import BeforeAfter, EditedModel
 from drike.encoders import TextEncoder
 from drike.gates.calibration import written
-from drike.gates.decision import Scope, YesOrNo
+from drike.gates.decision import Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
 from drike.gates.verification import decided, settled
 from drike.matching import matches
 from drike.models.protocols import LanguageModel
-from drike.stores.records import StoredEdit
+from drike.stores.records import EditVersion
 from drike.support.table import Table
 
 UNRELATED, NEGATIVE = "unrelated", "negative"
@@ -29,7 +29,7 @@ class Check:
     kind: query, wording, alias, negative or unrelated.
     """
 
-    edit: StoredEdit | None
+    edit: EditVersion | None
     kind: str
     answers: BeforeAfter
     problem: str
@@ -40,7 +40,7 @@ class Check:
         return bool(self.problem) and self.kind != UNRELATED
 
 
-def check(edited: EditedModel, edits: Sequence[StoredEdit]) -> list[Check]:
+def check(edited: EditedModel, edits: Sequence[EditVersion]) -> list[Check]:
     """Ask about each edit its query, wordings, aliases and negative exemplars, and a few common questions."""
     asked = [(edit, kind, query) for edit in edits for kind, query in questions(edit)]
     unrelated = common_questions()[::_STEP]
@@ -53,9 +53,9 @@ def check(edited: EditedModel, edits: Sequence[StoredEdit]) -> list[Check]:
     ]
 
 
-def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
+def questions(edit: EditVersion) -> Iterator[tuple[str, str]]:
     """The questions about an edit with their kinds; those of aliases are its query with the alias for the subject."""
-    entry = edit.entry
+    entry = edit.record
     yield "query", entry.query
     yield from (("wording", text) for text in entry.wordings)
     for alias in entry.aliases:
@@ -65,7 +65,7 @@ def questions(edit: StoredEdit) -> Iterator[tuple[str, str]]:
     yield from ((NEGATIVE, text) for text in entry.negatives)
 
 
-def doubts(scope: Scope, edits: Sequence[StoredEdit], encoder: TextEncoder | None, model: LanguageModel) -> Table:
+def doubts(scope: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel) -> Table:
     """What a model's yes or no changes, on texts written with the edits, which are asked as if they were not stored."""
     bare, probes = written(edits)
     before = decided(scope, [probe.query for probe in probes], EditIndex.of(bare, encoder))
@@ -84,10 +84,10 @@ def doubts(scope: Scope, edits: Sequence[StoredEdit], encoder: TextEncoder | Non
     return Table(title, header, tuple(rows))
 
 
-def _problem(edit: StoredEdit, kind: str, answers: BeforeAfter) -> str:
+def _problem(edit: EditVersion, kind: str, answers: BeforeAfter) -> str:
     fires = edit in answers.decision.fired
     if kind == NEGATIVE:
         return "the edit fires" if fires else ""
     if not fires:
         return "the edit does not fire"
-    return "" if matches(answers.after, edit.entry.target_new) else f"not {edit.entry.target_new}"
+    return "" if matches(answers.after, edit.record.target_new) else f"not {edit.record.target_new}"

@@ -17,18 +17,18 @@ from drike.editors.catalog import Editor
 from drike.editors.in_context import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
-from drike.evaluation.case_study import Retain, Side, side_of
+from drike.evaluation.case_study import EditorColumn, Retain, side_of
 from drike.evaluation.judge import complete
 from drike.gates.by_name import EveryQuery, Named
-from drike.gates.decision import Decision, Scope
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.gates.store_view import InForce
+from drike.gates.store_view import StoreView
 from drike.gates.verification import decided, require_doubt
 from drike.matching import first_line
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
 from drike.stores.log import EditStore
-from drike.stores.records import StoredEdit, as_stored
+from drike.stores.records import EditVersion, as_stored
 from drike.support.escape import visible
 from drike.support.table import Table
 
@@ -46,10 +46,10 @@ class Explanation:
     decision: Decision
     answer: str
     prompt_tokens: int | None
-    side: Side
+    side: EditorColumn
 
     @property
-    def edits(self) -> tuple[StoredEdit, ...]:
+    def edits(self) -> tuple[EditVersion, ...]:
         """The edits in the prompt, the best first."""
         return self.decision.fired
 
@@ -101,7 +101,7 @@ class Explanation:
             shown[1] = f"{sum(choice.kept for choice in self.choices)} of {len(self.choices)} retains"
         if self.prompt_tokens is not None:
             shown.append(f"{self.prompt_tokens} tokens")
-        lines += [f"Edit: {edit.entry.edit.fact}" for edit in self.edits]
+        lines += [f"Edit: {edit.record.edit.fact}" for edit in self.edits]
         return [*lines, f"Why: {self.decision.reason}", f"Prompt: {', '.join(shown)}"]
 
 
@@ -123,7 +123,7 @@ def considered(decision: Decision) -> Table:
     """The edits that a gate considered for a query, the most probable first."""
     fired = {edit.id for edit in decision.fired}
     rows = tuple(
-        (str(one.edit.id), one.edit.entry.edit.fact, one.name or "", f"{one.probability:.3f}",
+        (str(one.edit.id), one.edit.record.edit.fact, one.name or "", f"{one.probability:.3f}",
          " ".join([*(["fires"] if one.edit.id in fired else []), *([f"(model: {one.answer})"] if one.answer else [])]))
         for one in decision.considered[:_NEAREST]
     )  # fmt: skip
@@ -154,7 +154,7 @@ class EditedModel:
         editor: Editor,
         edits: EditStore | Edit | Sequence[Edit],
         *,
-        scope: Scope = Named(),  # noqa: B008 - it is frozen
+        scope: Gate = Named(),  # noqa: B008 - it is frozen
         encoder: TextEncoder | None = None,
         ask: bool = False,
     ) -> None:
@@ -166,7 +166,7 @@ class EditedModel:
         self._encoder = encoder
         self._in_doubt = model if ask else None
         self._store: EditStore | None = None
-        self._now = InForce()
+        self._now = StoreView()
         if not isinstance(edits, Edit | Sequence):
             self._store = edits
             return
@@ -179,7 +179,7 @@ class EditedModel:
                 f"the edit {without.fact!r} has no subject that a query could name: give it one, or put every query "
                 "under the edits (scope=EveryQuery())"
             )
-        self._now = InForce(index=EditIndex.of(as_stored(given), encoder), until=None)
+        self._now = StoreView(index=EditIndex.of(as_stored(given), encoder), until=None)
 
     @property
     def index(self) -> EditIndex:
@@ -230,6 +230,6 @@ class EditedModel:
             [prompt] = self.editor.show(selection, [query])
             side = side_of(self.editor, selection, prompt)
         else:
-            side = Side(self.editor.name, self._prompt(decision), (), (), None, None)
+            side = EditorColumn(self.editor.name, self._prompt(decision), (), (), None, None)
         [(text, tokens)] = complete(self.model, [side.prompt])
         return Explanation(query, decision, first_line(text), tokens, side)

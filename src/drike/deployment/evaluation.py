@@ -16,18 +16,18 @@ from drike.editors.catalog import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.gates.decision import Decision, Scope
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gates.verification import decided
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.stores.records import StoredEdit, as_stored, claims
+from drike.stores.records import EditVersion, as_stored, conflict_keys
 
 UNRELATED = "unrelated"
 STAYING = (Aspect.NEIGHBORHOOD, Aspect.SAME_SUBJECT)
 
 
-class Stores:
+class SimulatedStores:
     """For each case a store that holds its edits and others.
 
     Args:
@@ -45,12 +45,12 @@ class Stores:
         self.size, self._seed = size, seed
         self.edits = as_stored(list({edit.key: edit for edit in edits}.values()))
         for one in self.edits:
-            if not one.entry.subject:
-                raise UsageError(f"{one.entry.fact} has no subject, which a store of edits needs: give its row one")
-        self._by_key = {one.entry.edit.key: one for one in self.edits}
-        self._claims = {one.id: claims(one.entry) for one in self.edits}
+            if not one.record.subject:
+                raise UsageError(f"{one.record.fact} has no subject, which a store of edits needs: give its row one")
+        self._by_key = {one.record.edit.key: one for one in self.edits}
+        self._claims = {one.id: conflict_keys(one.record) for one in self.edits}
         taken: set[str] = set()
-        self._consistent: list[StoredEdit] = []
+        self._consistent: list[EditVersion] = []
         for one in self.edits:
             if not self._claims[one.id] & taken:
                 taken |= self._claims[one.id]
@@ -59,7 +59,7 @@ class Stores:
         self.whole = EditIndex.of(self._consistent, encoder)
         self._known: dict[frozenset[int], EditIndex] = {frozenset(one.id for one in self._consistent): self.whole}
 
-    def own(self, edits: Sequence[Edit]) -> list[StoredEdit]:
+    def own(self, edits: Sequence[Edit]) -> list[EditVersion]:
         """The edits of a case as they are stored. Raises KeyError for one that may not be in force."""
         return [self._by_key[edit.key] for edit in edits]
 
@@ -81,12 +81,12 @@ class Stores:
 
 
 @dataclass(frozen=True)
-class Deployed:
+class GatedEditor:
     """An editor behind a gate: each query gets the edits that it concerns, or no drike at all."""
 
     editor: Editor
-    scope: Scope
-    stores: Stores
+    scope: Gate
+    stores: SimulatedStores
     model: LanguageModel | None = None  # is asked, yes or no, where the gate is in doubt
 
     @property
@@ -112,7 +112,7 @@ class Deployed:
         return [found[query] for query in queries]
 
 
-def with_stores(case: EditCase, stores: Stores) -> EditCase:
+def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
     """The case with the right answers that its probes have under its store."""
     own, index = stores.own(case.edits), stores.of(case.edits)
 
@@ -120,23 +120,23 @@ def with_stores(case: EditCase, stores: Stores) -> EditCase:
         other = None if _asks(probe, own) else _other_asked(probe, index)
         if other is None or other in own:
             return probe
-        return replace(probe, target=other.entry.target_new, distractor=other.entry.target_true, also=())
+        return replace(probe, target=other.record.target_new, distractor=other.record.target_true, also=())
 
     probes, further = (tuple(map(under, some)) for some in (case.probes, case.further))
     return replace(case, probes=probes, further=further)
 
 
-def _asks(probe: Probe, own: Sequence[StoredEdit]) -> bool:
+def _asks(probe: Probe, own: Sequence[EditVersion]) -> bool:
     """Whether a probe asks its case's edits, or something that follows from them; if not, its answer was to stay.
 
     A distracting sentence may stand before either kind of question: those about the edit name its subject.
     """
     if probe.aspect is Aspect.DISTRACTOR:
-        return any(mentions(probe.query, one.entry.subject) for one in own)
+        return any(mentions(probe.query, one.record.subject) for one in own)
     return probe.aspect not in STAYING
 
 
-def _other_asked(probe: Probe, index: EditIndex) -> StoredEdit | None:
+def _other_asked(probe: Probe, index: EditIndex) -> EditVersion | None:
     """The edit in force that a probe of a fact that was to stay asks, if any.
 
     The probe names its subject, and the answer was its old object: in data sets that do not name relations, nothing
@@ -145,11 +145,11 @@ def _other_asked(probe: Probe, index: EditIndex) -> StoredEdit | None:
     same = (
         one
         for one in index.edits.values()
-        if one.entry.target_true is not None
-        and probe.target in (one.entry.target_true, one.entry.target_new)
-        and mentions(probe.query, one.entry.subject)
+        if one.record.target_true is not None
+        and probe.target in (one.record.target_true, one.record.target_new)
+        and mentions(probe.query, one.record.subject)
     )
-    return max(same, key=lambda one: (len(one.entry.subject), -one.id), default=None)
+    return max(same, key=lambda one: (len(one.record.subject), -one.id), default=None)
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class GateRecord:
 
 
 def gate_records(
-    scope: Scope,
-    stores: Stores,
+    scope: Gate,
+    stores: SimulatedStores,
     cases: Sequence[EditCase],
     unrelated: Sequence[str] = (),
     model: LanguageModel | None = None,
@@ -204,18 +204,18 @@ def gate_records(
         yield _record("", UNRELATED, decision, [])
 
 
-def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[StoredEdit]) -> GateRecord:
+def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]) -> GateRecord:
     asked = {one.id for one in edits}
-    fired = {one.id: one.entry.edit.fact for one in decision.fired}
+    fired = {one.id: one.record.edit.fact for one in decision.fired}
     wrong = next((one for one in decision.considered if one.edit.id not in asked), None)
     return GateRecord(
         case_id,
         kind,
         decision.query,
-        edits[0].entry.edit.fact if edits else None,
+        edits[0].record.edit.fact if edits else None,
         asked <= fired.keys(),
         tuple(fact for i, fact in fired.items() if i not in asked),
         max((one.probability for one in decision.considered if one.edit.id in asked), default=0.0),
-        None if wrong is None else wrong.edit.entry.edit.fact,
+        None if wrong is None else wrong.edit.record.edit.fact,
         0.0 if wrong is None else wrong.probability,
     )

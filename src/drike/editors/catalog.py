@@ -18,7 +18,7 @@ from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Retriever, Similarity
-from drike.editors.role_counts import ByName, Mix, SameMix, SameSize, mixes_of
+from drike.editors.role_counts import RoleCounts, SameMix, SameSize, SubjectSwitch, mixes_of
 from drike.editors.unedited import Unedited
 from drike.edits import Edit
 from drike.errors import UsageError
@@ -103,7 +103,7 @@ def make(
         return replace(nearest, name=f"Nearest, k={k}", budget=Fraction(1.0, max_shots=k))
     everything = mixes_of(pool.roles)[-1]
     no_retains = replace(everything, retains=0)
-    switch = ByName(named=no_retains, other=Mix(0, 0, everything.retains))
+    switch = SubjectSwitch(named=no_retains, other=RoleCounts(0, 0, everything.retains))
     by_name = PerQuery("Switch by name", pool, switch, nearest.style, limit)
     editors: dict[str, Editor] = {
         "unedited": Unedited(), "factprompt": FactPrompt(), "editcot": EditCoT(), "ike": ike, BY_NAME: by_name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role, shared_out
+from drike.demonstrations import Demonstration, DemonstrationSet, Role, interleave
 from drike.editors.budgets import Budget, TokenLimit
 from drike.editors.pool import Pool
 from drike.editors.rankers import Ranker, Ranking
@@ -39,7 +39,7 @@ class IKE:
     """In-context knowledge editing by demonstrations that `ranker` and `budget` choose from `pool`.
 
     limit: prune retains from the end of the ranking until the prompts of an edit fit. Several edits in force share one
-    set of demonstrations, as `shared_out` says; k is then the mean of what the budget keeps for each, rounded up.
+    set of demonstrations, as `interleave` says; k is then the mean of what the budget keeps for each, rounded up.
     """
 
     name: str
@@ -83,7 +83,7 @@ class IKE:
 
 def _together(pools: Sequence[DemonstrationSet], rankings: Sequence[Ranking]) -> tuple[DemonstrationSet, Ranking]:
     """The demonstrations that several edits share, nearest first, and their retains: the best of each edit first."""
-    shown = shared_out([(*pool.fixed, *ranking.retains) for pool, ranking in zip(pools, rankings, strict=True)])
+    shown = interleave([(*pool.fixed, *ranking.retains) for pool, ranking in zip(pools, rankings, strict=True)])
     nearness = {d: cosine for pool in pools for d, cosine in zip(pool.demonstrations, pool.similarities, strict=True)}
     probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
     nearest = tuple(sorted(shown, key=lambda d: -nearness[d]))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from drike.demonstrations import Demonstration, DemonstrationSet, shared_out
+from drike.demonstrations import Demonstration, DemonstrationSet, interleave
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Edit, Key, trained_on
@@ -28,7 +28,7 @@ class PerQuery:
     """Shows each query the demonstrations that `policy` chooses for it.
 
     limit: prune demonstrations from the end until a query's prompt fits. Where several edits are in force, the policy
-    chooses for each, and the prompt shows what `shared_out` takes of that.
+    chooses for each, and the prompt shows what `interleave` takes of that.
     """
 
     name: str
@@ -46,7 +46,7 @@ class PerQuery:
         """Choose and show for every query. Raises ValueError for no edits."""
         chosen = [self.policy.shown(pool, queries) for pool in self.pool.together(edits)]
         return [
-            prompt_with(shared_out(shown), edits, query, self.style, self.limit)
+            prompt_with(interleave(shown), edits, query, self.style, self.limit)
             for query, *shown in zip(queries, *chosen, strict=True)
         ]
 

@@ -84,7 +84,7 @@ class Pool:
         Raises ValueError for no edits, and PoolError.
         """
         facts_of(edits)
-        return self.beside(each_first(edits))
+        return self.beside(rotations(edits))
 
     def beside(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
         """The demonstrations of the first edit of each group where all of the group are in force. Raises PoolError."""
@@ -152,7 +152,7 @@ class Pool:
         return demonstrate(record, rng.choice(free or probes), role)
 
 
-def each_first(edits: Sequence[Edit]) -> list[Edits]:
+def rotations(edits: Sequence[Edit]) -> list[Edits]:
     """Groups for `Pool.beside`, in which each of the edits is demonstrated beside the others."""
     return [(edit, *(other for other in edits if other != edit)) for edit in edits]
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.editors.role_counts import Mix, MixPolicy
+from drike.editors.role_counts import MixPolicy, RoleCounts
 from drike.edits import Edit, mentions
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
@@ -31,7 +31,7 @@ class QueryPolicy(MixPolicy):
     key (query, new object) of every edit the head was trained on, or its offset chosen on.
     """
 
-    def __init__(self, encoder: TextEncoder, mixes: Sequence[Mix], *, named: bool = False) -> None:
+    def __init__(self, encoder: TextEncoder, mixes: Sequence[RoleCounts], *, named: bool = False) -> None:
         if not mixes:
             raise ValueError("a policy needs at least one mix to choose")
         self.encoder, self.mixes, self.named = encoder, tuple(mixes), named
@@ -54,7 +54,7 @@ class QueryPolicy(MixPolicy):
         """Log pi over the mixes [m, mixes], differentiable in the head."""
         return torch.log_softmax(self.head(features), dim=1)
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """The most probable mix for each query; of equal ones the smallest."""
         if not queries:
             return []
@@ -62,7 +62,7 @@ class QueryPolicy(MixPolicy):
             best = self.log_probs(self.features(edit, queries)).argmax(dim=1)
         return [self.mixes[i] for i in best.tolist()]
 
-    def leaning(self, offset: float) -> QueryPolicy:
+    def with_logit_offset(self, offset: float) -> QueryPolicy:
         """This policy with a number added to the logit of each mix; `offset` 0 adds nothing.
 
         The larger the offset, the more neighbours keep their answers. Below 0 it favours copies and updates over

@@ -16,7 +16,7 @@ from drike.edits import Edit, Key, mentions, trained_on
 
 
 @dataclass(frozen=True, order=True)
-class Mix:
+class RoleCounts:
     """The first copies, updates and retains of an edit, nearest first in each role; more than it has is all it has."""
 
     copies: int
@@ -42,7 +42,7 @@ class Mix:
         )
 
 
-def mixes_of(roles: Sequence[Role]) -> tuple[Mix, ...]:
+def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     """All mixes that are ever compared, smallest first, given the role of each demonstration of an edit.
 
     Copies and updates are shown all, copies only, or not at all; of retains 0, 1, 2, 4, ... and all are shown.
@@ -50,17 +50,19 @@ def mixes_of(roles: Sequence[Role]) -> tuple[Mix, ...]:
     copies, updates, retains = _counts(roles)
     some = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
     fixed = {(0, 0), (copies, 0), (copies, updates)}
-    return _sorted(Mix(c, u, r) for c, u in fixed for r in some)
+    return _sorted(RoleCounts(c, u, r) for c, u in fixed for r in some)
 
 
-def policy_mixes(roles: Sequence[Role]) -> tuple[Mix, ...]:
+def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
     """The mixes that a policy chooses from, smallest first: with them it is as good as with all, and half as dear.
 
     Copies and updates are shown all or not at all, with none, a quarter or all of the retains; or copies alone.
     """
     copies, updates, retains = _counts(roles)
     some = {0, -(-retains // 4), retains}
-    return _sorted({Mix(copies, 0, 0), *(Mix(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in some)})
+    return _sorted(
+        {RoleCounts(copies, 0, 0), *(RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in some)}
+    )
 
 
 def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
@@ -68,14 +70,14 @@ def _counts(roles: Sequence[Role]) -> tuple[int, int, int]:
     return roles.count(Role.COPY), roles.count(Role.UPDATE), roles.count(Role.RETAIN)
 
 
-def _sorted(mixes: Iterable[Mix]) -> tuple[Mix, ...]:
+def _sorted(mixes: Iterable[RoleCounts]) -> tuple[RoleCounts, ...]:
     return tuple(sorted(mixes, key=lambda mix: (mix.size, mix)))
 
 
 class MixPolicy(Protocol):
     """Chooses a mix for every query about an edit. A class that derives from it only defines `choose`."""
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """One mix per query, in order."""
 
     def shown(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
@@ -84,13 +86,13 @@ class MixPolicy(Protocol):
 
 
 @dataclass(frozen=True)
-class ByName(MixPolicy):
+class SubjectSwitch(MixPolicy):
     """A control that knows nothing about demonstrations: one mix where the query names the subject, else another."""
 
-    named: Mix
-    other: Mix
+    named: RoleCounts
+    other: RoleCounts
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """`named` for queries that name the edit's subject; without a subject, for the edit's own query."""
         about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
         return [self.named if named else self.other for named in about]
@@ -100,9 +102,9 @@ class ByName(MixPolicy):
 class SameMix(MixPolicy):
     """One mix for every query."""
 
-    mix: Mix
+    mix: RoleCounts
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """The mix, for each of them."""
         return [self.mix for _ in queries]
 
@@ -119,9 +121,11 @@ class SameSize(MixPolicy):
         """Keys of the edits that the policy was trained on."""
         return trained_on(self.policy)
 
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[Mix]:
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
         """The roles of the nearest demonstrations, counted. Raises PoolError."""
         [candidates] = self.pool.candidates([edit])
         roles = [demonstration.role for demonstration in candidates.demonstrations]
         sizes = [mix.size for mix in self.policy.choose(edit, queries)]
-        return [Mix(*(roles[:size].count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))) for size in sizes]
+        return [
+            RoleCounts(*(roles[:size].count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))) for size in sizes
+        ]

@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
-from drike.demonstrations import Demonstration, DemonstrationSet, shared_out
+from drike.demonstrations import Demonstration, DemonstrationSet, interleave
 from drike.editors.budgets import TokenLimit
 from drike.editors.per_query import prompt_with
-from drike.editors.pool import Pool, each_first
+from drike.editors.pool import Pool, rotations
 from drike.edits import EditCase
 from drike.evaluation.judge import Judge, Question, is_right, judge_for
 from drike.evaluation.judge import judge as judged
@@ -58,7 +58,7 @@ def answers_under(
     judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
     that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
-    pool.beside([edits for case in cases for edits in each_first(case.edits)])  # all in one search
+    pool.beside([edits for case in cases for edits in rotations(case.edits)])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
         return answers_to(case, choices, model, pool, style=style, limit=limit, judge=judge)
@@ -73,7 +73,7 @@ def answers_to(
 ) -> CaseAnswers:  # fmt: skip
     """Ask the probes of one case under each choice, as `answers_under` does."""
     pools = pool.together(case.edits)
-    shown = [shared_out([choice.shown(candidates) for candidates in pools]) for choice in choices]
+    shown = [interleave([choice.shown(candidates) for candidates in pools]) for choice in choices]
     by = judge_for(model, judge)
     verdicts = judged(
         model,

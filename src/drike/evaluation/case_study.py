@@ -31,7 +31,7 @@ _NOTES = (
 
 
 @dataclass(frozen=True)
-class Reply:
+class ModelAnswer:
     """The model's answer to a probe under a prompt. logprob: of the probe's target, in nats; None without scores."""
 
     text: str
@@ -84,7 +84,7 @@ class Retain:
 
 
 @dataclass(frozen=True)
-class Side:
+class EditorColumn:
     """One editor's part of a case study, or of an explanation, which measures no effects.
 
     prompt: of the edit's own query, with its number of pruned retains. sigma, share: of its budget; None if none.
@@ -92,7 +92,7 @@ class Side:
 
     editor: str
     prompt: Prompt
-    replies: tuple[Reply, ...]
+    replies: tuple[ModelAnswer, ...]
     retains: tuple[Retain, ...]
     sigma: float | None
     share: float | None
@@ -132,7 +132,7 @@ class Side:
         return f", kept where p > sigma = {self.sigma:.4f}{note}"
 
 
-def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
+def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> EditorColumn:
     """An editor's part without replies and effects."""
     similarities, ranking = selection.candidates.retain_similarities, selection.ranking
     retains = tuple(
@@ -141,7 +141,7 @@ def side_of(editor: IKE, selection: Selection, prompt: Prompt) -> Side:
     )
     sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
     share = editor.budget.share if isinstance(editor.budget, Fraction) else None
-    return Side(editor.name, prompt, (), retains, sigma, share)
+    return EditorColumn(editor.name, prompt, (), retains, sigma, share)
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class CaseStudy:
 
     model: str
     case: EditCase
-    before: tuple[Reply, ...]
-    sides: tuple[Side, ...]
+    before: tuple[ModelAnswer, ...]
+    sides: tuple[EditorColumn, ...]
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -231,7 +231,7 @@ def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iter
 
 def _replies(
     model: LanguageModel, versions: Sequence[Sequence[Prompt]], judged: Sequence[Sequence[Verdict]]
-) -> list[tuple[Reply, ...]]:
+) -> list[tuple[ModelAnswer, ...]]:
     """Verdicts with the text the model writes, which a model that scores has not written yet."""
     texts = [verdict.text for of_version in judged for verdict in of_version]
     if any(text is None for text in texts):
@@ -239,7 +239,9 @@ def _replies(
     written = iter(texts)
     return [
         tuple(
-            Reply(first_line(next(written) or ""), bool(one.correct), None if one.score is None else one.score.logprob)
+            ModelAnswer(
+                first_line(next(written) or ""), bool(one.correct), None if one.score is None else one.score.logprob
+            )
             for one in of_version
         )
         for of_version in judged

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import TokenLimit
-from drike.editors.pool import Pool, each_first
-from drike.editors.role_counts import Mix, MixPolicy
+from drike.editors.pool import Pool, rotations
+from drike.editors.role_counts import MixPolicy, RoleCounts
 from drike.edits import Aspect, EditCase
 from drike.evaluation.answer_matrix import CaseAnswers, Chooser, answers_to
 from drike.evaluation.metrics import Estimate, Floats, estimated, harmonic_mean, resampled
@@ -73,8 +73,8 @@ def hindsight_answers(
     change; it stops where none answers more, by the mean over aspects of the share of right answers. Only changes that
     put a wrong answer right are asked about the right ones. Raises PoolError, and the ModelErrors of the model.
     """
-    pool.beside([edits for case in cases for edits in each_first(case.edits)])  # all in one search
-    starts = [i for i, one in enumerate(choices) if isinstance(one, Mix) and shows_all_fixed(one, pool)]
+    pool.beside([edits for case in cases for edits in rotations(case.edits)])  # all in one search
+    starts = [i for i, one in enumerate(choices) if isinstance(one, RoleCounts) and shows_all_fixed(one, pool)]
 
     def ask(case: EditCase) -> CaseAnswers:
         def under(shown: Sequence[Chooser], which: NDArray[np.bool_]) -> Both:
@@ -108,7 +108,7 @@ def hindsight_answers(
         yield from answered
 
 
-def shows_all_fixed(mix: Mix, pool: Pool) -> bool:
+def shows_all_fixed(mix: RoleCounts, pool: Pool) -> bool:
     """Whether a mix shows all copies and updates, as the paper does."""
     return mix.copies + mix.updates == len(pool.roles) - retains_of(pool)
 
@@ -119,7 +119,7 @@ def _share_right(right: NDArray[np.object_], aspect: NDArray[np.str_]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class AnswerMatrix:
     """The answers to every probe of some cases under each choice of demonstrations.
 
     right: 0 or 1, [probes, choices]. tokens: of the prompts, NaN where unknown, [probes, choices]. aspects: that have
@@ -133,7 +133,7 @@ class Answered:
     case: NDArray[np.int64]
 
     @classmethod
-    def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> Answered:
+    def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> AnswerMatrix:
         """Collect the answers, which are in the order of the cases. Raises ValueError if they are of other cases."""
         if [(one.case_id, len(one.correct)) for one in answers] != [(one.case_id, len(one.probes)) for one in cases]:
             raise ValueError("the answers are not those of the cases")
@@ -151,7 +151,7 @@ class Answered:
         """One choice for every probe."""
         return np.full(len(self.case), column)
 
-    def chosen_by(self, policy: MixPolicy, cases: Sequence[EditCase], mixes: Sequence[Mix]) -> Chosen:
+    def chosen_by(self, policy: MixPolicy, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]) -> Chosen:
         """The choices of a policy for these cases; the mixes are the first columns."""
         chosen = [mix for case in cases for mix in policy.choose(case.edit, [probe.query for probe in case.probes])]
         return np.array([mixes.index(mix) for mix in chosen])
@@ -196,13 +196,13 @@ def _rates(counts: Floats) -> Floats:
     return total[..., 0] / total[..., 1]
 
 
-def ceilings(answered: Answered, choices: Sequence[Chooser], pool: Pool) -> dict[str, Chosen]:
+def ceilings(answered: AnswerMatrix, choices: Sequence[Chooser], pool: Pool) -> dict[str, Chosen]:
     """The best choices in hindsight by name.
 
     answered: under these choices, of which the mixes come first, and under the greedy subset where there is one column
     more.
     """
-    mixes = [i for i, one in enumerate(choices) if isinstance(one, Mix)]
+    mixes = [i for i, one in enumerate(choices) if isinstance(one, RoleCounts)]
     k = [i for i in mixes if shows_all_fixed(choices[i], pool)]  # type: ignore[arg-type]
     subsets = [i for i, one in enumerate(choices) if isinstance(one, Subset)]
     greedy = list(range(len(choices), answered.right.shape[1]))
@@ -235,7 +235,7 @@ class Measured:
     tokens: float | None
 
 
-def measured(seeds: Sequence[tuple[Answered, Chosen]]) -> Measured:
+def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
     """A choice on the test edits of each seed: means over seeds; the interval resamples edits within each seed."""
     counts = [answered.counts(chosen) for answered, chosen in seeds]
     with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect

@@ -30,7 +30,7 @@ _LARGEST_BET = 0.9  # of what may be bet; at 1 a single wrong answer would lose 
 
 
 @dataclass(frozen=True)
-class Promise:
+class Guarantee:
     """That a metric over edits to come is at least `level`; the procedure errs with probability 1 - confidence."""
 
     metric: Metric
@@ -51,7 +51,7 @@ class Promise:
         return ASPECTS_OF_S[METRICS.index(self.metric)]
 
     @classmethod
-    def parse(cls, text: str) -> Promise:
+    def parse(cls, text: str) -> Guarantee:
         """Read "rr>=.85". Raises UsageError for another metric or form, or a level outside of (0, 1)."""
         found = re.fullmatch(r"\s*(\w+)\s*>=\s*(\d*\.?\d+)\s*", text, re.ASCII)
         metric, level = (found[1].casefold(), float(found[2])) if found else ("", 0.0)
@@ -63,10 +63,10 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class KeptPromise:
+class CertifiedGuarantee:
     """A promise that was shown to hold: on how many edits, at which offset, and the metric's value on these edits."""
 
-    promise: Promise
+    promise: Guarantee
     edits: int
     offset: float
     measured: float
@@ -81,7 +81,7 @@ def calibrate(
     right: Mapping[Setting, Counts],
     probes: Counts,
     *,
-    promise: Promise | None = None,
+    promise: Guarantee | None = None,
     most: int | None = None,
     cost: Mapping[Setting, float] | None = None,
 ) -> Setting | None:
@@ -94,7 +94,7 @@ def calibrate(
 
 
 def certified(
-    promise: Promise, right: Mapping[Setting, Counts], probes: Counts, *, most: int | None = None
+    promise: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, most: int | None = None
 ) -> list[Setting]:
     """The settings that are shown to keep a promise: those in front of the first that is not.
 

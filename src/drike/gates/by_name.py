@@ -26,7 +26,7 @@ class Named:
         if not mentions:
             return Decision(query)
         near = _nearness(asked, index, sorted({i for mention in mentions for i in mention.edits}))
-        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
+        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         rank = {i: place for place, i in enumerate(order) if not asked.excluded(index.edits[i])}
         best = {min(found, key=rank.__getitem__) for m in mentions if (found := [i for i in m.edits if i in rank])}
         name = {i: mention.name for mention in reversed(mentions) for i in mention.edits}
@@ -46,7 +46,7 @@ class EveryQuery:
         asked = _Asked.of(query, index)
         named = {i: mention.name for mention in asked.mentions if mention.kind is NameMatch.FULL for i in mention.edits}
         near = _nearness(asked, index, sorted(named or index.edits))
-        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].entry.priority, i))
+        order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         if not order:
             return Decision(query, reason="no edit is in force")
         considered = tuple(

@@ -19,7 +19,7 @@ from drike.gates.names import (
     words,
 )
 from drike.gates.relations import answer_kind, contrary
-from drike.stores.records import StoredEdit
+from drike.stores.records import EditVersion
 
 CROWD = 1000  # wordings in an index, from which the distance to the next says that one is meant
 
@@ -89,11 +89,11 @@ class Calibrated:
             found += [self._candidate(index.edits[i], self.unnamed, features) for i, features in unnamed]
         return sorted(
             (replace(one, probability=0.0) if asked.excluded(one.edit) else one for one in found),
-            key=lambda one: (-one.probability, -one.edit.entry.priority, one.edit.id),
+            key=lambda one: (-one.probability, -one.edit.record.priority, one.edit.id),
         )
 
     def _candidate(
-        self, edit: StoredEdit, head: LogisticHead, features: Mapping[str, float], name: str | None = None
+        self, edit: EditVersion, head: LogisticHead, features: Mapping[str, float], name: str | None = None
     ) -> Candidate:
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return Candidate(edit, 1 / (1 + exp(-logit)) if logit > -700 else 0.0, name, features)
@@ -123,13 +123,13 @@ def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, fl
     for text, group in groups.items():
         best: dict[int, tuple[float, float, str]] = {}
         for part in parts(text):
-            near = {i: index.masked.closest(_masked(index.edits[i].entry), vectors[part]) for i in group}
+            near = {i: index.masked.closest(_masked(index.edits[i].record), vectors[part]) for i in group}
             nearest = max(near.values())
             for i in group:
                 margin = near[i] - nearest
                 best[i] = max(best.get(i, (-2.0, 0.0, "")), (near[i], margin, part), key=lambda one: one[0] + one[1])
         for i, (nearness, margin, part) in best.items():
-            entry = index.edits[i].entry
+            entry = index.edits[i].record
             stored = masked(entry.query, entry.names)
             kind, wanted = answer_kind(part), answer_kind(stored)
             mentions = by_edit[i]
@@ -165,8 +165,8 @@ def _unnamed(asked: _Asked, index: EditIndex, known: Set[int]) -> list[tuple[int
     said = {word.folded for word in asked.spoken}
     found = []
     for i, cosine in near:
-        entry = index.edits[i].entry
-        rival = max((other for j, other in near if index.edits[j].entry.subject != entry.subject), default=0.0)
+        entry = index.edits[i].record
+        rival = max((other for j, other in near if index.edits[j].record.subject != entry.subject), default=0.0)
         named = max(len(said.intersection(name)) / max(1, len(name)) for name in map(words, entry.names))
         found.append((i, {"whole": cosine, "margin": cosine - rival, "named": named}))
     return found

@@ -23,7 +23,7 @@ from drike.gates.calibrated import Calibrated, LogisticHead
 from drike.gates.decision import Candidate
 from drike.gates.index import EditIndex
 from drike.gates.names import masked, words
-from drike.stores.records import StoredEdit, StoreError
+from drike.stores.records import EditVersion, StoreError
 from drike.support import records
 from drike.support.files import checksum_ok, with_checksum, write_text
 
@@ -89,19 +89,19 @@ class Certificate:
         )
 
 
-def written(edits: Sequence[StoredEdit]) -> tuple[list[StoredEdit], list[GateProbe]]:
+def written(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateProbe]]:
     """Probes that were written with edits, and these edits without what the probes hold.
 
     A wording concerns its edit; a negative exemplar does not, nor does the query of another edit of the subject.
     """
     probes, subjects = [], defaultdict(list)
     for one in edits:
-        probes += [GateProbe(text, one.id, True) for text in one.entry.wordings]
-        probes += [GateProbe(text, one.id, False) for text in one.entry.negatives]
-        subjects[" ".join(words(one.entry.subject))].append(one)
+        probes += [GateProbe(text, one.id, True) for text in one.record.wordings]
+        probes += [GateProbe(text, one.id, False) for text in one.record.negatives]
+        subjects[" ".join(words(one.record.subject))].append(one)
     for same in subjects.values():
-        probes += [GateProbe(other.entry.query, one.id, False) for one, other in permutations(same, 2)]
-    return [replace(one, entry=replace(one.entry, wordings=(), negatives=())) for one in edits], probes
+        probes += [GateProbe(other.record.query, one.id, False) for one, other in permutations(same, 2)]
+    return [replace(one, record=replace(one.record, wordings=(), negatives=())) for one in edits], probes
 
 
 def examples(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[Example]:
@@ -116,7 +116,7 @@ def examples(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) ->
 
 def _considered(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[list[Candidate]]:
     """What the gate considers for each probe; its texts are embedded at once, which encoders do faster."""
-    edits = {id: one.entry for id, one in index.edits.items()}
+    edits = {id: one.record for id, one in index.edits.items()}
     known = [probe for probe in probes if probe.edit in edits]
     if index.encoder is not None and known:
         texts = [text for one in known for text in (one.query, masked(one.query, edits[one.edit].names))]

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from drike.edits import Edit
 from drike.gates.index import EditIndex
-from drike.stores.records import StoredEdit
+from drike.stores.records import EditVersion
 
 MOST_FIRED = 3  # edits in one prompt
 
@@ -38,7 +38,7 @@ class Candidate:
         answer: what that model said, if it was asked.
     """
 
-    edit: StoredEdit
+    edit: EditVersion
     probability: float
     name: str | None = None
     features: Mapping[str, float] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class Decision:
     """
 
     query: str
-    fired: tuple[StoredEdit, ...] = ()
+    fired: tuple[EditVersion, ...] = ()
     considered: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
 
     @property
     def edits(self) -> tuple[Edit, ...]:
         """Those that fired, as editors take them."""
-        return tuple(one.entry.edit_in(self.query) for one in self.fired)
+        return tuple(one.record.edit_in(self.query) for one in self.fired)
 
     @property
     def doubtful(self) -> tuple[Candidate, ...]:
@@ -80,7 +80,7 @@ class Decision:
         return _decision(self.query, considered, sure, "in doubt, and the model does not say yes")
 
 
-class Scope(Protocol):
+class Gate(Protocol):
     """Decides which edits a query concerns."""
 
     def decide(self, query: str, index: EditIndex) -> Decision:
@@ -95,7 +95,7 @@ def _decision(
     otherwise: str = "a negative exemplar matches",
 ) -> Decision:
     """Fire the candidates of which the gate is sure: those with the highest priority first, then as they come."""
-    fired = sorted(sure, key=lambda one: -one.edit.entry.priority)[:MOST_FIRED]
+    fired = sorted(sure, key=lambda one: -one.edit.record.priority)[:MOST_FIRED]
     reasons = [
         (f'"{one.name}" is named' if one.name else "a wording is near")
         + (", and the model says yes" if one.answer is YesOrNo.YES else "")

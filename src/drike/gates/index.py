@@ -17,9 +17,9 @@ from drike.gates.names import (
     spoken,
     words,
 )
-from drike.gates.overlay import Layered
+from drike.gates.overlay import OverlayDict
 from drike.gates.vectors import TextVectors
-from drike.stores.records import Entry, Status, StoredEdit
+from drike.stores.records import EditRecord, EditVersion, Status
 
 NEAREST = 16  # edits that are looked at where no subject is named
 
@@ -38,7 +38,7 @@ class EditIndex:
         whole, masked: their queries and wordings, and the same with "it" for the subject; empty without an encoder.
     """
 
-    edits: Layered[int, StoredEdit] = field(default_factory=Layered)
+    edits: OverlayDict[int, EditVersion] = field(default_factory=OverlayDict)
     encoder: TextEncoder | None = None
     names: NameIndex = field(default_factory=NameIndex)
     whole: TextVectors = field(default_factory=TextVectors)
@@ -46,13 +46,13 @@ class EditIndex:
 
     @classmethod
     def of(
-        cls, edits: Iterable[StoredEdit], encoder: TextEncoder | None = None, previous: EditIndex | None = None
+        cls, edits: Iterable[EditVersion], encoder: TextEncoder | None = None, previous: EditIndex | None = None
     ) -> EditIndex:
         """Index the edits of `Snapshot.in_force`.
 
         previous: an index with the same encoder, of which everything is used again that both have.
         """
-        kept = {one.id: one for one in edits if one.entry.status in (Status.ACTIVE, Status.SHADOW)}
+        kept = {one.id: one for one in edits if one.record.status in (Status.ACTIVE, Status.SHADOW)}
         known = previous if previous is not None and previous.encoder is encoder else cls(encoder=encoder)
         gone = {id: one for id, one in known.edits.items() if kept.get(id) is not one}
         if len(gone) > len(kept):  # it takes less time to begin anew
@@ -60,17 +60,19 @@ class EditIndex:
         new = {id: one for id, one in kept.items() if known.edits.get(id) is not one}
         return known._changed(gone, new, known)
 
-    def changed(self, ids: Iterable[int], edits: Iterable[StoredEdit]) -> EditIndex:
+    def changed(self, ids: Iterable[int], edits: Iterable[EditVersion]) -> EditIndex:
         """An index without the edits with these ids, and with these edits."""
         new = {one.id: one for one in edits}
         gone = {id: self.edits[id] for id in {*ids, *new} if id in self.edits}
         return self._changed(gone, new, self)
 
-    def _changed(self, gone: Mapping[int, StoredEdit], new: Mapping[int, StoredEdit], known: EditIndex) -> EditIndex:
+    def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
 
-        def both(texts: Callable[[Entry], Sequence[str]]) -> tuple[dict[int, Sequence[str]], dict[int, Sequence[str]]]:
-            old, added = ({id: texts(one.entry) for id, one in some.items()} for some in (gone, new))
+        def both(
+            texts: Callable[[EditRecord], Sequence[str]],
+        ) -> tuple[dict[int, Sequence[str]], dict[int, Sequence[str]]]:
+            old, added = ({id: texts(one.record) for id, one in some.items()} for some in (gone, new))
             return old, added
 
         edits = self.edits.changed({**dict.fromkeys(gone), **new})
@@ -99,10 +101,10 @@ class _Asked:
         asked = spoken(text)
         return cls(text, asked, index.names.find(text, asked))
 
-    def excluded(self, edit: StoredEdit) -> bool:
+    def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
-        return bool(edit.entry.negatives) and any(
-            words(text) == [word.folded for word in self.spoken] for text in edit.entry.negatives
+        return bool(edit.record.negatives) and any(
+            words(text) == [word.folded for word in self.spoken] for text in edit.record.negatives
         )
 
 
@@ -117,14 +119,14 @@ def _nearness(asked: _Asked, index: EditIndex, edits: Sequence[int]) -> dict[int
     """For each edit, how near its nearest wording is to the query."""
     if index.encoder is not None:
         [vector] = _embedded(index, [asked.text])
-        return {i: index.whole.closest(_wordings(index.edits[i].entry), vector) for i in edits}
+        return {i: index.whole.closest(_wordings(index.edits[i].record), vector) for i in edits}
     said = {word.folded for word in asked.spoken}
 
     def shared(text: str) -> float:
         stored = set(words(text))
         return len(said & stored) / max(1, len(said | stored))
 
-    return {i: max(map(shared, _wordings(index.edits[i].entry))) for i in edits}
+    return {i: max(map(shared, _wordings(index.edits[i].record))) for i in edits}
 
 
 def _nearest(index: EditIndex, vector: FloatArray) -> list[tuple[int, float]]:
@@ -136,11 +138,11 @@ def _nearest(index: EditIndex, vector: FloatArray) -> list[tuple[int, float]]:
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _wordings(entry: Entry) -> tuple[str, ...]:
+def _wordings(entry: EditRecord) -> tuple[str, ...]:
     return entry.query, *entry.wordings
 
 
-def _masked(entry: Entry) -> tuple[str, ...]:
+def _masked(entry: EditRecord) -> tuple[str, ...]:
     return tuple(masked(text, entry.names) for text in _wordings(entry))
 
 

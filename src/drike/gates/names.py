@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from drike.gates.overlay import Layered, regrouped
+from drike.gates.overlay import OverlayDict, regrouped
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"  # Han and kana are written without spaces: each sign is a word
 _WORD = re.compile(rf"[{_HAN}]|(?:[^\W{_HAN}]|[\u0300-\u036f])+[+#]*")
@@ -150,12 +150,12 @@ class NameIndex:
         misspelt: words of `_LONG_WORD` letters or more, by each way to leave out a letter.
     """
 
-    full: Layered[str, tuple[int, ...]] = field(default_factory=Layered)
-    short: Layered[str, tuple[int, ...]] = field(default_factory=Layered)
-    longest: Layered[str, int] = field(default_factory=Layered)
-    people: Layered[tuple[str, str], tuple[int, ...]] = field(default_factory=Layered)
-    vocabulary: Layered[str, int] = field(default_factory=Layered)
-    misspelt: Layered[str, tuple[str, ...]] = field(default_factory=Layered)
+    full: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
+    short: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
+    longest: OverlayDict[str, int] = field(default_factory=OverlayDict)
+    people: OverlayDict[tuple[str, str], tuple[int, ...]] = field(default_factory=OverlayDict)
+    vocabulary: OverlayDict[str, int] = field(default_factory=OverlayDict)
+    misspelt: OverlayDict[str, tuple[str, ...]] = field(default_factory=OverlayDict)
 
     def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""

@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 _PART = 16  # changes are merged into a new base when they are more than this part of it
 
 
-class Layered(Mapping[Key, Value]):
+class OverlayDict(Mapping[Key, Value]):
     """A dictionary without None among its values.
 
     Attributes:
@@ -24,15 +24,15 @@ class Layered(Mapping[Key, Value]):
         self.base: Mapping[Key, Value] = {} if base is None else base
         self.changes: Mapping[Key, Value | None] = {} if changes is None else changes
 
-    def changed(self, changes: Mapping[Key, Value | None]) -> Layered[Key, Value]:
+    def changed(self, changes: Mapping[Key, Value | None]) -> OverlayDict[Key, Value]:
         """A copy with these values; None removes a key."""
         changes = {**self.changes, **changes}
         if len(changes) * _PART <= len(self.base):
-            return Layered(self.base, changes)
+            return OverlayDict(self.base, changes)
         merged = {**self.base, **changes}
         for key in [key for key, value in changes.items() if value is None]:
             del merged[key]
-        return Layered(merged)  # type: ignore[arg-type]
+        return OverlayDict(merged)  # type: ignore[arg-type]
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value of a key, or the default."""
@@ -57,10 +57,10 @@ class Layered(Mapping[Key, Value]):
 
 
 def regrouped(
-    groups: Layered[Key, tuple[Any, ...]],
+    groups: OverlayDict[Key, tuple[Any, ...]],
     gone: Iterable[tuple[Any, Iterable[Key]]],
     new: Iterable[tuple[Any, Iterable[Key]]],
-) -> Layered[Key, tuple[Any, ...]]:
+) -> OverlayDict[Key, tuple[Any, ...]]:
     """Groups by key, without some members and with others, each given with its keys; members are sorted."""
     leaving: dict[Key, list[Any]] = defaultdict(list)
     joining: dict[Key, list[Any]] = defaultdict(list)
@@ -70,7 +70,7 @@ def regrouped(
                 by_key[key].append(member)
 
     if not leaving and not groups:
-        return Layered({key: tuple(sorted(members)) for key, members in joining.items()})
+        return OverlayDict({key: tuple(sorted(members)) for key, members in joining.items()})
     changes: dict[Key, tuple[Any, ...] | None] = {}
     for key in {**leaving, **joining}:
         members = {*groups.get(key, ())}.difference(leaving.get(key, ())).union(joining.get(key, ()))

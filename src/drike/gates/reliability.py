@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
-from drike.stores.records import StoredEdit
+from drike.stores.records import EditVersion
 
 _FOLDS = 5
 _MOST = 500  # texts that are asked
@@ -23,7 +23,7 @@ class Bin:
     count: int
 
 
-def curve(scope: Scope, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
+def curve(scope: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
     """The reliability diagram over wordings, which concern their edit, and negative exemplars, which do not.
 
     By cross-validation: each text is asked of an index without it and without those of its fold. Bins have equal
@@ -42,17 +42,17 @@ def curve(scope: Scope, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
     return tuple(Bin(sum(given) / len(given), sum(true) / len(true), len(true)) for given, true in columns)
 
 
-def _texts(edits: Sequence[StoredEdit], fold: int) -> Iterator[tuple[int, str, bool]]:
+def _texts(edits: Sequence[EditVersion], fold: int) -> Iterator[tuple[int, str, bool]]:
     """The texts of a fold: the edit's id, the text, and whether it concerns the edit."""
     for one in edits:
-        for texts, concerned in ((one.entry.wordings, True), (one.entry.negatives, False)):
+        for texts, concerned in ((one.record.wordings, True), (one.record.negatives, False)):
             yield from ((one.id, text, concerned) for i, text in enumerate(texts) if (one.id + i) % _FOLDS == fold)
 
 
-def _without(one: StoredEdit, fold: int) -> StoredEdit:
+def _without(one: EditVersion, fold: int) -> EditVersion:
     """The edit without its texts of a fold."""
     wordings, negatives = (
         tuple(text for i, text in enumerate(texts) if (one.id + i) % _FOLDS != fold)
-        for texts in (one.entry.wordings, one.entry.negatives)
+        for texts in (one.record.wordings, one.record.negatives)
     )
-    return replace(one, entry=replace(one.entry, wordings=wordings, negatives=negatives))
+    return replace(one, record=replace(one.record, wordings=wordings, negatives=negatives))

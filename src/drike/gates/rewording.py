@@ -15,7 +15,7 @@ from drike.gates.verification import answer_of, question
 from drike.matching import normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, Prompt
-from drike.stores.records import Entry, claims
+from drike.stores.records import EditRecord, conflict_keys
 
 _TOKENS = 40  # of one wording
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
@@ -32,7 +32,7 @@ class Proposal:
 
 
 def proposals(
-    model: LanguageModel, entries: Sequence[Entry], count: int, taken: Collection[str] = ()
+    model: LanguageModel, entries: Sequence[EditRecord], count: int, taken: Collection[str] = ()
 ) -> list[list[Proposal]]:
     """Up to `count` other wordings of each entry's query, those that pass the checks first.
 
@@ -46,7 +46,7 @@ def proposals(
     known, found = set(taken), []
     for one, entry in zip(written, entries, strict=True):
         some = _read(one.text, entry, count, known)
-        known |= claims(replace(entry, wordings=tuple(each.text for each in some if not each.problem)))
+        known |= conflict_keys(replace(entry, wordings=tuple(each.text for each in some if not each.problem)))
         found.append(some)
     places = [(i, j) for i, some in enumerate(found) for j, one in enumerate(some) if not one.problem]
     asked = [Prompt(question(found[i][j].text, entries[i].query)) for i, j in places]
@@ -56,21 +56,21 @@ def proposals(
     return [sorted(some, key=lambda one: bool(one.problem)) for some in found]
 
 
-def _prompt(entry: Entry, count: int) -> str:
+def _prompt(entry: EditRecord, count: int) -> str:
     return (
         f"{REWRITE}in {count} different ways, one a line: questions, and sentences to be completed. Each must "
         f"name {entry.subject} and ask for the same fact, without the answer.\nText: {entry.query}\nRewritten:\n"
     )
 
 
-def _read(text: str, entry: Entry, count: int, taken: Collection[str]) -> list[Proposal]:
+def _read(text: str, entry: EditRecord, count: int, taken: Collection[str]) -> list[Proposal]:
     """The lines that a model wrote, each once and with its problem."""
     lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", text).splitlines())
     found = list(dict.fromkeys(line for line in lines if line))[:count]
     return [Proposal(line, _problem(line, entry, taken)) for line in found]
 
 
-def _problem(text: str, entry: Entry, taken: Collection[str]) -> str:
+def _problem(text: str, entry: EditRecord, taken: Collection[str]) -> str:
     if not any(mentions(text, name) for name in entry.names):
         return f"does not name {entry.subject}"
     if normalise(text) in map(normalise, (entry.query, *entry.wordings, *entry.negatives)):
@@ -82,5 +82,5 @@ def _problem(text: str, entry: Entry, taken: Collection[str]) -> str:
     kinds = answer_kind(new), answer_kind(known)
     if contrary(new, known) or (all(kinds) and kinds[0] != kinds[1]):
         return "asks for something else"
-    own = claims(replace(entry, wordings=(text,))) - claims(entry)
+    own = conflict_keys(replace(entry, wordings=(text,))) - conflict_keys(entry)
     return "asks what another edit answers" if own.intersection(taken) else ""

@@ -12,15 +12,15 @@ from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import Certificate, calibrated, certify, default, gate_of, load, to_json, written
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
-from drike.stores.records import StoredEdit, StoreError
+from drike.stores.records import EditVersion, StoreError
 
 GROWN = 1.2  # a gate is to be calibrated again for a store that has grown by this factor
 
 
-def open_gate(store: EditStore, name: str | None = None) -> Scope:
+def open_gate(store: EditStore, name: str | None = None) -> Gate:
     """The gate for a store: the one calibrated for it, else `Named`; or by name: "named", "calibrated", or a file.
 
     Raises StoreError if it is damaged, UsageError if there is no such file.
@@ -42,7 +42,7 @@ def keep_gate(store: EditStore, gate: Calibrated | Named) -> None:
     store.keep_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
 
 
-def kept_gate(store: EditStore, after: int = 0) -> tuple[int, Scope] | None:
+def kept_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
     found = store.gate(after)
     if found is None and not after and (beside := Path(f"{store.name}.gate.json")).is_file():
@@ -51,7 +51,7 @@ def kept_gate(store: EditStore, after: int = 0) -> tuple[int, Scope] | None:
 
 
 def calibrate(
-    edits: Sequence[StoredEdit], encoder: TextEncoder, level: float, confidence: float = 0.95
+    edits: Sequence[EditVersion], encoder: TextEncoder, level: float, confidence: float = 0.95
 ) -> tuple[Calibrated, Certificate]:
     """A gate calibrated on the probes written with a half of the edits, and certified on those of the other half.
 
@@ -73,6 +73,6 @@ def calibrate(
     return gate if found.threshold is None else replace(gate, threshold=found.threshold), found
 
 
-def outgrown(gate: Scope, edits: int) -> bool:
+def needs_recalibration(gate: Gate, edits: int) -> bool:
     """Whether a store has grown so much since its gate was calibrated that it is to be calibrated again."""
     return isinstance(gate, Calibrated) and 0 < gate.edits * GROWN <= edits

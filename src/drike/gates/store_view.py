@@ -9,11 +9,11 @@ from datetime import datetime
 from drike.encoders.base import TextEncoder
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore, Snapshot, snapshot
-from drike.stores.records import Status, StoredEdit, stamp
+from drike.stores.records import EditVersion, Status, stamp
 
 
 @dataclass(frozen=True, eq=False)
-class InForce:
+class StoreView:
     """What was read of a store.
 
     new: the edits of the index that were not in the one before. until: when the edits in force next change by
@@ -22,12 +22,12 @@ class InForce:
 
     snapshot: Snapshot = field(default_factory=Snapshot)
     index: EditIndex = field(default_factory=EditIndex)
-    new: Sequence[StoredEdit] = ()
+    new: Sequence[EditVersion] = ()
     until: str | None = ""
 
     def at(
         self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
-    ) -> InForce:
+    ) -> StoreView:
         """What is in force now; this one, if that has not changed. shadow: index shadow edits, too.
 
         Raises StoreError if the store cannot be read.
@@ -41,4 +41,4 @@ class InForce:
         new = [one for one in edits if self.index.edits.get(one.id) is not one]
         index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
         until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
-        return InForce(found, index, new, until)
+        return StoreView(found, index, new, until)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drike.encoders.base import FloatArray
-from drike.gates.overlay import Layered, regrouped
+from drike.gates.overlay import OverlayDict, regrouped
 
 _ROUNDING = 1e-5  # more than what the order of sums changes in a cosine of single precision
 
@@ -20,8 +20,8 @@ class TextVectors:
     matrix: the vectors of `vectors.base` in its order [n, d], to search them.
     """
 
-    edits: Layered[str, tuple[int, ...]] = field(default_factory=Layered)
-    vectors: Layered[str, FloatArray] = field(default_factory=Layered)
+    edits: OverlayDict[str, tuple[int, ...]] = field(default_factory=OverlayDict)
+    vectors: OverlayDict[str, FloatArray] = field(default_factory=OverlayDict)
     matrix: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def changed(
@@ -38,7 +38,7 @@ class TextVectors:
         if vectors.base is self.vectors.base:
             return TextVectors(edits, vectors, self.matrix)
         matrix = np.stack(list(vectors.base.values())) if vectors.base else np.zeros((0, 0), np.float32)
-        return TextVectors(edits, Layered(dict(zip(vectors.base, matrix, strict=True))), matrix)
+        return TextVectors(edits, OverlayDict(dict(zip(vectors.base, matrix, strict=True))), matrix)
 
     def closest(self, texts: Iterable[str], vector: FloatArray) -> float:
         """The largest cosine of a unit vector [d] and those of texts."""

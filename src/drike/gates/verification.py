@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from drike.errors import UsageError
 from drike.evaluation.judge import complete
 from drike.gates.by_name import EveryQuery, Named
-from drike.gates.decision import Decision, Scope, YesOrNo
+from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.nearest import Nearest
 from drike.models.protocols import LanguageModel
@@ -19,7 +19,7 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 def questions(decision: Decision) -> list[str]:
     """What a language model is asked about each of the doubtful candidates: a prompt, and also a user's message."""
-    return [question(decision.query, one.edit.entry.query) for one in decision.doubtful]
+    return [question(decision.query, one.edit.record.query) for one in decision.doubtful]
 
 
 def question(text: str, query: str) -> str:
@@ -36,7 +36,7 @@ def answer_of(text: str) -> YesOrNo:
 
 
 def decided(
-    scope: Scope, queries: Sequence[str], index: EditIndex, model: LanguageModel | None = None
+    scope: Gate, queries: Sequence[str], index: EditIndex, model: LanguageModel | None = None
 ) -> list[Decision]:
     """What a gate decides about each query. model: is asked about all doubtful candidates, in one call."""
     found = [scope.decide(query, index) for query in queries]
@@ -50,7 +50,7 @@ def settled(decisions: Sequence[Decision], model: LanguageModel) -> list[Decisio
     return [one.settled([next(answers) for _ in one.doubtful]) if one.doubtful else one for one in decisions]
 
 
-def require_doubt(scope: Scope, remedy: str) -> None:
+def require_doubt(scope: Gate, remedy: str) -> None:
     """Refuse a gate that is never in doubt, so that there would be nothing to ask. Raises UsageError."""
     if isinstance(scope, Named | Nearest | EveryQuery):
         raise UsageError(f"the gate {type(scope).__name__} is never in doubt, so that no model can be asked: {remedy}")

@@ -75,7 +75,7 @@ def template_for(name: str, template: str | None) -> Template:
 
 def _open_served(name: str, template: Template, options: ApiOptions) -> LanguageModel:
     """Open a served model, behind the answer cache unless that is off."""
-    from drike.models.served.cache import Answers, CachedModel, answers_path
+    from drike.models.served.cache import AnswerCache, CachedModel, answers_path
     from drike.models.served.openai import connect
     from drike.prompts import chat_messages
 
@@ -85,7 +85,7 @@ def _open_served(name: str, template: Template, options: ApiOptions) -> Language
     # Everything besides its prompt that affects an answer, the wording of a chat included.
     settings = [model.info.identity[part] for part in ("server", "name", "template", "thinking_tokens", "effort")]
     identity = json.dumps([*settings, chat_messages("") if template == "chat" else None])
-    return CachedModel(model, identity, Answers(answers_path()), model)
+    return CachedModel(model, identity, AnswerCache(answers_path()), model)
 
 
 def _refuse_misspelled(name: str) -> None:

@@ -23,10 +23,10 @@ from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.learned_budgets import Controller, feature
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Form, Retriever
-from drike.editors.role_counts import Mix
+from drike.editors.role_counts import RoleCounts
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError
-from drike.evaluation.risk_control import KeptPromise
+from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.prompts import PromptStyle
 from drike.support.files import sha256, write_bytes
 from drike.support.records import read
@@ -67,7 +67,7 @@ class _Controller:
 
 @dataclass(frozen=True)
 class _PerQuery:
-    mixes: tuple[Mix, ...]
+    mixes: tuple[RoleCounts, ...]
     named: bool
     facts: tuple[tuple[str, str], ...]
 
@@ -84,7 +84,7 @@ class _Described:
     training: Mapping[str, object]
     facts: tuple[tuple[str, str], ...]
     per_query: _PerQuery | None
-    promise: KeptPromise | None
+    promise: CertifiedGuarantee | None
     sha256: str
 
 
@@ -102,7 +102,7 @@ class Checkpoint:
     style: PromptStyle = field(default_factory=PromptStyle)
     training: Mapping[str, object] = field(default_factory=dict)
     per_query: QueryPolicy | None = None
-    promise: KeptPromise | None = None
+    promise: CertifiedGuarantee | None = None
 
     @property
     def trained_on(self) -> frozenset[tuple[str, str]]:

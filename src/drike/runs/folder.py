@@ -38,7 +38,7 @@ from drike.models.protocols import Usage
 from drike.support.files import named_in_errors, write_bytes, write_text
 from drike.support.records import Record, parse, read
 from drike.training.algorithm1 import Episode
-from drike.training.rewards import Earned, RecordedRollout
+from drike.training.rewards import RecordedRollout, Rewards
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
 OUTCOMES, DEPLOYED = "outcomes", "deployed"
@@ -196,7 +196,7 @@ class EpisodeRecord:
     @property
     def rollout(self) -> RecordedRollout:
         """What a resumed training needs of it."""
-        earned = Earned(self.rewards, self.correct, self.prompt_tokens, self.seconds, self.probes)
+        earned = Rewards(self.rewards, self.correct, self.prompt_tokens, self.seconds, self.probes)
         return RecordedRollout(self.case_id, self.order, earned)
 
 

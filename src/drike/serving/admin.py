@@ -59,14 +59,14 @@ from drike.gates.names import words
 from drike.gates.reliability import Bin, curve
 from drike.models.served.address import is_loopback
 from drike.serving import page
-from drike.serving.feed import LiveEdits, Seen
+from drike.serving.feed import EditFeed, Seen
 from drike.serving.gateway import Gateway, bearer
-from drike.serving.keys import Grant, Role
+from drike.serving.keys import Principal, Role
 from drike.serving.relay import RequestError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
 from drike.stores import log as stores
-from drike.stores.records import ConflictError, Status, StoredEdit, UnavailableError, entry_of
+from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, entry_of
 
 _LARGEST = 1 << 20  # bytes of a request
 _MOST_LISTED, _SHOWN_CANDIDATES = 500, 10
@@ -125,7 +125,7 @@ class Admin:
         self._tenants = tenants
         self._curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = {}
 
-    def guarded(self, endpoint: Callable[[Request, Grant], Awaitable[Any]], role: Role = Role.EDIT) -> Endpoint:
+    def guarded(self, endpoint: Callable[[Request, Principal], Awaitable[Any]], role: Role = Role.EDIT) -> Endpoint:
         """The endpoint for requests that may ask it, with errors as JSON."""
 
         async def answer(request: Request) -> Response:
@@ -144,7 +144,7 @@ class Admin:
 
         return answer
 
-    async def status(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def status(self, request: Request, grant: Principal) -> dict[str, object]:
         """What the gateway is doing."""
         live = await self._live(grant)
         return {
@@ -153,7 +153,7 @@ class Admin:
             "revision": live.snapshot.revision,
         }  # fmt: skip
 
-    async def edits(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def edits(self, request: Request, grant: Principal) -> dict[str, object]:
         """Edits that hold all words of q."""
         live = await self._live(grant)
         asked, status = set(words(request.query_params.get("q", ""))), request.query_params.get("status")
@@ -163,7 +163,7 @@ class Admin:
         after, limit = _number(request, "after", 0), min(_number(request, "limit", 50), _MOST_LISTED)
         return {"edits": [_edit(one, live) for one in found[after : after + limit]], "total": len(found)}
 
-    async def versions(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def versions(self, request: Request, grant: Principal) -> dict[str, object]:
         """All versions of an edit."""
         live = await self._live(grant)
         if request.path_params["id"] not in live.snapshot.edits:
@@ -171,7 +171,7 @@ class Admin:
         found = await asyncio.to_thread(stores.versions, live.store, request.path_params["id"])
         return {"versions": [_edit(one, live) for one in found]}
 
-    async def add(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def add(self, request: Request, grant: Principal) -> dict[str, object]:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
@@ -179,7 +179,7 @@ class Admin:
         entry = replace(entry, author=_author(grant, entry.author))
         return await self._write(grant, lambda live: live.store.put(entry, supersede=supersede))
 
-    async def change(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def change(self, request: Request, grant: Principal) -> dict[str, object]:
         """Make a new version of an edit."""
         values, how, id = await _body(request), request.path_params["change"], request.path_params["id"]
         reason, text = values.get("reason"), values.get("text")
@@ -200,9 +200,9 @@ class Admin:
         if not isinstance(text, str):
             raise RequestError(400, "bad_request", "text is missing")
 
-        def append(live: LiveEdits) -> Sequence[StoredEdit]:
+        def append(live: EditFeed) -> Sequence[EditVersion]:
             *_, latest = stores.versions(live.store, id)
-            entry = replace(latest.entry, author=author, reason=reason)
+            entry = replace(latest.record, author=author, reason=reason)
             entry = (
                 replace(entry, negatives=(*entry.negatives, text))
                 if how == "negatives"
@@ -212,14 +212,14 @@ class Admin:
 
         return await self._write(grant, append)
 
-    async def decide(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def decide(self, request: Request, grant: Principal) -> dict[str, object]:
         """The decision on a query, which is not kept."""
         live, given = await self._live(grant), request.query_params
         query, ask = given.get("q", ""), given.get("ask") != "no"
         decision = await self._decided(live, _chat(given.get("model", "default"), query), ask=ask)
         return _decision(decision, live)
 
-    async def ask(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def ask(self, request: Request, grant: Principal) -> dict[str, object]:
         """Ask the upstream without and with the edits that fire."""
         values = await _body(request)
         query, model, most = values.get("query"), values.get("model", "default"), values.get("max_tokens", 64)
@@ -235,7 +235,7 @@ class Admin:
         found = _decision(decision, live)
         return {"decision": found, "before": texts[0], "after": texts[-1]}
 
-    async def fired(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def fired(self, request: Request, grant: Principal) -> dict[str, object]:
         """The last decisions on requests."""
         live, limit = await self._live(grant), _number(request, "limit", 50)
         return {
@@ -243,7 +243,7 @@ class Admin:
             for name, seen in (("fired", live.fired), ("missed", live.missed))
         }
 
-    async def calibration(self, request: Request, grant: Grant) -> dict[str, object]:
+    async def calibration(self, request: Request, grant: Principal) -> dict[str, object]:
         """How well the gate's probabilities hold on the tenant's own texts."""
         live = await self._live(grant)
         index, bins = self._curves.get(grant.tenant, (None, ()))
@@ -260,13 +260,13 @@ class Admin:
             return JSONResponse({"ready": True})
         return JSONResponse({"ready": False, "problems": problems}, 503)
 
-    async def metrics(self, request: Request, grant: Grant) -> Response:
+    async def metrics(self, request: Request, grant: Principal) -> Response:
         """Everything that is counted."""
         metrics = self._gateway.metrics
         metrics.edits.set(sum(len(live.index.edits) for live in self._tenants.lives.values()))
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    def _permit(self, request: Request, role: Role) -> Grant:
+    def _permit(self, request: Request, role: Role) -> Principal:
         """Check host, origin, key and type of content. Raises RequestError."""
         keyless = self._tenants.keys is None
         host = request.headers.get("host", "")
@@ -284,14 +284,14 @@ class Admin:
             raise RequestError(status, code, f"this needs a key for {role}: send it as Authorization: Bearer KEY")
         return grant
 
-    async def _live(self, grant: Grant) -> LiveEdits:
+    async def _live(self, grant: Principal) -> EditFeed:
         return await self._tenants.live(grant.tenant)
 
     async def _problems(self) -> list[str]:
         upstream = await self._gateway.upstream.problem()
         return [*([upstream] if upstream else []), *self._tenants.problems()]
 
-    async def _write(self, grant: Grant, make: Callable[[LiveEdits], Sequence[StoredEdit]]) -> dict[str, object]:
+    async def _write(self, grant: Principal, make: Callable[[EditFeed], Sequence[EditVersion]]) -> dict[str, object]:
         """Make changes, and answer when they are in force here."""
         live = await self._live(grant)
 
@@ -302,7 +302,7 @@ class Admin:
 
         return await asyncio.to_thread(work)
 
-    async def _decided(self, live: LiveEdits, chat: dict[str, Any], *, ask: bool = True) -> Decision:
+    async def _decided(self, live: EditFeed, chat: dict[str, Any], *, ask: bool = True) -> Decision:
         """The decision on a chat, as the gateway makes it. ask: ask the upstream in doubt, if the gateway does."""
         decision = await asyncio.to_thread(live.decide, [chat["messages"][0]["content"]])
         if not (ask and self._gateway.settings.ask and decision.doubtful):
@@ -353,29 +353,29 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-def _matching(live: LiveEdits, asked: set[str], status: str | None) -> Sequence[StoredEdit]:
+def _matching(live: EditFeed, asked: set[str], status: str | None) -> Sequence[EditVersion]:
     """Edits with this status that hold all these words, the latest change first."""
     edits = sorted(live.snapshot.edits.values(), key=lambda one: -one.number)
     if status is None:
-        edits = [one for one in edits if one.entry.status is not Status.RETIRED]
+        edits = [one for one in edits if one.record.status is not Status.RETIRED]
     elif status != "all":
-        edits = [one for one in edits if one.entry.status == status]
-    texts = (" ".join((*one.entry.names, one.entry.query, one.entry.target_new, str(one.id))) for one in edits)
+        edits = [one for one in edits if one.record.status == status]
+    texts = (" ".join((*one.record.names, one.record.query, one.record.target_new, str(one.id))) for one in edits)
     return [one for one, text in zip(edits, texts, strict=True) if asked <= set(words(text))] if asked else edits
 
 
-def _author(grant: Grant, claimed: str | None = None) -> str:
+def _author(grant: Principal, claimed: str | None = None) -> str:
     """Who made a change, for the history: the key, whatever name its holder gives."""
     who = f"key {grant.key}" if grant.key else f"admin port, {grant.tenant}"
     return who if claimed is None else f"{claimed} ({who})"
 
 
-def _edit(stored: StoredEdit, live: LiveEdits | None = None) -> dict[str, object]:
+def _edit(stored: EditVersion, live: EditFeed | None = None) -> dict[str, object]:
     versions = {"id": stored.id, "version": stored.version, "created_at": stored.created_at, "number": stored.number}
-    return {**versions, **asdict(stored.entry), **({} if live is None else {"in_force": live.has(stored)})}
+    return {**versions, **asdict(stored.record), **({} if live is None else {"in_force": live.has(stored)})}
 
 
-def _decision(decision: Decision, live: LiveEdits) -> dict[str, object]:
+def _decision(decision: Decision, live: EditFeed) -> dict[str, object]:
     considered = [
         {
             "edit": _edit(one.edit, live),
@@ -390,5 +390,5 @@ def _decision(decision: Decision, live: LiveEdits) -> dict[str, object]:
     return {"query": decision.query, "fired": fired, "considered": considered, "reason": decision.reason}
 
 
-def _seen(seen: Seen, live: LiveEdits) -> dict[str, object]:
+def _seen(seen: Seen, live: EditFeed) -> dict[str, object]:
     return {"at": seen.at, "request": seen.request, "decision": _decision(seen.decision, live)}

@@ -17,12 +17,12 @@ from drike.edits import mentions
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
 from drike.gates.by_name import Named
-from drike.gates.decision import Decision, Scope
+from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gates.store_gate import kept_gate
-from drike.gates.store_view import InForce
+from drike.gates.store_view import StoreView
 from drike.stores.log import EditStore, Snapshot
-from drike.stores.records import Status, StoredEdit, StoreError, stamp
+from drike.stores.records import EditVersion, Status, StoreError, stamp
 
 _SHOWN = 200  # decisions that are kept to be looked at
 
@@ -41,12 +41,12 @@ class _State:
     """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole."""
 
     number: int
-    scope: Scope
+    scope: Gate
     encoder: TextEncoder | None
-    now: InForce = field(default_factory=InForce)
+    now: StoreView = field(default_factory=StoreView)
 
 
-class LiveEdits:
+class EditFeed:
     """Edits in force, and decisions about them. Threads may share it.
 
     Args:
@@ -61,10 +61,10 @@ class LiveEdits:
     def __init__(
         self,
         store: EditStore,
-        scope: Scope | None = None,
+        scope: Gate | None = None,
         *,
-        encoder: Callable[[Scope], TextEncoder | None] = lambda scope: None,
-        prepare: Callable[[Sequence[StoredEdit]], None] | None = None,
+        encoder: Callable[[Gate], TextEncoder | None] = lambda scope: None,
+        prepare: Callable[[Sequence[EditVersion]], None] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
@@ -85,7 +85,7 @@ class LiveEdits:
             raise StoreError(self.problem)
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> Gate:
         """The gate."""
         return self._state.scope
 
@@ -113,7 +113,7 @@ class LiveEdits:
                 return
             if self._prepare:
                 self._prepare(found.new)
-            self._enforced |= {one.id for one in found.new if one.entry.enforce}
+            self._enforced |= {one.id for one in found.new if one.record.enforce}
             self._state = replace(state, now=found)
 
     def follow_gate(self) -> None:
@@ -135,7 +135,7 @@ class LiveEdits:
         except DrikeError as problem:
             self.gate_problem = str(problem)
 
-    def has(self, edit: StoredEdit) -> bool:
+    def has(self, edit: EditVersion) -> bool:
         """Whether this version of an edit is in force, or counted as one that might be."""
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
@@ -160,6 +160,6 @@ class LiveEdits:
 
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
-        entries = (one.entry for one in map(self.index.edits.get, self._enforced) if one)
+        entries = (one.record for one in map(self.index.edits.get, self._enforced) if one)
         active = (entry for entry in entries if entry.enforce and entry.status is Status.ACTIVE)
         return any(mentions(query, name) for entry in active for name in entry.names for query in queries)

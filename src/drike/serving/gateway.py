@@ -29,24 +29,24 @@ from drike.gates.decision import Decision, YesOrNo
 from drike.models.served.address import is_loopback
 from drike.serving import guardrail
 from drike.serving.context import Target, chat_target, completion_target, parse, replaced
-from drike.serving.feed import LiveEdits
-from drike.serving.keys import Grant, Role
+from drike.serving.feed import EditFeed
+from drike.serving.keys import Principal, Role
 from drike.serving.metrics import Metrics
 from drike.serving.placement import Placement
 from drike.serving.relay import (
-    ClientGoneError,
+    ClientDisconnectError,
     Limits,
     RequestError,
-    discard,
-    pass_on,
+    drain,
     read_body,
-    refuse,
     reply_json,
+    send_error,
+    stream_response,
     while_connected,
 )
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
 from drike.serving.verification import answers
-from drike.stores.records import Status, StoredEdit
+from drike.stores.records import EditVersion, Status
 
 Result = TypeVar("Result")
 
@@ -104,7 +104,7 @@ class Edited:
 
     body: bytes
     scope: str
-    edits: tuple[StoredEdit, ...] = ()
+    edits: tuple[EditVersion, ...] = ()
 
 
 class Gateway:
@@ -122,12 +122,12 @@ class Gateway:
     def __init__(
         self,
         upstream: Upstream,
-        live: Callable[[str], Awaitable[LiveEdits]],
+        live: Callable[[str], Awaitable[EditFeed]],
         *,
         chat: Placement,
         completion: Placement,
         settings: Settings = Settings(),
-        access: Callable[[str], Grant | None] = lambda key: Grant(),
+        access: Callable[[str], Principal | None] = lambda key: Principal(),
         metrics: Metrics | None = None,
     ) -> None:
         self.upstream = upstream
@@ -176,17 +176,17 @@ class Gateway:
                 if any(name == b"x-request-id" for name, _ in reply.headers):  # to be quoted to its operator
                     del more[0]
                 more.append((b"x-drike-overhead-ms", b"%.2f" % (1000 * overhead)))
-                await pass_on(reply, sending, more)
+                await stream_response(reply, sending, more)
         except (RequestError, UpstreamError) as error:
-            if error.status == 408 or (not whole and not await discard(receive)):
+            if error.status == 408 or (not whole and not await drain(receive)):
                 more.append((b"connection", b"close"))
-            await refuse(sending, error, more)
-        except ClientGoneError:
+            await send_error(sending, error, more)
+        except ClientDisconnectError:
             status = 499
         except Exception as error:
             _report(error)
             if not status:
-                await refuse(sending, RequestError(500, "internal_error", "the gateway failed: try again"), more)
+                await send_error(sending, RequestError(500, "internal_error", "the gateway failed: try again"), more)
         finally:
             self._in_flight -= 1
             self.metrics.in_flight.set(self._in_flight)
@@ -199,7 +199,7 @@ class Gateway:
         edits = active(decision)
         return self._placed(path, body, parsed, target, edits) if parsed and target and edits else body
 
-    def deadline(self, live: LiveEdits) -> float:
+    def deadline(self, live: EditFeed) -> float:
         """Seconds for deciding and editing a request."""
         return self.settings.deadline or (0.25 if live.index.encoder else 0.05)
 
@@ -207,7 +207,7 @@ class Gateway:
         """Let go of the thread that decides."""
         self._deciding.shutdown(wait=False, cancel_futures=True)
 
-    def _admit(self, scope: Scope) -> Grant:
+    def _admit(self, scope: Scope) -> Principal:
         """Check everything that can be checked without the body. Raises RequestError."""
         limits = self.settings.limits
         if self._in_flight > limits.at_once:
@@ -235,7 +235,7 @@ class Gateway:
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return grant
 
-    async def _guardrail(self, call: Call, live: LiveEdits, request: str, send: Send, more: Headers) -> str:
+    async def _guardrail(self, call: Call, live: EditFeed, request: str, send: Send, more: Headers) -> str:
         """Answer a webhook; return what the gate said."""
         decided = "none"
 
@@ -252,7 +252,7 @@ class Gateway:
             raise RequestError(400, "bad_request", str(problem)) from None
         return decided
 
-    async def _edit(self, path: bytes, call: Call, live: LiveEdits, request: str, *, ask: bool) -> Edited:
+    async def _edit(self, path: bytes, call: Call, live: EditFeed, request: str, *, ask: bool) -> Edited:
         """The body of a call under the edits that its question concerns. Raises RequestError."""
         body = call.body
         if self.settings.mode is Mode.OFF:
@@ -317,20 +317,20 @@ class Gateway:
             self._waiting -= 1
 
     def _placed(
-        self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[StoredEdit]
+        self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[EditVersion]
     ) -> bytes:
-        facts = [one.entry.edit_in(target.queries[-1]) for one in edits]
+        facts = [one.record.edit_in(target.queries[-1]) for one in edits]
         return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
 
 
-def active(decision: Decision) -> tuple[StoredEdit, ...]:
+def active(decision: Decision) -> tuple[EditVersion, ...]:
     """The edits of a decision that change answers; others are only counted."""
-    return tuple(one for one in decision.fired if one.entry.status is Status.ACTIVE)
+    return tuple(one for one in decision.fired if one.record.status is Status.ACTIVE)
 
 
 def _must_answer(decision: Decision) -> bool:
     """Whether a question failed about an edit that must not be left out."""
-    entries = (one.edit.entry for one in decision.doubtful if one.answer is YesOrNo.FAILED)
+    entries = (one.edit.record for one in decision.doubtful if one.answer is YesOrNo.FAILED)
     return any(entry.enforce and entry.status is Status.ACTIVE for entry in entries)
 
 

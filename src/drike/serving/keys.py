@@ -45,7 +45,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Grant:
+class Principal:
     """What a request may do: the tenant whose edits it sees, and its role. key: its id; "" where none is needed."""
 
     tenant: str = TENANT
@@ -95,13 +95,13 @@ class Keys:
         except (OSError, ValueError) as problem:
             raise KeysError(f"{self.path} is no file of keys ({problem}): restore it from a copy") from None
 
-    def grant(self, given: str) -> Grant | None:
+    def grant(self, given: str) -> Principal | None:
         """What a key permits; None if it is none of these."""
         found = _KEY.fullmatch(given)
         digest = hashlib.sha256(given.encode()).hexdigest()
         for key in self.keys:
             if found and key.id == found[1]:
-                return Grant(key.tenant, key.role, key.id) if hmac.compare_digest(key.sha256, digest) else None
+                return Principal(key.tenant, key.role, key.id) if hmac.compare_digest(key.sha256, digest) else None
         return None
 
     def add(self, tenant: str, role: Role) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from drike.demonstrations import shared_out
+from drike.demonstrations import interleave
 from drike.editors.pool import Pool
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle, facts_of
@@ -70,5 +70,5 @@ class NearestWriter:
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """The same demonstrations for every query."""
-        shown = shared_out([one.fixed for one in self.pool.together(edits)])[: self.most]
+        shown = interleave([one.fixed for one in self.pool.together(edits)])[: self.most]
         return self.style.write(edits, shown, queries)

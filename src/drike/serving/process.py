@@ -20,7 +20,7 @@ from drike.serving.gateway import Mode
 from drike.serving.start import Options, Started, start
 
 
-def become(options: Options, started: Started) -> NoReturn:
+def exec_gateway(options: Options, started: Started) -> NoReturn:
     """Replace this process by one that serves on the sockets of `started`."""
     started.tenants.close()
     for listening in started.sockets:

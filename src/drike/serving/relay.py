@@ -35,12 +35,12 @@ class RequestError(Exception):
         self.status, self.code = status, code
 
 
-class ClientGoneError(Exception):
+class ClientDisconnectError(Exception):
     """The client hung up."""
 
 
 async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
-    """The body of a request. Raises RequestError for one that is too large or too slow, ClientGoneError."""
+    """The body of a request. Raises RequestError for one that is too large or too slow, ClientDisconnectError."""
     too_large = RequestError(413, "body_too_large", f"the body has more than {limits.body >> 20} MB: send less at once")
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if declared.isdigit() and int(declared) > limits.body:
@@ -51,7 +51,7 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGoneError
+                    raise ClientDisconnectError
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > limits.body:
@@ -62,7 +62,7 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
         raise RequestError(408, "too_slow", f"the body took more than {limits.seconds:g} s: send it again") from None
 
 
-async def discard(receive: Receive) -> bool:
+async def drain(receive: Receive) -> bool:
     """Read the rest of a body that is refused, as a client may listen only when it has sent all; whether it ended."""
     size = 0
     try:
@@ -79,7 +79,7 @@ async def discard(receive: Receive) -> bool:
 
 @asynccontextmanager
 async def while_connected(receive: Receive) -> AsyncIterator[None]:
-    """Cancel the block when the client hangs up, and raise ClientGoneError; its body must have been read."""
+    """Cancel the block when the client hangs up, and raise ClientDisconnectError; its body must have been read."""
     task, gone = asyncio.current_task(), False
 
     async def watch() -> None:
@@ -96,12 +96,12 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if not gone or not task or task.uncancel():
             raise
-        raise ClientGoneError from None
+        raise ClientDisconnectError from None
     finally:
         watching.cancel()
 
 
-async def pass_on(reply: Reply, send: Send, more: Headers) -> None:
+async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
     """Send an answer as it comes.
 
     If it breaks off, a stream of events ends with one that holds the error, and without `[DONE]`; other answers are
@@ -126,7 +126,7 @@ async def pass_on(reply: Reply, send: Send, more: Headers) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def refuse(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
+async def send_error(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
     """Answer with an error in OpenAI's form."""
     code = error.code if isinstance(error, RequestError) else UPSTREAM_CODE
     later = [(b"retry-after", b"1")] if error.status == 429 else []
@@ -154,4 +154,4 @@ async def _patiently(send: Send, chunk: bytes) -> None:
         async with asyncio.timeout(_WAIT_FOR_READER):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except TimeoutError:
-        raise ClientGoneError from None
+        raise ClientDisconnectError from None

@@ -20,24 +20,24 @@ from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.errors import UsageError
 from drike.gates.calibrated import Calibrated
-from drike.gates.decision import Scope
+from drike.gates.decision import Gate
 from drike.gates.store_gate import open_gate
 from drike.gates.verification import require_doubt
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.serving.admin import application
-from drike.serving.feed import LiveEdits
+from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway, Mode, Settings
-from drike.serving.keys import Grant, Keys, keys_path
+from drike.serving.keys import Keys, Principal, keys_path
 from drike.serving.local import LocalUpstream
 from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
 from drike.stores.opening import TENANT, open_store
-from drike.stores.records import Entry, StoredEdit
+from drike.stores.records import EditRecord, EditVersion
 
 STORE = "edits.db"
-EXAMPLE = Entry("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
+EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdown ran on", "MTV", "ESPN", "P449")
 _REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
@@ -145,10 +145,10 @@ def start(
     gateway = Gateway(
         upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
         settings=Settings(mode, deadline, options.ask, own_pages=keys is None),
-        access=keys.grant if keys else lambda key: Grant(),
+        access=keys.grant if keys else lambda key: Principal(),
     )  # fmt: skip
     ports = [opened.getsockname()[1] for opened in listening]
-    example = next((one.entry.query for one in live.index.edits.values()), "Hello")
+    example = next((one.record.query for one in live.index.edits.values()), "Hello")
     return Started(
         gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
         f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
@@ -219,17 +219,17 @@ def _tenants(
         found.encode([""])
         return found
 
-    def encoder(gate: Scope) -> TextEncoder | None:
+    def encoder(gate: Gate) -> TextEncoder | None:
         return loaded(gate.encoder) if isinstance(gate, Calibrated) else None
 
-    def prepare(edits: Sequence[StoredEdit]) -> None:
+    def prepare(edits: Sequence[EditVersion]) -> None:
         for one in edits[-_PREPARED:]:
-            writer.prompts([one.entry.edit], [one.entry.query])
+            writer.prompts([one.record.edit], [one.record.query])
 
-    def open_live(tenant: str) -> LiveEdits:
+    def open_live(tenant: str) -> EditFeed:
         opened = open_store(store, tenant=tenant)
         gate = open_gate(opened, options.gate) if options.gate else None
-        return LiveEdits(opened, gate, encoder=encoder, prepare=prepare)
+        return EditFeed(opened, gate, encoder=encoder, prepare=prepare)
 
     return Tenants(open_live, keys)
 

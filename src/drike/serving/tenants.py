@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from drike.errors import DrikeError
-from drike.serving.feed import LiveEdits
+from drike.serving.feed import EditFeed
 from drike.serving.keys import Keys
 from drike.stores.opening import TENANT
 from drike.stores.records import StoreError
@@ -27,7 +27,7 @@ class Tenants:
         keys: that are read again when their file changes; None where everyone is the default tenant.
     """
 
-    def __init__(self, open_live: Callable[[str], LiveEdits], keys: Keys | None = None) -> None:
+    def __init__(self, open_live: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.keys = keys
         self.problem: str | None = None  # with the keys
         self._open = open_live
@@ -37,7 +37,7 @@ class Tenants:
         self._stopped = threading.Event()
         self.lives = {TENANT: open_live(TENANT)}
 
-    async def live(self, tenant: str) -> LiveEdits:
+    async def live(self, tenant: str) -> EditFeed:
         """The edits of a tenant; other tenants do not wait while they are indexed. Raises StoreError."""
         if tenant not in self.lives:
             async with self._opening:
@@ -64,7 +64,7 @@ class Tenants:
         finally:
             self._stopped.set()
 
-    def _follow(self, live: LiveEdits) -> None:
+    def _follow(self, live: EditFeed) -> None:
         while not self._stopped.is_set():
             try:
                 live.store.wait(live.snapshot.revision, _SECONDS_OF_TIME)

@@ -1,4 +1,4 @@
-"""Edits from files: CSV and JSON with the fields of an `Entry`, or their names in own facts, and published data sets.
+"""Edits from files: CSV and JSON with the fields of an `EditRecord`, or names of own facts, and published data sets.
 
 Of a published row only the edit is read: its paraphrases and neighbours test whether an edit fires, and would test
 nothing if they were stored with it. Of own facts paraphrases are read, as the wordings that they are.
@@ -16,7 +16,7 @@ from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, scan_rows
 from drike.errors import DataError
 from drike.stores.log import EditStore
-from drike.stores.records import LISTS, NEEDED, ConflictError, Entry, EntryError, StoredEdit, checked, entry_of
+from drike.stores.records import LISTS, NEEDED, ConflictError, EditRecord, EditVersion, RecordError, checked, entry_of
 
 _FIELDS = {"prompt": "query", "paraphrase": "wordings"}  # of an entry, by their names in own facts
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id")
@@ -26,7 +26,7 @@ _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "ca
 class Imported:
     """The edits that were added, the number of rows that repeat active edits, and why other rows were refused."""
 
-    added: tuple[StoredEdit, ...]
+    added: tuple[EditVersion, ...]
     repeated: int
     refused: tuple[str, ...]
 
@@ -36,12 +36,12 @@ def import_file(store: EditStore, path: Path, *, supersede: bool = False, author
     return import_edits(store, read_edits(path), supersede=supersede, author=author)
 
 
-def read_edits(path: Path) -> list[tuple[str, Entry] | str]:
+def read_edits(path: Path) -> list[tuple[str, EditRecord] | str]:
     """The rows of a file: place and entry of each usable one, and why others are refused.
 
     Raises DataError for an unusable file.
     """
-    found: list[tuple[str, Entry] | str] = []
+    found: list[tuple[str, EditRecord] | str] = []
     for row in _rows(path):
         if isinstance(row, DataError):
             found.append(str(row))
@@ -50,14 +50,14 @@ def read_edits(path: Path) -> list[tuple[str, Entry] | str]:
             found.append((row.place, checked(_entry(row))))
         except DataError as problem:
             found.append(str(problem))
-        except (EntryError, ValueError) as problem:
+        except (RecordError, ValueError) as problem:
             found.append(f"{row.place}: {problem}")
     return found
 
 
 def import_edits(
     store: EditStore,
-    rows: Iterable[tuple[str, Entry] | str],
+    rows: Iterable[tuple[str, EditRecord] | str],
     *,
     supersede: bool = False,
     author: str | None = None,
@@ -67,7 +67,7 @@ def import_edits(
     supersede: a row retires the active edits that it contradicts, those of earlier rows too; otherwise it is refused.
     author: of rows that name none. Raises StoreError for an unusable store.
     """
-    added: list[StoredEdit] = []
+    added: list[EditVersion] = []
     refused: list[str] = []
     repeated = 0
     with store.transaction():
@@ -99,12 +99,12 @@ def _published(row: Row) -> Form | None:
     return next((form for form in FORMS if form is not own.FORM and form.recognises(row)), None)
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row) -> EditRecord:
     """The entry of a row. Raises DataError, ValueError."""
     if form := _published(row):
         edit = form.edit(row, "alt")
         known = edit.target_true or None
-        return Entry(edit.subject or "", edit.query, edit.target_new, known, edit.relation, source=row.place)
+        return EditRecord(edit.subject or "", edit.query, edit.target_new, known, edit.relation, source=row.place)
     values: dict[str, Any] = {}
     for name, fields in own.named(row).items():
         field = _FIELDS.get(name, name)

@@ -18,12 +18,12 @@ from typing import Protocol
 from drike.stores.records import (
     ALWAYS,
     ConflictError,
-    Entry,
+    EditRecord,
+    EditVersion,
     Status,
-    StoredEdit,
     StoreError,
     checked,
-    claims,
+    conflict_keys,
     entry_of,
     overlap,
     stamp,
@@ -37,23 +37,23 @@ class Snapshot:
     """The latest version of every edit by id, after `revision` changes of the store."""
 
     revision: int = 0
-    edits: Mapping[int, StoredEdit] = field(default_factory=dict)
+    edits: Mapping[int, EditVersion] = field(default_factory=dict)
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
         edits = {id: one for id, one in self.edits.items() if one.number > earlier.revision}
         return Snapshot(self.revision, edits)
 
-    def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[StoredEdit, ...]:
+    def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
         now = stamp(at)
-        edits = (one for one in self.edits.values() if one.entry.status is status)
-        return tuple(one for one in edits if (one.entry.valid_from or "") <= now < (one.entry.valid_to or ALWAYS))
+        edits = (one for one in self.edits.values() if one.record.status is status)
+        return tuple(one for one in edits if (one.record.valid_from or "") <= now < (one.record.valid_to or ALWAYS))
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
         now = stamp(at)
-        times = (time for one in self.edits.values() for time in (one.entry.valid_from, one.entry.valid_to))
+        times = (time for one in self.edits.values() for time in (one.record.valid_from, one.record.valid_to))
         return min((time for time in times if time and time > now), default=None)
 
 
@@ -72,15 +72,17 @@ class EditStore(Protocol):
         """Make all changes of the block at once, or none if it raises. Others wait before they change anything."""
         ...
 
-    def put(self, entry: Entry, *, replaces: StoredEdit | None = None, supersede: bool = False) -> Sequence[StoredEdit]:
+    def put(
+        self, entry: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+    ) -> Sequence[EditVersion]:
         """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last.
 
-        supersede: retire the active edits that the entry contradicts. Raises EntryError for an entry that `checked`
+        supersede: retire the active edits that the entry contradicts. Raises RecordError for an entry that `checked`
         refuses, ConflictError where it contradicts or repeats active edits, StoreError if `replaces` has changed.
         """
         ...
 
-    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[StoredEdit]:
+    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
         ...
 
@@ -115,7 +117,7 @@ class Log(Protocol):
         """The edits that claim one of the keys."""
         ...
 
-    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[StoredEdit]:
+    def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
         """The log, as in `EditStore`."""
         ...
 
@@ -124,7 +126,9 @@ class Log(Protocol):
         ...
 
 
-def append(log: Log, entry: Entry, replaces: StoredEdit | None, supersede: bool, at: datetime) -> list[StoredEdit]:
+def append(
+    log: Log, entry: EditRecord, replaces: EditVersion | None, supersede: bool, at: datetime
+) -> list[EditVersion]:
     """Do what `EditStore.put` promises, with the backend's log, inside a transaction. at: the time of new versions."""
     entry = checked(entry)
     number, last = log.last()
@@ -132,35 +136,35 @@ def append(log: Log, entry: Entry, replaces: StoredEdit | None, supersede: bool,
     latest = None if replaces is None else _latest(log, edit)
     if replaces is not None and (latest is None or latest.version != replaces.version):
         raise StoreError(f"edit {edit} has changed since version {replaces.version}: look at it, and try again")
-    found: list[StoredEdit] = []
+    found: list[EditVersion] = []
     if entry.status is Status.ACTIVE:
-        others = (_latest(log, one) for one in sorted(log.claimants(claims(entry))) if one != edit)
-        found = [one for one in others if one and overlap(one.entry, entry)]
-    if found and not (supersede and all(one.entry.differs(entry) for one in found)):
+        others = (_latest(log, one) for one in sorted(log.claimants(conflict_keys(entry))) if one != edit)
+        found = [one for one in others if one and overlap(one.record, entry)]
+    if found and not (supersede and all(one.record.differs(entry) for one in found)):
         raise ConflictError(entry, found)
     why = f"superseded by edit {edit}"
-    retired = (replace(one.entry, status=Status.RETIRED, author=entry.author, reason=why) for one in found)
+    retired = (replace(one.record, status=Status.RETIRED, author=entry.author, reason=why) for one in found)
     new = [(one.id, one.version + 1, rest) for one, rest in zip(found, retired, strict=True)]
     new.append((edit, latest.version + 1 if latest else 1, entry))
-    changes = [StoredEdit(n, *one[:2], stamp(at), one[2]) for n, one in enumerate(new, number + 1)]
+    changes = [EditVersion(n, *one[:2], stamp(at), one[2]) for n, one in enumerate(new, number + 1)]
     for one in changes:
-        content = (one.number, one.id, one.version, one.created_at, to_json(one.entry))
-        active = one.entry.status is Status.ACTIVE
-        log.write((*content, _checksum(content)), claims(one.entry) if active else ())
+        content = (one.number, one.id, one.version, one.created_at, to_json(one.record))
+        active = one.record.status is Status.ACTIVE
+        log.write((*content, _checksum(content)), conflict_keys(one.record) if active else ())
     return changes
 
 
-def _latest(log: Log, edit: int) -> StoredEdit | None:
+def _latest(log: Log, edit: int) -> EditVersion | None:
     return next(reversed(log.changes(edit=edit)), None)
 
 
-def stored(name: str, rows: Sequence[Row], after: int, edit: int | None) -> list[StoredEdit]:
+def stored(name: str, rows: Sequence[Row], after: int, edit: int | None) -> list[EditVersion]:
     """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
     for expected, (*content, checksum) in enumerate(rows, after + 1):
         if checksum != _checksum(content) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
-        return [StoredEdit(n, one, version, at, entry_of(parse(text))) for n, one, version, at, text, _ in rows]
+        return [EditVersion(n, one, version, at, entry_of(parse(text))) for n, one, version, at, text, _ in rows]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
 
@@ -182,7 +186,7 @@ def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
     return Snapshot(changes[-1].number, {**since.edits, **{one.id: one for one in changes}}) if changes else since
 
 
-def versions(store: EditStore, edit: int) -> Sequence[StoredEdit]:
+def versions(store: EditStore, edit: int) -> Sequence[EditVersion]:
     """All versions of an edit, the latest last. Raises StoreError if there is no such edit."""
     found = store.changes(edit=edit)
     if not found:
@@ -192,12 +196,12 @@ def versions(store: EditStore, edit: int) -> Sequence[StoredEdit]:
 
 def retire(
     store: EditStore, edit: int, *, author: str | None = None, reason: str | None = None
-) -> Sequence[StoredEdit]:
+) -> Sequence[EditVersion]:
     """Take an edit out of force; return the change. Raises StoreError if it does not exist or is retired already."""
     *_, latest = versions(store, edit)
-    if latest.entry.status is Status.RETIRED:
+    if latest.record.status is Status.RETIRED:
         raise StoreError(f"edit {edit} is retired already: choose one that is listed (drike edits list)")
-    return store.put(replace(latest.entry, status=Status.RETIRED, author=author, reason=reason), replaces=latest)
+    return store.put(replace(latest.record, status=Status.RETIRED, author=author, reason=reason), replaces=latest)
 
 
 def rollback(
@@ -208,7 +212,7 @@ def rollback(
     author: str | None = None,
     reason: str | None = None,
     supersede: bool = False,
-) -> Sequence[StoredEdit]:
+) -> Sequence[EditVersion]:
     """Go back to a version of an edit, by default the one before the latest; return the changes, a new version last.
 
     Raises StoreError if there is no such edit or version, and what `EditStore.put` raises.
@@ -222,5 +226,5 @@ def rollback(
             else f"edit {edit} has only one version: retire it instead"
         )
     why = f"back to version {wanted}" + (f": {reason}" if reason else "")
-    entry = replace(before[wanted - 1].entry, author=author, reason=why)
+    entry = replace(before[wanted - 1].record, author=author, reason=why)
     return store.put(entry, replaces=latest, supersede=supersede)

@@ -22,7 +22,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from drike.stores.log import Row, append, damaged, stored
-from drike.stores.records import Entry, StoredEdit, StoreError, UnavailableError, stamp
+from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
     """
@@ -125,12 +125,14 @@ class PostgresStore:
             finally:
                 self._writing = False
 
-    def put(self, entry: Entry, *, replaces: StoredEdit | None = None, supersede: bool = False) -> list[StoredEdit]:
+    def put(
+        self, entry: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+    ) -> list[EditVersion]:
         """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last."""
         with self.transaction():
             return append(self, entry, replaces, supersede, self._clock())
 
-    def changes(self, after: int = 0, edit: int | None = None) -> list[StoredEdit]:
+    def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
         query = """SELECT number, edit, version, created_at, entry, checksum FROM drike_changes
                    WHERE number > %s AND (%s::bigint IS NULL OR edit = %s) ORDER BY number"""

@@ -30,17 +30,17 @@ class UnavailableError(StoreError):
     """A store cannot be used at the moment; a later attempt may succeed."""
 
 
-class EntryError(StoreError):
+class RecordError(StoreError):
     """An entry cannot be stored as it is; the message names the field."""
 
 
-class ConflictError(EntryError):
+class ConflictError(RecordError):
     """Active edits answer the entry's question already. `rivals`: these; `repeated`: they have the same object."""
 
-    def __init__(self, entry: Entry, rivals: Sequence[StoredEdit]) -> None:
+    def __init__(self, entry: EditRecord, rivals: Sequence[EditVersion]) -> None:
         self.rivals = tuple(rivals)
-        self.repeated = all(normalise(one.entry.target_new) == normalise(entry.target_new) for one in rivals)
-        known = " and ".join(f"edit {one.id} ({one.entry.fact})" for one in rivals)
+        self.repeated = all(normalise(one.record.target_new) == normalise(entry.target_new) for one in rivals)
+        known = " and ".join(f"edit {one.id} ({one.record.fact})" for one in rivals)
         super().__init__(
             f"{entry.fact} repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
             if self.repeated
@@ -58,7 +58,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class EditRecord:
     """All that a person says about an edit.
 
     Attributes:
@@ -117,18 +117,18 @@ class Entry:
         """The query and the new object, cut for messages."""
         return f'"{shown(self.query)}" -> "{shown(self.target_new)}"'
 
-    def differs(self, other: Entry) -> bool:
+    def differs(self, other: EditRecord) -> bool:
         """Whether two entries differ in more than where they come from."""
         return replace(self, source=other.source, author=other.author, reason=other.reason) != other
 
 
-NEEDED = tuple(one.name for one in fields(Entry) if one.default is MISSING)
-LISTS: dict[str, list[str]] = {one.name: [] for one in fields(Entry) if one.default == ()}
-DEFAULTS = {one.name: one.default for one in fields(Entry) if one.name not in NEEDED} | LISTS
+NEEDED = tuple(one.name for one in fields(EditRecord) if one.default is MISSING)
+LISTS: dict[str, list[str]] = {one.name: [] for one in fields(EditRecord) if one.default == ()}
+DEFAULTS = {one.name: one.default for one in fields(EditRecord) if one.name not in NEEDED} | LISTS
 
 
 @dataclass(frozen=True)
-class StoredEdit:
+class EditVersion:
     """One version of an edit.
 
     number: its place in the store's log, from 1. id, version: of the edit, from 1. created_at: UTC, of the version.
@@ -138,13 +138,13 @@ class StoredEdit:
     id: int
     version: int
     created_at: str
-    entry: Entry
+    record: EditRecord
 
 
-def as_stored(edits: Sequence[Edit]) -> tuple[StoredEdit, ...]:
+def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
     """Edits as a store would hold them, with ids from 1, for a gate without a store."""
-    entries = (Entry(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
-    return tuple(StoredEdit(i, i, 1, "", entry) for i, entry in enumerate(entries, 1))
+    entries = (EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
+    return tuple(EditVersion(i, i, 1, "", entry) for i, entry in enumerate(entries, 1))
 
 
 def stamp(moment: datetime) -> str:
@@ -152,24 +152,24 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def to_json(entry: Entry) -> str:
+def to_json(entry: EditRecord) -> str:
     """The fields of an entry that differ from their defaults, as a JSON object."""
     values = {one.name: value for one in fields(entry) if (value := getattr(entry, one.name)) != one.default}
     return json.dumps(values, ensure_ascii=False)
 
 
-def entry_of(values: Mapping[str, object]) -> Entry:
+def entry_of(values: Mapping[str, object]) -> EditRecord:
     """The entry with the fields of a JSON object, and defaults for others. Raises ValueError."""
-    return read(Entry, {**DEFAULTS, **values})
+    return read(EditRecord, {**DEFAULTS, **values})
 
 
-def checked(entry: Entry) -> Entry:
-    """The entry with texts stripped, repeats removed and times in UTC. Raises EntryError, which names the field."""
+def checked(entry: EditRecord) -> EditRecord:
+    """The entry with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
         values = json.loads(to_json(entry))
         entry_of(values)
     except ValueError as problem:
-        raise EntryError(f"{problem}: correct the field") from None
+        raise RecordError(f"{problem}: correct the field") from None
     for name, value in values.items():
         if isinstance(value, str):
             values[name] = _text(name, value)
@@ -180,26 +180,26 @@ def checked(entry: Entry) -> Entry:
     found = entry_of(values)
     found = replace(found, aliases=tuple(name for name in found.aliases if name != found.subject))
     if found.valid_from and found.valid_to and found.valid_from >= found.valid_to:
-        raise EntryError(f"valid_to ({found.valid_to}) must be later than valid_from ({found.valid_from})")
+        raise RecordError(f"valid_to ({found.valid_to}) must be later than valid_from ({found.valid_from})")
     if not any(mentions(found.query, name) for name in found.names):
-        raise EntryError(f"subject {shown(found.subject)!r} is not in the query: copy it from there, or add an alias")
+        raise RecordError(f"subject {shown(found.subject)!r} is not in the query: copy it from there, or add an alias")
     if found.target_true and normalise(found.target_true) == normalise(found.target_new):
-        raise EntryError(f"target_new is the old object already ({shown(found.target_true)!r}): give a new one")
+        raise RecordError(f"target_new is the old object already ({shown(found.target_true)!r}): give a new one")
     if both := {found.query, *found.wordings} & set(found.negatives):
-        raise EntryError(f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them")
+        raise RecordError(f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them")
     return found
 
 
 def _text(name: str, text: str) -> str:
     text = text.strip()
     if not text:
-        raise EntryError(f"{name} is blank: give it a text, or leave it out")
+        raise RecordError(f"{name} is blank: give it a text, or leave it out")
     if len(text) > _LONGEST:
-        raise EntryError(f"{name} has {len(text):,} characters: shorten it to {_LONGEST:,} at most")
+        raise RecordError(f"{name} has {len(text):,} characters: shorten it to {_LONGEST:,} at most")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise EntryError(f"{name} holds half a character (a lone surrogate): remove it") from None
+        raise RecordError(f"{name} holds half a character (a lone surrogate): remove it") from None
     return text
 
 
@@ -208,10 +208,10 @@ def _utc(name: str, text: str) -> str:
         moment = datetime.fromisoformat(text)
         return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise EntryError(f"{name} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
+        raise RecordError(f"{name} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
 
 
-def claims(entry: Entry) -> frozenset[str]:
+def conflict_keys(entry: EditRecord) -> frozenset[str]:
     """Keys of the questions an entry answers: its queries, and its relation under each name of the subject."""
     relation = entry.relation or next(filter(None, (wording(entry.query, one) for one in entry.names)), entry.query)
     asked = normalise(relation.replace("{}", " it "))
@@ -221,7 +221,7 @@ def claims(entry: Entry) -> frozenset[str]:
     )
 
 
-def overlap(one: Entry, other: Entry) -> bool:
+def overlap(one: EditRecord, other: EditRecord) -> bool:
     """Whether two entries hold at the same time."""
     begin = max(one.valid_from or "", other.valid_from or "")
     return begin < min(one.valid_to or ALWAYS, other.valid_to or ALWAYS)

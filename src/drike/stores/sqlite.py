@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from drike.stores.log import Row, append, damaged, stored
-from drike.stores.records import Entry, StoredEdit, StoreError, UnavailableError, stamp
+from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
 _APPLICATION = 0x64726B65  # "drke", in the header of the file
@@ -79,12 +79,14 @@ class SqliteStore:
                     self._file.execute("ROLLBACK")
                 raise
 
-    def put(self, entry: Entry, *, replaces: StoredEdit | None = None, supersede: bool = False) -> list[StoredEdit]:
+    def put(
+        self, entry: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+    ) -> list[EditVersion]:
         """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last."""
         with self.transaction():
             return append(self, entry, replaces, supersede, self._clock())
 
-    def changes(self, after: int = 0, edit: int | None = None) -> list[StoredEdit]:
+    def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
         where, values = ("number > ?", [after]) if edit is None else ("number > ? AND edit = ?", [after, edit])
         query = f"SELECT number, edit, version, created_at, entry, checksum FROM changes WHERE {where} ORDER BY number"  # noqa: S608

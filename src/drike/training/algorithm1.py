@@ -22,9 +22,9 @@ from drike.editors.budgets import Budget
 from drike.editors.in_context import IKE
 from drike.editors.rankers import Retriever
 from drike.edits import EditCase
-from drike.training.rewards import Attempt, Earned, Reward
+from drike.training.rewards import Reward, Rewards, Rollout
 from drike.training.rollouts import Choice, top
-from drike.training.schedules import Channel, Pace, at_once, one_by_one
+from drike.training.schedules import RewardChannel, Schedule, at_once, one_by_one
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ def train(
     epochs: int = 5,
     learning_rate: float = 1e-4,
     choose: Choice = top,
-    pace: Pace = one_by_one,
-    channel: Channel = at_once,
+    schedule: Schedule = one_by_one,
+    channel: RewardChannel = at_once,
 ) -> Generator[Episode, None, None]:
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
 
     Args:
         editor: its `ranker`, a Retriever, learns in place; its budget is where sigma starts, and its pool gives copies,
             updates and the retain candidates C. The last episode's `budget` is the trained one.
-        reward: what an attempt earns: `edit_takes(model, editor.style, editor.limit)`, or `every_probe`.
+        reward: what an attempt earns: `rewrite_reward(model, editor.style, editor.limit)`, or `every_probe`.
         cases: the training set T, in this order in every epoch.
         choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.choices`.
         pace: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.
@@ -98,14 +98,14 @@ def train(
     known = {pool.edits: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
     numbers = count()
 
-    def attempt(case: EditCase) -> Attempt:  #                        under theta and sigma as they are now
+    def attempt(case: EditCase) -> Rollout:  #                        under theta and sigma as they are now
         pool, features = known[case.edits]  #                         copies, updates; C                          4-5
         log_p = policy.log_probs(features)  #                         z <- S_theta(x, C); p <- softmax(z)         6-7
         tried = choose(case, pool, log_p, budget)  #                  k <- min(K, #{p > sigma}), at least 1      8-11
         return replace(tried, number=next(numbers))
 
     for epoch in range(1, epochs + 1):  #                                                                           2
-        with closing(pace(cases, attempt, reward)) as episodes:
+        with closing(schedule(cases, attempt, reward)) as episodes:
             for tried, earned in episodes:  #                         r_j under the first j retains          3, 12-17
                 for update, r in channel(tried, earned):  #           this episode, unless a study delays it
                     loss = loss_of(r, update.log_p)  #                L <- -sum_j r_j log p_j                      22
@@ -121,7 +121,7 @@ def loss_of(rewards: Sequence[float], log_p: Tensor) -> Tensor:
     return -(torch.tensor(rewards, dtype=log_p.dtype) * log_p[: len(rewards)]).sum()
 
 
-def _episode(epoch: int, tried: Attempt, earned: Earned, budget: Budget) -> Episode:
+def _episode(epoch: int, tried: Rollout, earned: Rewards, budget: Budget) -> Episode:
     return Episode(
         epoch=epoch,
         case_id=tried.case.case_id,

@@ -8,9 +8,17 @@ import numpy as np
 
 from drike.editors.query_policy import QueryPolicy
 from drike.edits import ASPECTS_OF_S, EditCase
-from drike.errors import PromiseError, UsageError
+from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import CaseAnswers
-from drike.evaluation.risk_control import METRICS, Counts, KeptPromise, Promise, calibrate, exceeds, lower_bound
+from drike.evaluation.risk_control import (
+    METRICS,
+    CertifiedGuarantee,
+    Counts,
+    Guarantee,
+    calibrate,
+    exceeds,
+    lower_bound,
+)
 
 _STEPS = tuple(2 ** (i / 2) for i in range(13))  # 1, 1.4, 2, ... 64
 OFFSETS = (*(-step for step in reversed(_STEPS)), 0.0, *_STEPS, *(64 + step for step in _STEPS))  # retains last
@@ -20,11 +28,11 @@ def promised(
     policy: QueryPolicy,
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
-    promise: Promise,
+    promise: Guarantee,
     *,
     most: int,
     price: float = 0.05,
-) -> KeptPromise:
+) -> CertifiedGuarantee:
     """The offset with the largest S, less the price of its demonstrations as in training, that keeps a promise.
 
     Args:
@@ -32,7 +40,7 @@ def promised(
         answers: under each of the policy's mixes, in the order of the cases.
         most: the most probes of the promised aspect that an edit of the data has.
 
-    Raises PromiseError, with the best level that can be promised, if no offset is shown to keep it.
+    Raises GuaranteeError, with the best level that can be promised, if no offset is shown to keep it.
     """
     offsets = OFFSETS[::-1] if promise.metric == "rr" else OFFSETS
     right, probes, shots = answered_at(policy, cases, answers, offsets)
@@ -44,14 +52,14 @@ def promised(
     edits = int((probes[:, column] > 0).sum())
     if found is None:
         reached = lower_bound(promise.metric, right[offsets[0]], probes, confidence=promise.confidence, most=most)
-        raise PromiseError(
+        raise GuaranteeError(
             f"{promise} cannot be promised with {edits} edits: best certified {reached:.2f}; promise less, or hold "
             "more edits out by --calibrate-on"
         )
-    return KeptPromise(promise, edits, found, float(right[found][:, column].sum() / probes[:, column].sum()))
+    return CertifiedGuarantee(promise, edits, found, float(right[found][:, column].sum() / probes[:, column].sum()))
 
 
-def check_possible(promise: Promise, cases: Sequence[EditCase]) -> None:
+def check_possible(promise: Guarantee, cases: Sequence[EditCase]) -> None:
     """Raise UsageError if these edits could not certify a promise even if every answer were right."""
     edits = sum(any(probe.aspect is promise.aspect for probe in case.probes) for case in cases)
     if not edits:
@@ -66,7 +74,7 @@ def check_possible(promise: Promise, cases: Sequence[EditCase]) -> None:
         )
 
 
-def most_probes(promise: Promise, cases: Iterable[EditCase]) -> int:
+def most_probes(promise: Guarantee, cases: Iterable[EditCase]) -> int:
     """The most probes of the promised aspect that an edit has."""
     return max(sum(probe.aspect is promise.aspect for probe in case.probes) for case in cases)
 
@@ -81,8 +89,8 @@ def answered_at(
     features = [policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases]
     right, shots = {}, {}
     for offset in offsets:
-        leaning = policy.leaning(offset)
-        chosen = [leaning.log_probs(phi).argmax(dim=1).tolist() for phi in features]
+        with_logit_offset = policy.with_logit_offset(offset)
+        chosen = [with_logit_offset.log_probs(phi).argmax(dim=1).tolist() for phi in features]
         found = [
             [row[i] for row, i in zip(one.correct, mixes, strict=True)]
             for one, mixes in zip(answers, chosen, strict=True)

@@ -13,13 +13,13 @@ from statistics import fmean
 
 from drike.edits import Aspect
 from drike.errors import UsageError
-from drike.training.rewards import Attempt, Earned, mean_of_aspects
-from drike.training.schedules import Arrival, Channel, at_once
+from drike.training.rewards import Rewards, Rollout, mean_of_aspects
+from drike.training.schedules import Arrival, RewardChannel, at_once
 
 _FLOOR = 0.1  # no aspect weighs more than 100 times another
 
 
-def balanced(per_epoch: int, channel: Channel = at_once) -> Channel:
+def balanced(per_epoch: int, channel: RewardChannel = at_once) -> RewardChannel:
     """Weight each aspect by the gradient of S, 1 / m^2, m being the share of right answers to its probes.
 
     m is measured in the last epoch of `per_epoch` episodes, under the prompts that the budget kept; in the first epoch
@@ -30,7 +30,7 @@ def balanced(per_epoch: int, channel: Channel = at_once) -> Channel:
     weights = dict.fromkeys(Aspect, 1.0)
     count = 0
 
-    def weighted(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
+    def weighted(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
         nonlocal count
         probes, rows = tried.case.probes, earned.probes
         if rows is None:
@@ -47,10 +47,10 @@ def balanced(per_epoch: int, channel: Channel = at_once) -> Channel:
     return weighted
 
 
-def marginal(channel: Channel = at_once) -> Channel:
+def marginal(channel: RewardChannel = at_once) -> RewardChannel:
     """Give each retain what its prefix earned more than the one before it; the first keeps what its prefix earned."""
 
-    def differences(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
+    def differences(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
         r = earned.rewards
         return channel(tried, replace(earned, rewards=(r[0], *(b - a for a, b in pairwise(r)))))
 

@@ -1,6 +1,6 @@
 """Rewards: what the prefixes of an attempt earn (paper, Algorithm 1, lines 12-17).
 
-A reward is a function from an `Attempt` to what it `Earned`. An attempt carries its case, so that a reward may look at
+A reward is a function from an `Rollout` to what it `Rewards`. An attempt carries its case, so that a reward may look at
 paraphrases and neighbours too. Rewards are numbers; whether each answer was right is recorded beside them.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
+class Rollout:
     """The retains that an episode tries for an edit, best first.
 
     pool: the edit's demonstrations, n retains among them. order: indices of the retains as tried, [n]. probs: p of each
@@ -52,7 +52,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Earned:
+class Rewards:
     """What the prefixes of an attempt earned, shortest first; fewer than k where a limit or a flip ended it early.
 
     rewards: one per prefix. correct: whether the edit's own query was answered right under it. prompt_tokens: read by
@@ -73,13 +73,13 @@ class RecordedRollout:
 
     case_id: str
     order: tuple[int, ...]
-    earned: Earned
+    earned: Rewards
 
 
-Reward = Callable[[Attempt], Earned]
+Reward = Callable[[Rollout], Rewards]
 
 
-def edit_takes(
+def rewrite_reward(
     model: LanguageModel,
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
@@ -96,7 +96,7 @@ def edit_takes(
     """
     by = judge_for(model, judge)
 
-    def reward(attempt: Attempt) -> Earned:
+    def reward(attempt: Rollout) -> Rewards:
         began = time.perf_counter()
         probe, retains = rewrite_probe(attempt.case.edit), attempt.retains
         prefixes = [retains[:j] for j in range(1, len(retains) + 1)]
@@ -111,7 +111,7 @@ def edit_takes(
                 break
         correct = tuple(map(is_right, verdicts))
         rewards = tuple(1.0 if right else -1.0 for right in correct)
-        return Earned(rewards, correct, _tokens(verdicts), time.perf_counter() - began)
+        return Rewards(rewards, correct, _tokens(verdicts), time.perf_counter() - began)
 
     return reward
 
@@ -128,12 +128,12 @@ def every_probe(
 
     All probes under all prefixes are asked in one call. soft: a probe earns sigma(m) - sigma(-m), m being the
     log-probability of its target minus that of its distractor; without a distractor 2 P(target) - 1.
-    judge: as in `edit_takes`. Raises UsageError if soft and the model gives no log-probabilities, or if they are not
-    asked for by the rule.
+    judge: as in `rewrite_reward`. Raises UsageError if soft and the model gives no log-probabilities, or if they are
+    not asked for by the rule.
     """
     _require_scores(model, judge_for(model, judge), soft=soft)
 
-    def reward(attempt: Attempt) -> Earned:
+    def reward(attempt: Rollout) -> Rewards:
         began = time.perf_counter()
         probes, retains = attempt.case.probes, attempt.retains
         queries = [probe.query for probe in probes]
@@ -143,7 +143,7 @@ def every_probe(
         rows, verdicts = ask_probes(model, probes, prompts, soft=soft, judge=judge)
         correct = tuple(map(is_right, verdicts[:: len(probes)]))  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
-        return Earned(rewards, correct, _tokens(verdicts), time.perf_counter() - began, rows)
+        return Rewards(rewards, correct, _tokens(verdicts), time.perf_counter() - began, rows)
 
     return reward
 
@@ -214,7 +214,7 @@ def replayed(records: Sequence[RecordedRollout], reward: Reward) -> Reward:
     what they were, bit for bit, without calling the model. Raises ReplayError for records of another training.
     """
 
-    def replay(attempt: Attempt) -> Earned:
+    def replay(attempt: Rollout) -> Rewards:
         if attempt.number >= len(records):
             return reward(attempt)
         record, case_id = records[attempt.number], attempt.case.case_id

@@ -1,6 +1,6 @@
 """Which retains an episode tries, and in which order (paper, Algorithm 1, lines 8-11; section 4.2).
 
-A choice is a function from a case, its demonstrations, log p over the retains [n] and the budget to an `Attempt`.
+A choice is a function from a case, its demonstrations, log p over the retains [n] and the budget to an `Rollout`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.editors.rankers import best_first, ranking_of
 from drike.edits import EditCase
-from drike.training.rewards import Attempt
+from drike.training.rewards import Rollout
 
-Choice = Callable[[EditCase, DemonstrationSet, Tensor, Budget], Attempt]
+Choice = Callable[[EditCase, DemonstrationSet, Tensor, Budget], Rollout]
 
 
-def top(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Attempt:
+def top(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Rollout:
     """The most probable retains first (Algorithm 1)."""
     ranking = ranking_of(pool.retains, log_p.tolist())
     order, probs = ranking.order, ranking.probs
-    return Attempt(case, pool, order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
+    return Rollout(case, pool, order, probs, log_p[[*order]], budget.keep(probs, pool), budget.evaluated(probs, pool))
 
 
 def sampled(rng: random.Random, *, apart: bool = False) -> Choice:
@@ -35,7 +35,7 @@ def sampled(rng: random.Random, *, apart: bool = False) -> Choice:
     apart: give every edit a generator of its own, seeded by `rng`, as training in blocks of edits does.
     """
 
-    def choose(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Attempt:
+    def choose(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Rollout:
         draws = random.Random(rng.getrandbits(64)) if apart else rng
         best = top(case, pool, log_p, budget)
         # Gumbel top-k: sorting by log p + Gumbel noise draws without replacement, and no p is too small for it.
@@ -45,7 +45,7 @@ def sampled(rng: random.Random, *, apart: bool = False) -> Choice:
         admitted = next((j for j, i in enumerate(order) if p[i] <= sigma), len(order))
         kept = max(1, min(best.kept, admitted))  # a draw at or below sigma is the stop action
         k = min(len(order), kept + best.k - best.kept)
-        return Attempt(case, pool, tuple(order), tuple(p[i] for i in order), log_p[order], kept, k)
+        return Rollout(case, pool, tuple(order), tuple(p[i] for i in order), log_p[order], kept, k)
 
     return choose
 
@@ -53,7 +53,7 @@ def sampled(rng: random.Random, *, apart: bool = False) -> Choice:
 def renormalised(choice: Choice) -> Choice:
     """`choice` with log p_j taken over the retains not chosen before step j: the log-probability of the draw itself."""
 
-    def choose(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Attempt:
+    def choose(case: EditCase, pool: DemonstrationSet, log_p: Tensor, budget: Budget) -> Rollout:
         attempt = choice(case, pool, log_p, budget)
         return replace(attempt, log_p=attempt.log_p - torch.logcumsumexp(attempt.log_p.flip(0), dim=0).flip(0))
 

@@ -16,22 +16,22 @@ from contextlib import closing
 
 from drike.edits import EditCase
 from drike.support.parallel import in_order
-from drike.training.rewards import Attempt, Earned, Reward
+from drike.training.rewards import Reward, Rewards, Rollout
 
-Trial = Callable[[EditCase], Attempt]
-Pace = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Attempt, Earned]]]
-Arrival = tuple[Attempt, tuple[float, ...]]  # an attempt and the rewards it is learned with
-Channel = Callable[[Attempt, Earned], Iterable[Arrival]]
+Trial = Callable[[EditCase], Rollout]
+Schedule = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Rollout, Rewards]]]
+Arrival = tuple[Rollout, tuple[float, ...]]  # an attempt and the rewards it is learned with
+RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 
-def one_by_one(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Attempt, Earned]]:
+def one_by_one(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
     """Each edit under the theta and sigma that the one before it left."""
     for case in cases:
         tried = attempt(case)
         yield tried, reward(tried)
 
 
-def in_blocks(size: int, threads: int = 1) -> Pace:
+def in_blocks(size: int, threads: int = 1) -> Schedule:
     """Blocks of edits under the theta and sigma from before the block, rewards computed by up to `threads` at once.
 
     The updates follow one edit after the other, as in Algorithm 1, which blocks of 1 are. Threads and their timing do
@@ -40,21 +40,21 @@ def in_blocks(size: int, threads: int = 1) -> Pace:
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
 
-    def pace(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Attempt, Earned]]:
+    def schedule(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
         for start in range(0, len(cases), size):
             block = [attempt(case) for case in cases[start : start + size]]
             with closing(in_order(reward, block, min(len(block), threads))) as rewards:
                 yield from zip(block, rewards, strict=True)
 
-    return pace
+    return schedule
 
 
-def at_once(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
+def at_once(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
     """An episode's rewards, as soon as they are earned."""
     return [(tried, earned.rewards)]
 
 
-def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_once) -> Channel:
+def late(delay: int, episodes: int, rng: random.Random, channel: RewardChannel = at_once) -> RewardChannel:
     """Deliver what `channel` delivers 0 to `delay` episodes later, uniformly drawn, and the rest with the last episode.
 
     episodes: how many the training has. Raises ValueError for a negative delay.
@@ -64,7 +64,7 @@ def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_on
     waiting: list[tuple[int, Arrival]] = []
     now = 0
 
-    def delayed(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
+    def delayed(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
         nonlocal now
         now += 1
         due = min(now + rng.randint(0, delay), episodes)
@@ -76,18 +76,18 @@ def late(delay: int, episodes: int, rng: random.Random, channel: Channel = at_on
     return delayed
 
 
-def noisy(probability: float, rng: random.Random) -> Channel:
+def noisy(probability: float, rng: random.Random) -> RewardChannel:
     """Flip the sign of each reward with this probability, independently. Raises ValueError for no probability."""
     if type(probability) not in (int, float) or not 0.0 <= probability <= 1.0:
         raise ValueError(f"noise is a probability; {probability!r} is not")
 
-    def flipped(tried: Attempt, earned: Earned) -> Iterable[Arrival]:
+    def flipped(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
         return [(tried, tuple(-r if rng.random() < probability else r for r in earned.rewards))]
 
     return flipped
 
 
-def disturbed(delay: int, noise: float, *, episodes: int, seed: int) -> Channel:
+def disturbed(delay: int, noise: float, *, episodes: int, seed: int) -> RewardChannel:
     """Late and noisy rewards of a robustness study, drawn from `seed`; `at_once` where both are 0."""
     if not delay and not noise:
         return at_once

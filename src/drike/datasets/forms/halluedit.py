@@ -13,7 +13,7 @@ from drike.datasets.form import Entry, Form, Target
 from drike.datasets.generated import choice, yes_no
 from drike.datasets.paraphrases import wording
 from drike.datasets.rows import Row, shown
-from drike.edits import Aspect, Edit, Probe, Unanswered
+from drike.edits import Aspect, BaselineQuestion, Edit, Probe
 
 _HOPS = re.compile(r"(?:question|answer)_(\d+)hop")
 _OPTION = re.compile(r"(?:^|\s{2,})([A-Z])\. ")  # two spaces stand between options
@@ -37,13 +37,13 @@ def _choice(row: Row, query: str) -> Probe:
     return choice(query, options, right, by_letter[right])
 
 
-def _further(entry: Entry) -> Iterator[Probe | Unanswered]:
+def _further(entry: Entry) -> Iterator[Probe | BaselineQuestion]:
     row, edit = entry.row, entry.edit
     yield yes_no(row.text("yes_question"), yes=True)
     yield yes_no(row.text("no_question"), yes=False)
     yield _choice(row, edit.query)
     yield Probe(Aspect.REVERSE, row.text("reversed_relation_question"), edit.subject or "")
-    yield Unanswered(Aspect.SAME_SUBJECT, row.text("locality_question"))
+    yield BaselineQuestion(Aspect.SAME_SUBJECT, row.text("locality_question"))
     for hops in sorted({int(found[1]) for name in row.values if (found := _HOPS.fullmatch(name))}):
         yield Probe(Aspect.MULTI_HOP, row.text(f"question_{hops}hop"), row.text(f"answer_{hops}hop"), hops=hops)
 

@@ -52,7 +52,7 @@ class CachedModel:
     they arrive, so that each is kept at once.
     """
 
-    def __init__(self, inner: LanguageModel, identity: str, store: Answers, stream: Stream | None = None) -> None:
+    def __init__(self, inner: LanguageModel, identity: str, store: AnswerCache, stream: Stream | None = None) -> None:
         self.inner, self.store = inner, store
         self.info = inner.info
         self.count_tokens = inner.count_tokens
@@ -160,7 +160,7 @@ def _key(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-class Answers:
+class AnswerCache:
     """Answers by key, on disk and in memory, and the keys that threads are asking for; threads may share it."""
 
     def __init__(self, path: Path) -> None:
