@@ -82,3 +82,9 @@ def test_the_checkpoint_of_an_old_run_is_found_by_folder_and_file() -> None:
     found = [drike.load_checkpoint(one) for one in (folder, folder / "checkpoint.safetensors")]
     matches_golden("checkpoint_trained", held(found[0]))
     assert held(found[0]) == held(found[1])
+
+
+def test_a_checkpoint_from_before_promises_has_none() -> None:
+    old = drike.load_checkpoint(file("before-promises"))
+    assert "promise" not in described(file("before-promises"))
+    assert held(old) == {**held(drike.load_checkpoint(file("threshold"))), "promise": None}

@@ -1,12 +1,12 @@
 """Compare what drike does with golden files: what it did when they were written.
 
-A golden is a JSON file in `data/`, with the name that a test gives it. Where behaviour changes on purpose, write the
-files again, and look at what has changed in them before it is committed:
+A golden is a JSON file in `golden/data/`, with the name that a test gives it. Where behaviour changes on purpose, write
+the files again, and look at what has changed in them before it is committed:
 
     UPDATE_GOLDENS=1 python -m pytest tests/golden && git diff tests/golden/data
 
-`data/checkpoints`, `data/runs` and `data/stores` are other: version 0.1.0 wrote them, they are read as any user's old
-files are, and they are never written again. A new format gets new files beside them.
+The folders `checkpoints`, `runs` and `stores` there are different: version 0.1.0 wrote them, they are read as any
+user's old files are, and they are never written again. A new format gets new files beside them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "golden" / "data"
 UPDATE = "UPDATE_GOLDENS"
 
 
