@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -50,6 +51,22 @@ def rounded(value: object, digits: int = 6) -> object:
     if isinstance(value, Mapping):
         return {key: rounded(one, digits) for key, one in value.items()}
     return [rounded(one, digits) for one in value] if isinstance(value, list | tuple) else value
+
+
+def differences(found: object, old: object, at: str = "") -> list[str]:
+    """Where a JSON value lacks what an old one holds, or has another value; fields may have been added since.
+
+    Numbers with a point may differ in the fifth digit behind it.
+    """
+    if isinstance(old, Mapping) and isinstance(found, Mapping):
+        lost = [f"{at}/{key} is missing" for key in old if key not in found]
+        return lost + [one for key in old if key in found for one in differences(found[key], old[key], f"{at}/{key}")]
+    if isinstance(old, list) and isinstance(found, list) and len(old) == len(found):
+        pairs = zip(found, old, strict=True)
+        return [one for i, (a, b) in enumerate(pairs) for one in differences(a, b, f"{at}/{i}")]
+    if isinstance(old, float) and isinstance(found, float):
+        return [] if math.isclose(found, old, rel_tol=1e-5, abs_tol=1e-5) else [f"{at}: {found} was {old}"]
+    return [] if found == old else [f"{at}: {found!r} was {old!r}"]
 
 
 def schema(value: object) -> object:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import drike
-from gateways import ENTRY, Doubting, Failing, Mode, Recorded, Running, ask, running, upstream
+from commands import run
+from gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded, Running, ask, running, upstream
 from goldens import matches_golden, rounded, without_chance
 from scripted import ScriptedModel
 
@@ -158,6 +159,28 @@ def test_the_admin_port(above: Recorded, tmp_path: Path) -> None:
         ]  # fmt: skip
         found = [[f"{method} {path}", value, *gateway.manage(method, path, value)] for method, path, value in asked]
     matches_golden("gateway_admin", shown(found))
+
+
+def test_keys_and_what_they_permit(
+    above: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"none": "", "unknown": "drike-00000000-00000000000000000000000000000000"}
+    for role in ("use", "edit", "admin"):
+        assert run("keys", "add", "--role", role) == 0
+        given[role] = capsys.readouterr().out.strip()
+    found = {}
+    with running(above.url, tmp_path, ENTRY, keys=Keys(tmp_path / "edits.keys.json")) as gateway:
+        chat = json.dumps({"messages": [user(ABOUT)]}).encode()
+        for name, key in given.items():
+            bearer = {"Authorization": f"Bearer {key}"} if key else {}
+            status, headers, answer = gateway.ask("POST", "/v1/chat/completions", chat, **bearer)
+            reached = above.calls[-1].header("authorization") if status == 200 else json.loads(answer)
+            managed = [gateway.manage("GET", f"/admin/v1/{path}", **bearer) for path in ("status", "edits/1")]
+            status_of_metrics = ask(f"{gateway.admin}/metrics", "GET", **bearer)[0]
+            files = gateway.ask("GET", "/v1/files", **bearer)[0]
+            found[name] = [status, headers_of(headers), reached, managed, status_of_metrics, files]
+    matches_golden("gateway_keys", shown(json.loads(json.dumps(found))))
 
 
 def test_the_names_of_metrics(gateway: Running) -> None:
