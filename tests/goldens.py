@@ -1,0 +1,90 @@
+"""Compare what drike does with golden files: what it did when they were written.
+
+A golden is a JSON file in `golden/data/`, with the name that a test gives it. Where behaviour changes on purpose, write
+the files again, and look at what has changed in them before it is committed:
+
+    UPDATE_GOLDENS=1 python -m pytest tests/golden && git diff tests/golden/data
+
+The folders `checkpoints`, `runs` and `stores` there are different: version 0.1.0 wrote them, they are read as any
+user's old files are, and they are never written again. A new format gets new files beside them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "golden" / "data"
+UPDATE = "UPDATE_GOLDENS"
+
+
+def matches_golden(name: str, found: object) -> None:
+    """Fail unless a value is that of the golden `name`; with $UPDATE_GOLDENS write it instead."""
+    path = DATA / f"{name}.json"
+    text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    if os.environ.get(UPDATE):
+        path.write_text(text, "utf-8")
+    assert json.loads(text) == golden(name)
+
+
+def golden(name: str) -> Any:
+    """What a golden file holds."""
+    return json.loads((DATA / f"{name}.json").read_text("utf-8"))
+
+
+def digest(value: object) -> str:
+    """SHA-256 of a text, or of a value as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def rounded(value: object, digits: int = 6) -> object:
+    """A JSON value whose numbers have at most so many digits behind the point."""
+    if isinstance(value, float):
+        return round(value, digits) + 0.0  # without the sign of -0.0
+    if isinstance(value, Mapping):
+        return {key: rounded(one, digits) for key, one in value.items()}
+    return [rounded(one, digits) for one in value] if isinstance(value, list | tuple) else value
+
+
+def differences(found: object, old: object, at: str = "") -> list[str]:
+    """Where a JSON value lacks what an old one holds, or has another value; fields may have been added since.
+
+    Numbers with a point may differ in the fifth digit behind it.
+    """
+    if isinstance(old, Mapping) and isinstance(found, Mapping):
+        lost = [f"{at}/{key} is missing" for key in old if key not in found]
+        return lost + [one for key in old if key in found for one in differences(found[key], old[key], f"{at}/{key}")]
+    if isinstance(old, list) and isinstance(found, list) and len(old) == len(found):
+        pairs = zip(found, old, strict=True)
+        return [one for i, (a, b) in enumerate(pairs) for one in differences(a, b, f"{at}/{i}")]
+    if isinstance(old, float) and isinstance(found, float):
+        return [] if math.isclose(found, old, rel_tol=1e-5, abs_tol=1e-5) else [f"{at}: {found} was {old}"]
+    return [] if found == old else [f"{at}: {found!r} was {old!r}"]
+
+
+def schema(value: object) -> object:
+    """The keys of a JSON value, with a type's name for each other value; of a list that of its first item."""
+    if isinstance(value, Mapping):
+        return {key: schema(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [schema(value[0])] if value else []
+    return "number" if isinstance(value, float) else type(value).__name__
+
+
+def without_chance(text: str) -> str:
+    """A text without times, ports, and the random numbers of blocks and request ids."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d{4})", "TIME", text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "HOST", text)
+    return re.sub(r"\b(?=[a-z]*\d)[0-9a-f]{16,32}\b", "RANDOM", text)
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a JSON lines file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
