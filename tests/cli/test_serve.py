@@ -78,7 +78,7 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
         raise SystemExit(0)
 
     monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
-    monkeypatch.setattr("drike.serving.process.become", exec_gateway)
+    monkeypatch.setattr("drike.serving.process.exec_gateway", exec_gateway)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
     save(replace(default(), encoder="hashing"), here / "gate.json")
     store = SqliteStore(here / "edits.db")

@@ -15,7 +15,7 @@ from drike.datasets import load
 from drike.datasets.forms import own
 from drike.errors import DataError
 from drike.stores.importing import read_edits
-from drike.stores.records import Entry
+from drike.stores.records import EditRecord
 from tests.datasets.test_datasets import flat_row, written
 from tests.worlds.commands import run
 
@@ -83,7 +83,9 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
     assert peru.wordings == tuple(p.query for p in first.paraphrases)
     assert (chile.aliases, chile.status, chile.query) == (("Chili", "Cile"), "draft", second.edit.query)
     known = {"subject", "query", "target_new", "target_true", "relation", "wordings"}
-    assert {one.name for one in fields(Entry)} == known | set(own.STORED), "a store's fields are columns of own facts"
+    assert {one.name for one in fields(EditRecord)} == known | set(own.STORED), (
+        "a store's fields are columns of own facts"
+    )
 
 
 @pytest.mark.parametrize(

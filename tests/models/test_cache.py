@@ -226,9 +226,9 @@ RUN = """
 import sys
 from pathlib import Path
 from drike.models.custom import CustomModel
-from drike.models.served.cache import Answers, CachedModel
+from drike.models.served.cache import AnswerCache, CachedModel
 upper = CustomModel("upper", lambda prompts, max_tokens, stop: [" " + prompt.upper() for prompt in prompts])
-model = CachedModel(upper, "m", Answers(Path(sys.argv[1])))
+model = CachedModel(upper, "m", AnswerCache(Path(sys.argv[1])))
 for i in range(60):
     assert model.generate([f"p{i}", f"{sys.argv[2]}{i}"])[0].text == f" P{i}"
 """

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from drike.cli import app
-from goldens import UPDATE, golden, matches_golden
+from tests.golden.compare import UPDATE, golden, matches_golden
 
 
 def commands() -> dict[str, Any]:

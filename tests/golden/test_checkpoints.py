@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load
 
 import drike
-from goldens import DATA, differences, digest, matches_golden, rounded, schema
+from tests.golden.compare import DATA, differences, digest, matches_golden, rounded, schema
 
 NAMES = ("threshold", "fraction", "scores-query", "query-context")
 PLAIN = ("sigma", "share", "max_shots", "flip", "steps", "quantile", "learning_rate")

@@ -11,9 +11,9 @@ from itertools import product
 import pytest
 
 import drike
-from drike.editors import NAMES, make
-from goldens import DATA, digest, matches_golden
-from scripted import ScriptedModel
+from drike.editors.catalog import NAMES, make
+from tests.golden.compare import DATA, digest, matches_golden
+from tests.worlds.scripted import ScriptedModel
 
 EDITS = 24
 IN_FULL = 2  # edits whose prompts are kept as text, too; of one query

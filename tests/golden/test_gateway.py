@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import drike
-from commands import run
-from gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded, Running, ask, running, upstream
-from goldens import matches_golden, rounded, without_chance
-from scripted import ScriptedModel
+from tests.golden.compare import matches_golden, rounded, without_chance
+from tests.worlds.commands import run
+from tests.worlds.gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded, Running, ask, running, upstream
+from tests.worlds.scripted import ScriptedModel
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
-CHAD = drike.Entry("Chad", "The capital of Chad is", "Rome", relation="P36", wordings=("Chad is governed from",))
+CHAD = drike.EditRecord("Chad", "The capital of Chad is", "Rome", relation="P36", wordings=("Chad is governed from",))
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
-from goldens import DATA, json_lines, matches_golden, without_chance
+from tests.golden.compare import DATA, json_lines, matches_golden, without_chance
+from tests.worlds.commands import run
 
 STORES = DATA / "stores"
 OLD = ("version-1", "version-2")
@@ -88,9 +88,9 @@ def test_the_layout_and_rows_of_a_new_store(place: Path, capsys: pytest.CaptureF
     said(capsys, "edits", "import", "in.jsonl", "--store", "new.db")
     with closing(sqlite3.connect(place / "new.db")) as file:
         rows = file.execute("SELECT number, edit, version, entry FROM changes ORDER BY number").fetchall()
-        claims = file.execute("SELECT key, edit FROM claims ORDER BY key").fetchall()
+        conflict_keys = file.execute("SELECT key, edit FROM claims ORDER BY key").fetchall()
     entries = [[*numbers, json.loads(entry)] for *numbers, entry in rows]
-    matches_golden("store_new", {"layout": found, "rows": entries, "claims": claims})
+    matches_golden("store_new", {"layout": found, "rows": entries, "claims": conflict_keys})
 
 
 def test_the_gate_of_an_old_store_decides(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

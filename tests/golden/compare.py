@@ -1,6 +1,6 @@
 """Compare what drike does with golden files: what it did when they were written.
 
-A golden is a JSON file in `golden/data/`, with the name that a test gives it. Where behaviour changes on purpose, write
+A golden is a JSON file in `data/`, with the name that a test gives it. Where behaviour changes on purpose, write
 the files again, and look at what has changed in them before it is committed:
 
     UPDATE_GOLDENS=1 python -m pytest tests/golden && git diff tests/golden/data
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent / "golden" / "data"
+DATA = Path(__file__).parent / "data"
 UPDATE = "UPDATE_GOLDENS"
 
 
