@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from drike.demonstrations import interleave
-from drike.editors.pool import Pool
 from drike.edits import Edit
-from drike.prompts import Prompt, PromptStyle, facts_of
+from drike.prompts import Prompt, facts_of
 from drike.serving.context import block
 
 
@@ -54,21 +52,3 @@ class AsPrompt:
         """The prompt, which ends in the text."""
         [prompt] = self.writer.prompts(edits, [text])
         return prompt.text
-
-
-@dataclass(frozen=True)
-class NearestWriter:
-    """Shows the copies and updates nearest to the edits, for queries that concern them; it needs no torch.
-
-    most: demonstrations in a prompt; None is all.
-    """
-
-    pool: Pool
-    most: int | None = None
-    style: PromptStyle = PromptStyle()
-    name: str = "Copies and updates"
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """The same demonstrations for every query."""
-        shown = interleave([one.fixed for one in self.pool.together(edits)])[: self.most]
-        return self.style.write(edits, shown, queries)
