@@ -116,7 +116,7 @@ def add(
             with metered(writer):
                 _tell(reworded(opened, changes[-1:], wordings, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
-    hits = [question for question in logged if Named().decide(question, index).fired]
+    hits = [question for question in logged if Named().decide(question, index).matched]
     kind = "common" if log is None else "logged"
     if hits:
         note(
@@ -241,9 +241,9 @@ def test(
     base = None if run is None else open_trained_run(run)
     given = base.run if base else DEFAULTS
     with closing(open_store(store, create=False)) as opened:
-        scope = kept.open_gate(opened, gate)
+        decider = kept.open_gate(opened, gate)
         if ask:
-            require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+            require_doubt(decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
         found = stores.snapshot(opened)
         in_force = {one.id: one for one in found.in_force(datetime.now(UTC))}
         for one in edits or ():
@@ -263,12 +263,12 @@ def test(
         made: Editor = NearestWriter(setup.pool) if name is None else make(
             name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
         )  # fmt: skip
-        if kept.needs_recalibration(scope, len(in_force)):
+        if kept.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
+        encoder = WatchedEncoder(decider.encoder) if isinstance(decider, Calibrated) else None
         with metered(asked.model):
-            checks = check(EditedModel(asked.model, made, opened, scope=scope, encoder=encoder, ask=ask), chosen)
-            asked_in_doubt = doubts(scope, list(in_force.values()), encoder, asked.model) if ask else None
+            checks = check(EditedModel(asked.model, made, opened, gate=decider, encoder=encoder, ask=ask), chosen)
+            asked_in_doubt = doubts(decider, list(in_force.values()), encoder, asked.model) if ask else None
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]

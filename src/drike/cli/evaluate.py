@@ -118,7 +118,7 @@ def evaluate(
         **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
         "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
-        "stored": stored, "gate": behind.gate if behind else None,
+        "stored": stored, "gate": behind.gate_name if behind else None,
         "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):

@@ -47,7 +47,8 @@ def replay(
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
     for why, count in found.unread.items():
         say(f"Left out: {count:,} lines with {why}")
-    say(f"{counted(found.requests, 'request')}, {found.fired:,} would get an edit ({found.fired / found.requests:.1%})")
+    share = found.matched / found.requests
+    say(f"{counted(found.requests, 'request')}, {found.matched:,} would get an edit ({share:.1%})")
     for title, seen in (("Fires, the most doubtful first", found.fires), ("Near misses", found.misses)):
         if seen:
             draw(_table(title, seen, show))

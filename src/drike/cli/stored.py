@@ -39,32 +39,32 @@ class Deployment:
     model: is asked, yes or no, where the gate is in doubt.
     """
 
-    scope: Gate
+    gate: Gate
     stores: SimulatedStores
     questions: Sequence[str]
     model: LanguageModel | None = None
 
     @property
-    def gate(self) -> str:
+    def gate_name(self) -> str:
         """The gate's name."""
-        return type(self.scope).__name__ + (" and the model's yes or no" if self.model else "")
+        return type(self.gate).__name__ + (" and the model's yes or no" if self.model else "")
 
     def editors(self, editors: Sequence[Editor]) -> list[GatedEditor]:
         """The editors behind the gate."""
-        return [GatedEditor(editor, self.scope, self.stores, self.model) for editor in editors]
+        return [GatedEditor(editor, self.gate, self.stores, self.model) for editor in editors]
 
 
 def deployment(
     setup: Setup, stored: str, gate: str | None, unrelated: Path | None, model: LanguageModel | None = None
 ) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    scope: Gate = default() if gate == "calibrated" else Named()
-    encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
+    chosen: Gate = default() if gate == "calibrated" else Named()
+    encoder = WatchedEncoder(chosen.encoder) if isinstance(chosen, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     stores = SimulatedStores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
     questions = common_questions() if unrelated is None else read_questions(unrelated)
-    return Deployment(scope, stores, questions, model)
+    return Deployment(chosen, stores, questions, model)
 
 
 def check_stored(stored: str | None, gate: str | None, unrelated: Path | None, ask: bool) -> None:
@@ -104,12 +104,12 @@ def run_deployed(
                 found.extend(case)
                 bar.update(task, advance=1)
         counts[editor.name] = counted(paper[editor.name]), counted(found)
-    records = list(gate_records(asked.scope, asked.stores, cases, asked.questions, asked.model))
+    records = list(gate_records(asked.gate, asked.stores, cases, asked.questions, asked.model))
     path = folder / DEPLOYED / GATE
     path.unlink(missing_ok=True)
     append(path, map(asdict, records))
     size = asked.stores.size or len(asked.stores.whole.edits)
-    title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate}"
+    title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate_name}"
     tables = deployed_tables(counts, records, title, judge.caption)
     for table in tables:
         draw(table)

@@ -36,7 +36,7 @@ class Replay:
     """
 
     requests: int
-    fired: int
+    matched: int
     fires: tuple[Seen, ...]
     misses: tuple[Seen, ...]
     unread: Mapping[str, int]
@@ -51,15 +51,15 @@ def replay(lines: Iterable[bytes], decide: Callable[[Sequence[str]], Decision]) 
             found = _queries(line)
             asked.update([found] if isinstance(found, tuple) else [])
             unread.update([found] if isinstance(found, str) else [])
-    fired, fires, misses = 0, [], []
+    matched, fires, misses = 0, [], []
     for queries, times in asked.items():
         decision = decide(queries)
-        ids = {edit.id for edit in decision.fired}
-        fired += times * bool(ids)
-        fires += [Seen(decision.query, one, times) for one in decision.considered if one.edit.id in ids]
-        misses += [Seen(decision.query, one, times) for one in decision.considered[:1] if not ids]
+        ids = {edit.id for edit in decision.matched}
+        matched += times * bool(ids)
+        fires += [Seen(decision.query, one, times) for one in decision.candidates if one.edit.id in ids]
+        misses += [Seen(decision.query, one, times) for one in decision.candidates[:1] if not ids]
     return Replay(
-        asked.total(), fired, tuple(sorted(fires, key=_sureness)), tuple(sorted(misses, key=_sureness, reverse=True)),
+        asked.total(), matched, tuple(sorted(fires, key=_sureness)), tuple(sorted(misses, key=_sureness, reverse=True)),
         unread,
     )  # fmt: skip
 
