@@ -14,7 +14,7 @@ from drike.deployment.evaluation import GatedEditor, SimulatedStores, gate_recor
 from drike.editors.catalog import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge
+from drike.evaluation.judge import Rule
 from drike.evaluation.metrics import Outcome, counted
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
@@ -84,7 +84,7 @@ def run_deployed(
     editors: Sequence[Editor],
     cases: Sequence[EditCase],
     *,
-    judge: Judge,
+    rule: Rule,
     paper: Mapping[str, Sequence[Outcome]],
 ) -> None:
     """Evaluate the editors behind the gate; show and save tables, outcomes and the gate's decisions.
@@ -97,7 +97,7 @@ def run_deployed(
         left = cases[len({one.case_id for one in found}) :]
         with (
             progress(f"{editor.name}, deployed", live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, judge=judge, part=DEPLOYED)) as outcomes,
+            closing(recorded_evaluation(folder, editor, model, left, rule=rule, part=DEPLOYED)) as outcomes,
         ):
             bar.update(task, total=len(cases), completed=len(cases) - len(left))
             for case in outcomes:
@@ -110,7 +110,7 @@ def run_deployed(
     append(path, map(asdict, records))
     size = asked.stores.size or len(asked.stores.whole.edits)
     title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate_name}"
-    tables = deployed_tables(counts, records, title, judge.caption)
+    tables = deployed_tables(counts, records, title, rule.caption)
     for table in tables:
         draw(table)
     text = (folder / "table.md").read_text("utf-8")

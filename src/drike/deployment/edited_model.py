@@ -18,7 +18,7 @@ from drike.editors.in_context import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.case_study import EditorColumn, Retain, side_of
-from drike.evaluation.judge import complete
+from drike.evaluation.completion import complete, write_answers
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
@@ -206,7 +206,7 @@ class EditedModel:
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
-        [(text, _)] = complete(self.model, [self.prompt(query)], max_tokens)
+        [text] = complete(self.model, [self.prompt(query)], max_tokens)
         return first_line(text)
 
     def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
@@ -217,9 +217,7 @@ class EditedModel:
         decisions = decided(self.gate, queries, self.index, self._in_doubt)
         prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
         asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
-        answers = {
-            prompt: first_line(text) for prompt, (text, _) in zip(asked, complete(self.model, asked), strict=True)
-        }
+        answers = {prompt: first_line(text) for prompt, text in zip(asked, complete(self.model, asked), strict=True)}
         return [
             BeforeAfter(decision, answers[before], answers[after])
             for decision, (before, after) in zip(decisions, prompts, strict=True)
@@ -234,5 +232,5 @@ class EditedModel:
             side = side_of(self.editor, selection, prompt)
         else:
             side = EditorColumn(self.editor.name, self._prompt(decision), (), (), None, None)
-        [(text, tokens)] = complete(self.model, [side.prompt])
-        return Explanation(query, decision, first_line(text), tokens, side)
+        [written] = write_answers(self.model, [side.prompt])
+        return Explanation(query, decision, first_line(written.answer or ""), written.prompt_tokens, side)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from drike.errors import UsageError
-from drike.evaluation.judge import complete
+from drike.evaluation.completion import complete
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
@@ -44,7 +44,7 @@ def decided(gate: Gate, queries: Sequence[str], index: EditIndex, model: Languag
 def resolved(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
     """The decisions once a model has been asked about all doubtful candidates, in one call."""
     asked = [Prompt(text) for decision in decisions for text in questions(decision)]
-    answers = iter([answer_of(text) for text, _ in complete(model, asked)] if asked else ())
+    answers = iter([answer_of(text) for text in complete(model, asked)] if asked else ())
     return [one.resolved([next(answers) for _ in one.uncertain]) if one.uncertain else one for one in decisions]
 
 
