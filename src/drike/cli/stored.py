@@ -20,7 +20,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.gates.verification import require_doubt
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
@@ -29,6 +29,7 @@ from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
+from drike.serving.requests import read_questions
 from drike.support.files import write_text
 
 
@@ -63,7 +64,7 @@ def deployment(
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     stores = SimulatedStores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
-    questions = common_questions() if unrelated is None else read_questions(unrelated)
+    questions = common_questions() if unrelated is None else [question for question, *_ in read_questions(unrelated)]
     return Deployment(chosen, stores, questions, model)
 
 
