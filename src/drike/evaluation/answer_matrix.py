@@ -15,8 +15,7 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
 from drike.editors.selectors import Selector
 from drike.edits import EditCase
-from drike.evaluation.judge import Judge, Question, is_right, judge_for
-from drike.evaluation.judge import judge as judged
+from drike.evaluation.judge import Judge, Question, Rule, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -42,18 +41,18 @@ def answers_under(
     *,
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Generator[CaseAnswers, None, None]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end, as in evaluation.
-    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
+    rule: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
     that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
-        return answers_to(case, choices, model, pool, style=style, limit=limit, judge=judge)
+        return answers_to(case, choices, model, pool, style=style, limit=limit, rule=rule)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
@@ -61,21 +60,19 @@ def answers_under(
 
 def answers_to(
     case: EditCase, choices: Sequence[Selector], model: LanguageModel, pool: Pool, *, style: PromptStyle,
-    limit: TokenLimit | None, judge: Judge | None = None,
+    limit: TokenLimit | None, rule: Rule | None = None,
 ) -> CaseAnswers:  # fmt: skip
     """Ask the probes of one case under each choice, as `answers_under` does."""
     queries = [probe.query for probe in case.probes]
     editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
     prompts = [editor.prompts(case.edits, queries) for editor in editors]  # [choices, probes]
-    by = judge_for(model, judge)
-    verdicts = judged(
-        model,
+    judge = Judge(model, rule)
+    verdicts = judge.ask(
         [
-            Question(prompt, probe.target, probe.distractor if by.compares else None)
+            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
             for probe, *of_probe in zip(case.probes, *prompts, strict=True)
             for prompt in of_probe
-        ],
-        by,
+        ]
     )
     rows = [verdicts[i : i + len(choices)] for i in range(0, len(verdicts), len(choices))]
     return CaseAnswers(

@@ -15,7 +15,8 @@ from drike.editors.budgets import Fraction
 from drike.editors.in_context import InContextEditor
 from drike.editors.selectors import RankAndCut, Selection
 from drike.edits import Aspect, EditCase
-from drike.evaluation.judge import Question, Verdict, complete, judge
+from drike.evaluation.completion import complete
+from drike.evaluation.judge import Judge, Question, Verdict
 from drike.matching import first_line
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
@@ -197,7 +198,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[InContextEdito
         for prompts in versions
         for prompt, probe in zip(prompts, case.probes if prompts else (), strict=True)
     ]
-    verdicts = iter(judge(model, questions))
+    verdicts = iter(Judge(model).ask(questions))
     judged = [[[next(verdicts) for _ in prompts] for prompts in versions] for versions in tried]
     before, *after = _replies(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
     sides = []
@@ -239,7 +240,7 @@ def _replies(
     """Verdicts with the text the model writes, which a model that scores has not written yet."""
     texts = [verdict.text for of_version in judged for verdict in of_version]
     if any(text is None for text in texts):
-        texts = [text for text, _ in complete(model, [prompt for prompts in versions for prompt in prompts])]
+        texts = list(complete(model, [prompt for prompts in versions for prompt in prompts]))
     written = iter(texts)
     return [
         tuple(
