@@ -16,7 +16,6 @@ from drike.editors.per_query import PerQuery
 from drike.editors.pool import Pool
 from drike.editors.rankers import Retriever, Similarity
 from drike.editors.role_counts import RoleCounts, SubjectSwitch
-from drike.editors.subsets import PlackettLuce, SubsetPolicy
 from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.prompts import PromptStyle
@@ -36,7 +35,6 @@ SHOWING: list[IKE | PerQuery] = [
     IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
     PerQuery("by name", POOL, SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))),
     PerQuery("named only", POOL, SubjectSwitch(ALL, NONE)),
-    PerQuery("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
 ]
 STATING: list[Editor] = [FactPrompt(), EditCoT(), *SHOWING]
 

@@ -22,8 +22,8 @@ from drike.editors.budgets import Budget
 from drike.editors.in_context import IKE
 from drike.editors.rankers import Retriever
 from drike.edits import EditCase
-from drike.training.rewards import Reward, Rewards, Rollout
-from drike.training.rollouts import Choice, top
+from drike.training.rewards import Reward, Rewards
+from drike.training.rollouts import Choice, Rollout, top
 from drike.training.schedules import RewardChannel, Schedule, at_once, one_by_one
 
 
