@@ -14,10 +14,10 @@ import torch
 
 from drike.demonstrations import Demonstration
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import is_right, judge_for
+from drike.evaluation.judge import GREEDY, Judge, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -47,10 +47,11 @@ def utilities(
     soft: rewards are margins, else +1 or -1. Raises PoolError and the model's ModelErrors; UsageError if soft and the
     model gives no log-probabilities.
     """
-    pool.beside([case.edits for case in cases])  # all in one search
+    judge = Judge(model, GREEDY if soft else None)
+    pool.for_groups([case.edits for case in cases])  # all in one search
 
     def measure(case: EditCase) -> Utilities:
-        [candidates] = pool.beside([case.edits])
+        [candidates] = pool.for_groups([case.edits])
         retains = candidates.retains
         shown: list[tuple[Demonstration, ...]] = [
             retains, *(retains[:i] + retains[i + 1 :] for i in range(len(retains)))
@@ -58,9 +59,9 @@ def utilities(
         queries = [probe.query for probe in case.probes]
         prompts = [style.show(candidates, kept, queries) for kept in shown]
         if soft:
-            rows = [[margin(verdict) for verdict in row] for row in ask_with_distractors(model, case.probes, prompts)]
+            rows = [[margin(verdict) for verdict in row] for row in ask_with_distractors(judge, case.probes, prompts)]
         else:
-            verdicts = ask_probes(model, case.probes, prompts, judge_for(model))
+            verdicts = ask_probes(judge, case.probes, prompts)
             rows = [[1.0 if is_right(verdict) else -1.0 for verdict in row] for row in verdicts]
         everything, *without = [mean_of_aspects(case.probes, row) for row in rows]
         return Utilities(case.case_id, tuple(everything - reward for reward in without))
@@ -83,7 +84,7 @@ def train_listwise(
 
     The retriever's head learns in place. Raises UsageError if the utilities are not those of the cases.
     """
-    pools = pool.beside([case.edits for case in cases])
+    pools = pool.for_groups([case.edits for case in cases])
     shapes = [(case.case_id, len(candidates.retains)) for case, candidates in zip(cases, pools, strict=True)]
     if not cases or shapes != [(of_case.case_id, len(of_case.of_retains)) for of_case in measured]:
         raise UsageError(f"the utilities of {len(measured)} edits are not those of these {len(cases)}")

@@ -20,12 +20,11 @@ import torch
 from torch import Tensor
 
 from drike.demonstrations import Demonstration
-from drike.editors.per_query import prompt_with
 from drike.editors.pool import Pool
 from drike.edits import Aspect, EditCase
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.evaluation.judge import Question, Verdict, is_right, judge
+from drike.evaluation.judge import Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 
@@ -72,7 +71,7 @@ class RememberedAnswers:
         keys = [(question.prompt.text, question.target) for question in questions]
         new = {key: question for key, question in zip(keys, questions, strict=True) if key not in self.known}
         if new:
-            self.known |= zip(new, judge(self.model, [*new.values()]), strict=True)
+            self.known |= zip(new, Judge(self.model).ask([*new.values()]), strict=True)
         return [self.known[key] for key in keys]
 
 
@@ -105,7 +104,7 @@ def train_sets(
     """
     if not cases or settings.draws < 2:
         raise UsageError("training on sets needs at least one edit, and at least two draws per query to compare")
-    pools = pool.beside([case.edits for case in cases])
+    pools = pool.for_groups([case.edits for case in cases])
     known = [policy.features(p, [probe.query for probe in c.probes]) for p, c in zip(pools, cases, strict=True)]
     policy.standardise(known)
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
@@ -142,7 +141,7 @@ def questions_about(
     """Every probe under each of its G sets of demonstrations, or under the G sets that serve all probes."""
     per_probe = shown if len(shown) == len(case.probes) else [*shown] * len(case.probes)
     return [
-        Question(prompt_with(subset, case.edits, probe.query, style), probe.target)
+        Question(style.write(case.edits, subset, [probe.query])[0], probe.target)
         for probe, sets in zip(case.probes, per_probe, strict=True)
         for subset in sets
     ]

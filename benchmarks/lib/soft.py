@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from drike.edits import Probe
-from drike.evaluation.judge import GREEDY, Question, Verdict, is_right, judge_for
-from drike.evaluation.judge import judge as judged
+from drike.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.rewards import Reward, Rewards, count_tokens, mean_of_aspects
@@ -18,14 +17,14 @@ from drike.training.rollouts import Rollout
 
 def soft_probes(model: LanguageModel, style: PromptStyle = PromptStyle()) -> Reward:
     """As `every_probe`, but each probe gives its margin. Raises UsageError for a model without log-probabilities."""
-    judge_for(model, GREEDY)
+    judge = Judge(model, GREEDY)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
         probes, retains = rollout.case.probes, rollout.retains
         queries = [probe.query for probe in probes]
         prompts = [style.show(rollout.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
-        verdicts = ask_with_distractors(model, probes, prompts)
+        verdicts = ask_with_distractors(judge, probes, prompts)
         rows = tuple(tuple(map(margin, row)) for row in verdicts)
         correct = tuple(is_right(row[0]) for row in verdicts)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
@@ -35,7 +34,7 @@ def soft_probes(model: LanguageModel, style: PromptStyle = PromptStyle()) -> Rew
 
 
 def ask_with_distractors(
-    model: LanguageModel, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]
+    judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]
 ) -> list[list[Verdict]]:
     """As `ask_probes`, [choices][probes], with the scores of targets and distractors."""
     questions = [
@@ -43,7 +42,7 @@ def ask_with_distractors(
         for under_choice in prompts
         for prompt, probe in zip(under_choice, probes, strict=True)
     ]
-    verdicts = judged(model, questions, judge_for(model, GREEDY))
+    verdicts = judge.ask(questions)
     return [verdicts[i : i + len(probes)] for i in range(0, len(verdicts), len(probes))]
 
 

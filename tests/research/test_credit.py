@@ -10,8 +10,9 @@ import torch
 from benchmarks.lib.credit import marginal, s_weighted, weighted_mean
 from benchmarks.lib.soft import soft_probes
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.in_context import InContextEditor
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.runs.folder import EpisodeRecord
@@ -75,7 +76,7 @@ def test_marginal_credit_teaches_the_retain_that_neighbours_need() -> None:
 
     retriever = Retriever(ENCODER, seed=3)
     before = rank_of_help(retriever)
-    editor = IKE("DR-IKE", POOL, retriever, Fraction(1.0))
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Fraction(1.0)))
     for _ in train(editor, every_probe(MODEL), TRAIN, epochs=3, learning_rate=1e-3, channel=marginal()):
         pass
     assert rank_of_help(retriever) < 0.6 * before
@@ -84,7 +85,7 @@ def test_marginal_credit_teaches_the_retain_that_neighbours_need() -> None:
 def test_training_on_weighted_marginal_rewards_resumes_bit_for_bit_and_in_blocks() -> None:
     def learned(past: int, schedule: Schedule = one_by_one) -> tuple[torch.Tensor, list[object]]:
         retriever, reward = Retriever(ENCODER, seed=3), replayed(records[:past], every_probe(MODEL))
-        editor, channel = IKE("DR-IKE", POOL, retriever, Threshold()), s_weighted(6, marginal())
+        editor, channel = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold())), s_weighted(6, marginal())
         episodes = []
         for episode in train(
             editor, reward, TRAIN[:6], epochs=3, learning_rate=1e-2, channel=channel, schedule=schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.lib.drop_one import Utilities, train_listwise, utilities
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.errors import UsageError
 from tests.worlds.retaining import ENCODER, MODEL, POOL, TEST, TRAIN, helps
 

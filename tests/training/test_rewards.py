@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.in_context import InContextEditor
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase
 from drike.evaluation.evaluate import evaluate
 from drike.prompts import PromptStyle
@@ -26,7 +28,7 @@ def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the
     rollout = rollout_of(CASE)
     rewards = every_probe(MODEL)(rollout)
     assert rewards.probes is not None and len(rewards.probes) == len(rewards.rewards) == 16
-    nearest = IKE("nearest", POOL, Similarity(), Fraction(1.0))
+    nearest = InContextEditor("nearest", POOL, RankAndCut(Similarity(), Fraction(1.0)))
     right = [outcome.correct for outcome in evaluate(nearest, MODEL, [CASE])]
     assert [value > 0 for value in rewards.probes[-1]] == right
     alone = EditCase(CASE.case_id, CASE.edit, CASE.probes[:1])
@@ -64,7 +66,7 @@ def test_a_limit_leaves_out_the_prefixes_with_a_prompt_that_is_too_long() -> Non
 def test_only_a_reward_that_sees_neighbours_teaches_the_retain_that_they_need() -> None:
     def rank_of_help(reward: Reward) -> float:
         retriever = Retriever(ENCODER, seed=3)
-        editor = IKE("DR-IKE", POOL, retriever, Fraction(1.0))
+        editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Fraction(1.0)))
         for _ in train(editor, reward, TRAIN, epochs=3, learning_rate=1e-3):
             pass
         places = []

@@ -15,8 +15,7 @@ from statistics import fmean
 from drike.editors.budgets import TokenLimit
 from drike.edits import Aspect, Probe, rewrite_probe
 from drike.errors import ReplayError
-from drike.evaluation.judge import Judge, Question, Verdict, is_right, judge_for
-from drike.evaluation.judge import judge as judged
+from drike.evaluation.judge import Judge, Question, Rule, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.rollouts import Rollout
@@ -56,16 +55,16 @@ def rewrite_reward(
     limit: TokenLimit | None = None,
     *,
     stop_on_flip: bool = False,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
     The prompts of all prefixes are sent at once, since none depends on another's answer. limit: prefixes whose prompt
     is longer are not evaluated. stop_on_flip: evaluate one by one, and end where an added retain breaks the answer.
-    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises UsageError for a rule that the
+    rule: by which answers are right; default: as in `drike.evaluate`. Raises UsageError for a rule that the
     model cannot be judged by; the reward does so for an edit that the rule cannot judge.
     """
-    rule = judge_for(model, judge)
+    judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
@@ -74,10 +73,12 @@ def rewrite_reward(
         prompts = [style.show(rollout.pool, prefix, [probe.query])[0] for prefix in prefixes]
         if limit is not None:
             prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1 : j])]
-        questions = [Question(prompt, probe.target, probe.distractor if rule.compares else None) for prompt in prompts]
+        questions = [
+            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None) for prompt in prompts
+        ]
         verdicts: list[Verdict] = []
         for batch in [[question] for question in questions] if stop_on_flip else [questions]:
-            verdicts += judged(model, batch, rule)
+            verdicts += judge.ask(batch)
             if stop_on_flip and [verdict.correct for verdict in verdicts[-2:]] == [True, False]:
                 break
         correct = tuple(map(is_right, verdicts))
@@ -92,13 +93,13 @@ def every_probe(
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Reward:
     """The mean over aspects of the rewards of the case's probes: +1 for a right answer, else -1.
 
-    All probes under all prefixes are asked in one call. judge: as in `rewrite_reward`.
+    All probes under all prefixes are asked in one call. rule: as in `rewrite_reward`.
     """
-    rule = judge_for(model, judge)
+    judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
@@ -107,7 +108,7 @@ def every_probe(
         prompts = [style.show(rollout.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
         if limit is not None:
             prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1])]
-        verdicts = ask_probes(model, probes, prompts, rule)
+        verdicts = ask_probes(judge, probes, prompts)
         rows = tuple(tuple(1.0 if is_right(verdict) else -1.0 for verdict in row) for row in verdicts)
         correct = tuple(row[0] > 0 for row in rows)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
@@ -116,19 +117,17 @@ def every_probe(
     return reward
 
 
-def ask_probes(
-    model: LanguageModel, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]], rule: Judge
-) -> list[list[Verdict]]:
+def ask_probes(judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]]) -> list[list[Verdict]]:
     """The verdict on each probe under each choice of demonstrations, [choices][probes], asked in one call.
 
     prompts: one for each probe, under each choice.
     """
     questions = [
-        Question(prompt, probe.target, probe.distractor if rule.compares else None)
+        Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
         for under_choice in prompts
         for prompt, probe in zip(under_choice, probes, strict=True)
     ]
-    verdicts = judged(model, questions, rule)
+    verdicts = judge.ask(questions)
     return [verdicts[i : i + len(probes)] for i in range(0, len(verdicts), len(probes))]
 
 
