@@ -23,7 +23,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from drike import tinyfacts
 from drike.datasets import TINYFACTS, load
 from drike.datasets.generated import with_generated
-from drike.editors.catalog import Editor, make
+from drike.editors.catalog import make
+from drike.editors.editor import Editor
 from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder

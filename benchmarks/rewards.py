@@ -17,13 +17,14 @@ from collections.abc import Sequence
 
 from drike import datasets, load_model
 from drike.editors.budgets import Fraction
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Ranker, Retriever, Similarity
+from drike.editors.rankers import Ranker, Similarity
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import mixes_of
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
@@ -63,7 +64,7 @@ def rankers(
         if only and name not in only:
             continue
         retriever, before = Retriever(pool.encoder, seed=seed), model.usage.tokens_computed
-        editor = IKE(name, pool, retriever, Fraction(1.0))
+        editor = InContextEditor(name, pool, RankAndCut(retriever, Fraction(1.0)))
         for _ in train(editor, reward, cases, epochs=epochs, learning_rate=RATE, channel=channel):
             pass
         found[name] = retriever, model.usage.tokens_computed - before
@@ -104,14 +105,14 @@ def main() -> None:
         pool, cases = Pool(parts.demonstrations, encoder, seed=seed), parts.train[: options.edits]
         tested = parts.validation if options.validation else parts.test
         policy, cost = k_head(model, pool, cases)
-        editors: list[Editor] = [PerQuery("P(right) for each k", pool, policy)]
+        editors: list[Editor] = [InContextEditor("P(right) for each k", pool, policy)]
         tokens["P(right) for each k"] = tokens.get("P(right) for each k", 0) + cost
         rows = {
             nearest: (Similarity(), 0),
             **rankers(model, pool, cases, seed=seed, epochs=options.epochs, only=options.only),
         }
         for name, (ranker, computed) in rows.items():
-            editors.append(IKE(name, pool, ranker, Fraction(1.0, options.k)))
+            editors.append(InContextEditor(name, pool, RankAndCut(ranker, Fraction(1.0, options.k))))
             tokens[name] = tokens.get(name, 0) + computed
         for editor in editors:
             model.forget()

@@ -26,7 +26,7 @@ OWN = {"__init__": 10, "__main__": 10}
 TORCH = {
     "models.local.huggingface", "models.local.attention", "models.local.scoring", "models.local.strategy",
     "models.local.decoding", "models.local.loading", "models.local.memory", "models.local.prefix_cache",
-    "encoders.frozen", "encoders.onnx", "support.huggingface", "editors.rankers", "editors.learned_budgets",
+    "encoders.frozen", "encoders.onnx", "support.huggingface", "editors.retriever", "editors.learned_budgets",
     "editors.query_policy", "editors.subsets", "training.algorithm1", "training.rollouts", "training.s_objective",
     "training.sets", "training.supervised", "runs.checkpoint",
 }  # fmt: skip

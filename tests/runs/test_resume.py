@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.editors.budgets import Budget, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
 from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
@@ -50,7 +51,8 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
     episodes = list(
         train(
-            IKE("DR-IKE", POOL, retriever, budget), replayed(past, rewrite_reward(model)), CASES,
+            InContextEditor("DR-IKE", POOL, RankAndCut(retriever, budget)),
+            replayed(past, rewrite_reward(model)), CASES,
             epochs=3, learning_rate=1e-2,
             choose=sampled(random.Random(5), apart=block > 1) if selection == "sample" else top,
             schedule=in_blocks(block), channel=disturbed(delay, noise, episodes=3 * len(CASES), seed=5),

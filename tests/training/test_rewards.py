@@ -12,9 +12,11 @@ import torch
 
 from drike.demonstrations import Demonstration
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -61,7 +63,7 @@ def test_probes_earn_what_evaluation_says_and_a_case_without_others_what_the_pap
     tried = attempt(CASE)
     earned = every_probe(MODEL)(tried)
     assert earned.probes is not None and len(earned.probes) == len(earned.rewards) == 16
-    nearest = IKE("nearest", POOL, Similarity(), Fraction(1.0))
+    nearest = InContextEditor("nearest", POOL, RankAndCut(Similarity(), Fraction(1.0)))
     right = [one.correct for one in evaluate(nearest, MODEL, [CASE])]
     assert [value > 0 for value in earned.probes[-1]] == right
     alone = EditCase(CASE.case_id, CASE.edit, CASE.probes[:1])
@@ -151,7 +153,7 @@ def test_only_a_reward_that_sees_neighbours_teaches_the_retain_that_they_need(ch
     def rank_of_help(reward: str) -> float:
         retriever = Retriever(ENCODER, seed=3)
         made = every_probe(MODEL) if reward == "probes" else rewrite_reward(MODEL)
-        editor = IKE("DR-IKE", POOL, retriever, Fraction(1.0))
+        editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Fraction(1.0)))
         for _ in train(editor, made, TRAIN, epochs=3, learning_rate=1e-3, channel=channel):
             pass
         places = []
@@ -167,7 +169,7 @@ def test_training_on_balanced_marginal_rewards_resumes_bit_for_bit_and_in_blocks
     def learned(past: int, schedule: object = one_by_one) -> tuple[torch.Tensor, list[object]]:
         retriever = Retriever(ENCODER, seed=3)
         records = list(recorded[:past])
-        editor = IKE("DR-IKE", POOL, retriever, Threshold())
+        editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold()))
         episodes = list(
             train(
                 editor, replayed(records, every_probe(MODEL)), TRAIN[:6], epochs=3, learning_rate=1e-2,
@@ -180,7 +182,7 @@ def test_training_on_balanced_marginal_rewards_resumes_bit_for_bit_and_in_blocks
 
     recorded: list[object] = []
     retriever = Retriever(ENCODER, seed=3)
-    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold()))
     channel = balanced(6, marginal())
     for episode in train(editor, every_probe(MODEL), TRAIN[:6], epochs=3, learning_rate=1e-2, channel=channel):
         recorded.append(EpisodeRecord.of(episode).rollout)

@@ -132,7 +132,7 @@ def count_training(
     questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
     shortest retains.
     """
-    for one in pool.beside(list(questions)):
+    for one in pool.for_groups(list(questions)):
         probes = questions[one.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}

@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
 from drike.editors.learned_budgets import KINDS
-from drike.editors.rankers import FORMS
+from drike.editors.retriever import FORMS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
 from drike.models.served.address import SERVICES

@@ -15,11 +15,12 @@ from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptio
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.datasets import TINYFACTS
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import GuaranteeError, UsageError
@@ -102,7 +103,7 @@ def train(
         retriever = Retriever(WatchedEncoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(opened.model, folder):
-            editor = IKE("DR-IKE", setup.pool, retriever, learner, style, opened.limit)
+            editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, learner), style, opened.limit)
             run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
             if method.objective == "balanced":
                 try:
@@ -139,7 +140,7 @@ def run_training(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     method: MethodOptions,
     *,
     seed: int,
@@ -150,7 +151,7 @@ def run_training(
 
     past: episodes that this run recorded before it was stopped.
     """
-    retriever, epochs, cases = editor.ranker, method.epochs, setup.split.train
+    retriever, epochs, cases = editor.selector.ranker, method.epochs, setup.split.train
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
@@ -160,7 +161,7 @@ def run_training(
     )
     if past:
         say(f"Recovered {len(past)} of {epochs * len(cases)} episodes")
-    for sentence in setup.prepare(cases, [retriever, editor.budget]):
+    for sentence in setup.prepare(cases, [retriever, editor.selector.budget]):
         say(sentence, "dim")
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
@@ -195,7 +196,7 @@ def run_per_query(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     *,
     named: bool = False,
     price: float = 0.05,
@@ -208,8 +209,9 @@ def run_per_query(
     subject. price: what a prompt with all demonstrations costs, in S. Raises GuaranteeError, after the policy is saved,
     if the validation edits do not certify the promise.
     """
-    assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
-    trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    retriever = editor.selector.ranker
+    assert isinstance(retriever, Retriever)  # noqa: S101 - it was just trained
+    trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
     cases = (*train, *setup.split.validation)
     policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=named)
     answers = recovered_answers(folder, cases, len(policy.mixes))

@@ -11,14 +11,12 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from drike.demonstrations import DemonstrationSet
+from drike.editors.rankers import Ranker
 from drike.edits import Key, trained_on
 from drike.prompts import Prompt
-
-if TYPE_CHECKING:
-    from drike.editors.rankers import Ranker
 
 Flip = Literal["offender", "algorithm1"]
 

@@ -76,7 +76,7 @@ class Pool:
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit alone. Raises PoolError if too few records can demonstrate an edit."""
-        return self.beside([(edit,) for edit in edits])
+        return self.for_groups([(edit,) for edit in edits])
 
     def together(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
         """The demonstrations of each edit where all are in force at once: none contradicts or repeats any of them.
@@ -84,9 +84,9 @@ class Pool:
         Raises ValueError for no edits, and PoolError.
         """
         facts_of(edits)
-        return self.beside(rotations(edits))
+        return self.for_groups(rotations(edits))
 
-    def beside(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
+    def for_groups(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
         """The demonstrations of the first edit of each group where all of the group are in force. Raises PoolError."""
         known = {edits: found for edits in groups if (found := self._known.get(edits))}
         new = [edits for edits in dict.fromkeys(groups) if edits not in known]
@@ -153,7 +153,7 @@ class Pool:
 
 
 def rotations(edits: Sequence[Edit]) -> list[Edits]:
-    """Groups for `Pool.beside`, in which each of the edits is demonstrated beside the others."""
+    """Groups for `Pool.for_groups`, in which each of the edits is demonstrated beside the others."""
     return [(edit, *(other for other in edits if other != edit)) for edit in edits]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.editors.role_counts import MixPolicy, RoleCounts
+from drike.editors.role_counts import RoleCountPolicy, RoleCounts
 from drike.edits import Edit, mentions
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
@@ -24,7 +24,7 @@ from drike.encoders.base import unit
 _PLAIN = 4  # features before the product: three powers of the cosine, and the name
 
 
-class QueryPolicy(MixPolicy):
+class QueryPolicy(RoleCountPolicy):
     """The policy: a frozen encoder, the mixes to choose from, and a linear head, which starts at zero.
 
     named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the
@@ -65,9 +65,9 @@ class QueryPolicy(MixPolicy):
     def with_logit_offset(self, offset: float) -> QueryPolicy:
         """This policy with a number added to the logit of each mix; `offset` 0 adds nothing.
 
-        The larger the offset, the more neighbours keep their answers. Below 0 it favours copies and updates over
-        retains. Above 0 it favours all retains, or all copies and updates, over parts of them and over both, so prompts
-        get longer; and with a sixteenth of that, from 64 on with all that is added, retains over copies and updates.
+        A positive offset favours prompts with all retains, or all copies and updates, over mixed ones; above 64 it
+        increasingly favours retains. A negative offset favours copies and updates. The larger the offset, the more
+        neighbours keep their answers.
         """
         whole, lean = min(max(offset, 0.0), 64.0), offset if offset < 0 else min(offset, 64.0) / 16
         lean += max(offset - 64.0, 0.0)

@@ -1,7 +1,7 @@
-"""Mixes: how many demonstrations of each role a prompt shows (docs/method.md, "Past the paper").
+"""How many demonstrations of each role a prompt shows: a mix (docs/method.md, "Past the paper").
 
-The paper's budget cuts the retains of an edit and always shows its copies and updates. A policy over mixes may leave
-out demonstrations of any role, and may choose anew for every query.
+The paper's budget cuts the retains of an edit and always shows its copies and updates. A mix may leave out
+demonstrations of any role, and a policy may choose another mix for every query.
 """
 
 from __future__ import annotations
@@ -12,12 +12,30 @@ from typing import Protocol
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.pool import Pool
+from drike.editors.selectors import Selection, Selector
 from drike.edits import Edit, Key, mentions, trained_on
+
+_ROLES = (Role.COPY, Role.UPDATE, Role.RETAIN)
+
+
+class RoleCountPolicy(Selector, Protocol):
+    """Chooses a mix for every query about an edit. A class that derives from it only defines `choose`."""
+
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
+        """One mix per query, in order."""
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The demonstrations of each query's mix."""
+        mixes = self.choose(candidates.edit, queries)
+        return [Selection(candidates, mix.nearest(candidates)) for mix in mixes]
 
 
 @dataclass(frozen=True, order=True)
-class RoleCounts:
-    """The first copies, updates and retains of an edit, nearest first in each role; more than it has is all it has."""
+class RoleCounts(RoleCountPolicy):
+    """A mix: how many copies, updates and retains are shown, those nearest to the edit; all where there are fewer.
+
+    It is also the policy that chooses itself for every query.
+    """
 
     copies: int
     updates: int
@@ -33,13 +51,27 @@ class RoleCounts:
         """Demonstrations in a prompt."""
         return self.copies + self.updates + self.retains
 
-    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
-        """The demonstrations that remain: copies, updates, retains."""
+    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
+        """This mix for each query."""
+        return [self for _ in queries]
+
+    def nearest(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
+        """Copies, then updates, then retains, each nearest first."""
         return tuple(
             demonstration
-            for role, count in zip((Role.COPY, Role.UPDATE, Role.RETAIN), astuple(self), strict=True)
+            for role, count in zip(_ROLES, astuple(self), strict=True)
             for demonstration in [d for d in candidates.demonstrations if d.role is role][:count]
         )
+
+
+def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = None) -> RoleCounts:
+    """All copies and updates of an edit, or the first `max_demonstrations` of them, given the roles it has.
+
+    The best behind a gate, where every query concerns the edit.
+    """
+    copies, updates, _ = _counts(roles)
+    total = copies + updates if max_demonstrations is None else max_demonstrations
+    return RoleCounts(min(copies, total), min(updates, max(total - copies, 0)), 0)
 
 
 def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
@@ -74,19 +106,8 @@ def _sorted(mixes: Iterable[RoleCounts]) -> tuple[RoleCounts, ...]:
     return tuple(sorted(mixes, key=lambda mix: (mix.size, mix)))
 
 
-class MixPolicy(Protocol):
-    """Chooses a mix for every query about an edit. A class that derives from it only defines `choose`."""
-
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """One mix per query, in order."""
-
-    def shown(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
-        """The demonstrations of each query's mix."""
-        return [mix.shown(candidates) for mix in self.choose(candidates.edit, queries)]
-
-
 @dataclass(frozen=True)
-class SubjectSwitch(MixPolicy):
+class SubjectSwitch(RoleCountPolicy):
     """A control that knows nothing about demonstrations: one mix where the query names the subject, else another."""
 
     named: RoleCounts
@@ -99,21 +120,10 @@ class SubjectSwitch(MixPolicy):
 
 
 @dataclass(frozen=True)
-class SameMix(MixPolicy):
-    """One mix for every query."""
-
-    mix: RoleCounts
-
-    def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """The mix, for each of them."""
-        return [self.mix for _ in queries]
-
-
-@dataclass(frozen=True)
-class SameSize(MixPolicy):
+class SameSize(RoleCountPolicy):
     """A control: as many demonstrations as `policy` shows a query, but the nearest ones, whatever their role."""
 
-    policy: MixPolicy
+    policy: RoleCountPolicy
     pool: Pool
 
     @property
@@ -126,6 +136,4 @@ class SameSize(MixPolicy):
         [candidates] = self.pool.candidates([edit])
         roles = [demonstration.role for demonstration in candidates.demonstrations]
         sizes = [mix.size for mix in self.policy.choose(edit, queries)]
-        return [
-            RoleCounts(*(roles[:size].count(role) for role in (Role.COPY, Role.UPDATE, Role.RETAIN))) for size in sizes
-        ]
+        return [RoleCounts(*_counts(roles[:size])) for size in sizes]

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
 
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge, Question, Rule, Verdict

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from drike.demonstrations import Demonstration
-from drike.editors.per_query import prompt_with
 from drike.editors.pool import Pool
 from drike.editors.subsets import PlackettLuce, Subset, SubsetPolicy
 from drike.edits import Aspect, EditCase
@@ -104,7 +103,7 @@ def train_sets(
     """
     if not cases or settings.draws < 2:
         raise UsageError("training on sets needs at least one edit, and at least two draws per query to compare")
-    pools = pool.beside([case.edits for case in cases])
+    pools = pool.for_groups([case.edits for case in cases])
     known = [policy.features(p, [probe.query for probe in c.probes]) for p, c in zip(pools, cases, strict=True)]
     policy.standardise(known)
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
@@ -140,7 +139,7 @@ def questions_about(
     """Every probe under each of its G sets of demonstrations, or under the G sets that serve all probes."""
     per_probe = shown if len(shown) == len(case.probes) else [*shown] * len(case.probes)
     return [
-        Question(prompt_with(one, case.edits, probe.query, style), probe.target)
+        Question(style.write(case.edits, one, [probe.query])[0], probe.target)
         for probe, sets in zip(case.probes, per_probe, strict=True)
         for one in sets
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge
@@ -45,10 +45,10 @@ def utilities(
     weights: of the aspects; None: equal ones. soft: as in `every_probe`. Raises PoolError and the model's ModelErrors;
     UsageError if soft and the model gives no log-probabilities.
     """
-    pool.beside([case.edits for case in cases])  # all in one search
+    pool.for_groups([case.edits for case in cases])  # all in one search
 
     def measure(case: EditCase) -> Utilities:
-        [candidates] = pool.beside([case.edits])
+        [candidates] = pool.for_groups([case.edits])
         retains = candidates.retains
         shown = [retains, *(retains[:i] + retains[i + 1 :] for i in range(len(retains)))]
         queries = [probe.query for probe in case.probes]
@@ -75,7 +75,7 @@ def train_listwise(
 
     The retriever's head learns in place. Raises UsageError if the utilities are not those of the cases.
     """
-    pools = pool.beside([case.edits for case in cases])
+    pools = pool.for_groups([case.edits for case in cases])
     shapes = [(case.case_id, len(one.retains)) for case, one in zip(cases, pools, strict=True)]
     if not cases or shapes != [(one.case_id, len(one.of_retains)) for one in measured]:
         raise UsageError(f"the utilities of {len(measured)} edits are not those of these {len(cases)}")
