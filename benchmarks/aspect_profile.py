@@ -41,7 +41,7 @@ from drike.report.tables import INTERVALS, shown
 from drike.runs.checkpoint import Checkpoint
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"
@@ -56,7 +56,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed
     *_, last = train(editor, rewrite_reward(model), parts.train, epochs=epochs)
     mixes = policy_mixes(pool.roles)
     policy = QueryPolicy(pool.encoder, mixes)
-    for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
+    for _ in train_query_policy(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
         pass
     return Checkpoint(retriever, last.budget, per_query=policy)
 

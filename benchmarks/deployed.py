@@ -14,7 +14,6 @@ import argparse
 from collections import defaultdict
 
 from aspect_profile import trained
-
 from drike import datasets, load_model
 from drike.datasets.splits import Split
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores

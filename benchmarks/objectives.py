@@ -27,7 +27,6 @@ from drike import datasets, load_model
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editor import Editor
-from drike.editors.ensemble import fitness_weighted
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
@@ -35,7 +34,6 @@ from drike.editors.rankers import Ranker, Similarity
 from drike.editors.retriever import Form, Retriever
 from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.editors.selectors import RankAndCut
-from drike.editors.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
@@ -46,8 +44,10 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
-from drike.training.s_objective import train_balanced
-from drike.training.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
+from drike.training.s_objective import train_query_policy
+from lib.ensemble import fitness_weighted
+from lib.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
+from lib.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 
 Rates = NDArray[np.float64]  # right answers and probes of each case and aspect, [cases, 3, 2]
 STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
@@ -110,7 +110,7 @@ def mixed(m: Material) -> QueryPolicy:
         known = tested(m.answers, [fixed(m, mix) for mix in policy.mixes], m.cases)
         rows = [(known.right[known.case == i] > 0).tolist() for i in range(len(m.cases))]
         answers = [CaseAnswers(c.case_id, tuple(map(tuple, row)), ()) for c, row in zip(m.cases, rows, strict=True)]
-        *_, _ = train_balanced(policy, m.cases, answers)
+        *_, _ = train_query_policy(policy, m.cases, answers)
         return policy
 
     made: QueryPolicy = m.once(PER_QUERY, make)
@@ -126,7 +126,7 @@ def title(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> str:
 
 
 def drawn(m: Material, draw: Draw, roles: Sequence[Role], price: float = PRICE) -> SubsetPolicy:
-    """A policy over sets, trained with the balanced reward."""
+    """A policy over sets, trained on S."""
 
     def make() -> SubsetPolicy:
         policy = SubsetPolicy(m.encoder, draw, roles=roles)

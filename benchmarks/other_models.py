@@ -15,8 +15,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from results import measured, trained
-
 from drike import datasets, tinyfacts
 from drike.editors.budgets import Fraction
 from drike.editors.editor import Editor
@@ -36,7 +34,8 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
+from results import measured, trained
 
 NEAREST = 4
 
@@ -44,7 +43,7 @@ NEAREST = 4
 def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:
     """DR-IKE-Q's policy trained on these edits, in the default settings."""
     policy = QueryPolicy(pool.encoder, policy_mixes(pool.roles))
-    for _ in train_balanced(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
+    for _ in train_query_policy(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
         pass
     return policy
 

@@ -34,24 +34,26 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown, differences, table1
 from drike.training.algorithm1 import train
-from drike.training.credit import balanced, marginal
 from drike.training.rewards import Reward, every_probe, rewrite_reward
-from drike.training.s_objective import right_with_each, train_balanced
+from drike.training.s_objective import train_query_policy
 from drike.training.schedules import RewardChannel, at_once
-from drike.training.supervised import train_listwise, utilities
+from lib.credit import marginal, s_weighted
+from lib.drop_one import train_listwise, utilities
+from lib.k_head import right_with_each
+from lib.soft import soft_probes
 
 RATE = 1e-3  # for a few hundred episodes; chosen on validation edits of seed 0
 
 
 def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, RewardChannel]]:
     """The rows of Algorithm 1: what attempts earn, and what the learner gets for it."""
-    hard, soft = every_probe(model), every_probe(model, soft=True)
+    hard, soft = every_probe(model), soft_probes(model)
     return {
         "the edit's own query": (rewrite_reward(model), at_once),
         "all probes": (hard, at_once),
-        "balanced": (hard, balanced(edits)),
-        "balanced, marginal": (hard, balanced(edits, marginal())),
-        "balanced, marginal, soft": (soft, balanced(edits, marginal())),
+        "balanced": (hard, s_weighted(edits)),
+        "balanced, marginal": (hard, s_weighted(edits, marginal())),
+        "balanced, marginal, soft": (soft, s_weighted(edits, marginal())),
     }
 
 
@@ -81,7 +83,7 @@ def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple
     before, mixes = model.usage.tokens_computed, [m for m in mixes_of(pool.roles) if shows_all_fixed(m, pool)]
     policy = QueryPolicy(pool.encoder, mixes)
     answers = list(answers_under(mixes, model, pool, cases))
-    for _ in train_balanced(policy, cases, answers, loss=right_with_each, price=0.0):
+    for _ in train_query_policy(policy, cases, answers, loss=right_with_each, price=0.0):
         pass
     return policy, model.usage.tokens_computed - before
 

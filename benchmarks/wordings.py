@@ -15,9 +15,6 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from other_models import query_policy
-from results import measured
-
 from drike import datasets
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -27,6 +24,8 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.report import as_markdown, differences, table1
 from drike.tinyfacts import TEMPLATES, facts
+from other_models import query_policy
+from results import measured
 
 USUAL = "T0 to T3, as in TinyFacts"
 TESTED = {"T0 and T1, trained on": (0, 1), "T2 and T3, held back": (2, 3), "T4 and T5, held back": (4, 5)}

@@ -26,7 +26,7 @@ from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
 from drike.runs import checkpoint
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
@@ -50,7 +50,7 @@ MODEL = ScriptedModel(suggestible)
 def trained(*, price: float = 0.05, cases: tuple[EditCase, ...] = TRAIN, named: bool = True) -> QueryPolicy:
     policy = QueryPolicy(ENCODER, MIXES, named=named)
     answers = list(answers_under(MIXES, MODEL, POOL, cases))
-    *_, _ = train_balanced(policy, cases, answers, price=price)
+    *_, _ = train_query_policy(policy, cases, answers, price=price)
     return policy
 
 
@@ -111,7 +111,7 @@ def test_no_more_is_shown_than_is_needed() -> None:
 def test_expected_s_rises_and_its_gradient_favours_the_weaker_aspect() -> None:
     policy = QueryPolicy(ENCODER, MIXES, named=True)
     answers = list(answers_under(MIXES, MODEL, POOL, TRAIN))
-    scores = [step.score for step in train_balanced(policy, TRAIN, answers, decay=0.0, price=0.0)]
+    scores = [step.score for step in train_query_policy(policy, TRAIN, answers, decay=0.0, price=0.0)]
     assert scores[-1] > 0.97 > scores[0]
     assert all(0 <= score <= 1 for score in scores)
     means = torch.tensor([0.98, 0.94, 0.58], requires_grad=True)
@@ -136,9 +136,9 @@ def test_answers_of_other_cases_or_mixes_are_refused() -> None:
     policy = QueryPolicy(ENCODER, MIXES)
     for cases, given in ((TRAIN[:3], answers), ((), []), (TRAIN[:2], [answers[0], answers[0]][:1])):
         with pytest.raises(UsageError, match="under each mix"):
-            list(train_balanced(policy, cases, given))
+            list(train_query_policy(policy, cases, given))
     with pytest.raises(UsageError, match="under each mix"):
-        list(train_balanced(QueryPolicy(ENCODER, MIXES[:5]), TRAIN[:2], answers))
+        list(train_query_policy(QueryPolicy(ENCODER, MIXES[:5]), TRAIN[:2], answers))
 
 
 def test_answers_are_those_of_the_same_prompts_one_by_one() -> None:

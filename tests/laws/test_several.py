@@ -17,7 +17,6 @@ from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import RoleCounts, SubjectSwitch
 from drike.editors.selectors import RankAndCut
-from drike.editors.subsets import PlackettLuce, SubsetPolicy
 from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.prompts import PromptStyle
@@ -37,7 +36,6 @@ SHOWING: list[InContextEditor] = [
     InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.0625))),
     InContextEditor("by name", POOL, SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))),
     InContextEditor("named only", POOL, SubjectSwitch(ALL, NONE)),
-    InContextEditor("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
 ]
 STATING: list[Editor] = [FactPrompt(), EditCoT(), *SHOWING]
 

@@ -158,7 +158,7 @@ def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
     headings = [row[0] for row in table.rows if len(row) == 1]
     assert headings == [
         "Measured: DR-IKE, Lands",
-        "Measured: IKE, Lands",
+        "Measured: InContextEditor[RankAndCut], Lands",
         "Published: DR-IKE, CounterFact",
     ]
     for at, editor in ((1, "DR-IKE"), (4, "IKE")):

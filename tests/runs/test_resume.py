@@ -121,5 +121,5 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
 
 def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
     recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
-    assert set(recorded) == {"case_id", "order", "earned"}
+    assert set(recorded) == {"case_id", "order", "rewards"}
     assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds", "probes"}

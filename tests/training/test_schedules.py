@@ -18,8 +18,8 @@ from drike.editors.retriever import FORMS, Retriever
 from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Rewards, Rollout, rewrite_reward
-from drike.training.rollouts import Choice, renormalised, sampled, top
+from drike.training.rewards import Rewards, rewrite_reward
+from drike.training.rollouts import Choice, Rollout, renormalised, sampled, top
 from drike.training.schedules import RewardChannel, at_once, disturbed, late, noisy
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout

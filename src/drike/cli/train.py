@@ -39,10 +39,9 @@ from drike.runs.resume import check_same, recovered_answers, recovered_episodes
 from drike.runs.run import Run, Setup
 from drike.training import algorithm1 as reinforce
 from drike.training.certify import check_possible, most_probes, promised
-from drike.training.credit import balanced, marginal
 from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 from drike.training.schedules import disturbed, in_blocks
 
 CALIBRATE_ON = 100  # edits held out for a promise
@@ -61,8 +60,6 @@ def train(
             f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
         )
     promise = promise_in(method)
-    if method.reward == "rewrite" and method.soft:
-        raise UsageError("--soft is for rewards of all probes: add --reward probes or balanced")
     if method.reward != "rewrite" and method.stop_on_flip:
         raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     sources, encoder, seed = data.data or [TINYFACTS], method.encoder or MINILM, data.seed or 0
@@ -132,7 +129,7 @@ def promise_in(method: MethodOptions) -> Guarantee | None:
 def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
     """The questions that the reward asks about a case under each prefix, with the distractors that are scored, too."""
     probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
-    compares = method.soft or method.judge == LIKELIHOOD.name
+    compares = method.judge == LIKELIHOOD.name
     return (*probes, *(replace(one, target=one.distractor) for one in probes if one.distractor and compares))
 
 
@@ -171,10 +168,8 @@ def run_training(
     if method.reward == "rewrite":
         reward = rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=rule)
     else:
-        reward = every_probe(model, editor.style, editor.limit, soft=method.soft, rule=rule)
+        reward = every_probe(model, editor.style, editor.limit, rule=rule)
     channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
-    channel = marginal(channel) if method.credit == "marginal" else channel
-    channel = balanced(len(cases), channel) if method.reward == "balanced" else channel
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
@@ -221,7 +216,7 @@ def run_per_query(
     left = cases[len(answers) :]
     asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, rule=rule)
     watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
-    *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
+    *_, last = train_query_policy(policy, train, answers[: len(train)], price=price)
     absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]
     if absent:
         note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")

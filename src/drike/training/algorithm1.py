@@ -23,8 +23,8 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
-from drike.training.rewards import Reward, Rewards, Rollout
-from drike.training.rollouts import Choice, top
+from drike.training.rewards import Reward, Rewards
+from drike.training.rollouts import Choice, Rollout, top
 from drike.training.schedules import RewardChannel, Schedule, at_once, one_by_one
 
 

@@ -8,15 +8,24 @@ from itertools import chain, combinations, permutations, product
 import pytest
 import torch
 
+from benchmarks.lib.ensemble import Ensemble, fitness_weighted
+from benchmarks.lib.sets import (
+    RememberedAnswers,
+    SetTraining,
+    loss_of,
+    mo_ike,
+    rewards_of,
+    s_weights,
+    train_sets,
+)
+from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
 from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.ensemble import Ensemble, fitness_weighted
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
-from drike.editors.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -24,15 +33,6 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
-from drike.training.sets import (
-    RememberedAnswers,
-    SetTraining,
-    balanced_weights,
-    loss_of,
-    mo_ike,
-    rewards_of,
-    train_sets,
-)
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 
@@ -163,7 +163,7 @@ def test_a_question_is_asked_once() -> None:
 
 def test_rewards_weigh_the_weaker_aspect_and_count_each_aspect_once() -> None:
     means = {Aspect.REWRITE: 0.98, Aspect.PARAPHRASE: 0.94, Aspect.NEIGHBORHOOD: 0.58}
-    weights = balanced_weights(means)
+    weights = s_weights(means)
     assert [round(w / sum(weights.values()), 2) for w in weights.values()] == [0.2, 0.22, 0.58]
     case = TEST[0]  # one rewrite, one paraphrase, three neighbours
     equal = dict.fromkeys(Aspect, 1.0)
@@ -175,7 +175,7 @@ def test_rewards_weigh_the_weaker_aspect_and_count_each_aspect_once() -> None:
 
 def test_mo_ike_as_released_shows_all_demonstrations_and_learns_only_their_order() -> None:
     policy, settings = mo_ike(ENCODER, as_released=True)
-    settings = SetTraining(1, learning_rate=settings.learning_rate, balanced=settings.balanced, price=settings.price)
+    settings = SetTraining(1, learning_rate=settings.learning_rate, on_s=settings.on_s, price=settings.price)
     *_, last = train_sets(policy, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=settings)
     assert last.shots == 32
     [candidates] = POOL.candidates([TEST[0].edit])
@@ -183,7 +183,7 @@ def test_mo_ike_as_released_shows_all_demonstrations_and_learns_only_their_order
     assert shown[0] == shown[1], "one set per edit"
     assert {*shown[0]} == {*candidates.demonstrations}
     published, settings = mo_ike(ENCODER)
-    assert (settings.balanced, settings.price, published.reads_query) == (False, 0.0, False)
+    assert (settings.on_s, settings.price, published.reads_query) == (False, 0.0, False)
     *_, last = train_sets(published, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=SetTraining(1))
     assert last.shots < 32
 
