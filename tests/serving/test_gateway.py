@@ -20,8 +20,8 @@ from drike.encoders import HashingEncoder
 from drike.gates.calibration import default, to_json
 from drike.gates.decision import Gate
 from drike.serving.feed import EditFeed
-from drike.serving.gateway import Mode, Settings
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
+from drike.serving.options import GatewayOptions, Mode
 from drike.serving.relay import Limits
 from drike.serving.upstream import HttpUpstream
 from drike.stores.log import retire
@@ -153,13 +153,13 @@ def test_shadow_counts_and_changes_nothing(above: Recorded, tmp_path: Path) -> N
 
 def test_a_gateway_that_is_off_decides_nothing(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, ENTRY, mode=Mode.OFF) as gateway:
-        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "off" and not gateway.live.matched
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "off" and not gateway.feed.matched
 
 
 def test_edits_in_shadow_are_counted_but_not_applied(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, replace(ENTRY, status=Status.SHADOW)) as gateway:
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
-        assert len(gateway.live.matched) == 1 and above.body.endswith(b'"What is the capital of Peru?"}]}')
+        assert len(gateway.feed.matched) == 1 and above.body.endswith(b'"What is the capital of Peru?"}]}')
 
 
 # Streams
@@ -245,9 +245,9 @@ def test_a_client_that_hangs_up_cancels_the_upstream(tmp_path: Path) -> None:
             stream.read(10)
         assert noticed.wait(1.0)
         until = time.monotonic() + 1.0
-        while gateway.gateway.metrics.in_flight._value.get() and time.monotonic() < until:
+        while gateway.metrics.in_flight._value.get() and time.monotonic() < until:
             time.sleep(0.01)
-        assert gateway.gateway.metrics.in_flight._value.get() == 0
+        assert gateway.metrics.in_flight._value.get() == 0
 
 
 class opened:  # noqa: N801
@@ -325,14 +325,14 @@ def test_another_sites_name_for_this_machine_is_refused(gateway: Running, above:
 
 def test_with_a_key_a_page_of_any_site_may_ask(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "edits.keys.json")
-    key = keys.add("default", Role.USE)
+    key = keys.add("default", KeyRole.USE)
     with running(above.url, tmp_path, keys=keys) as gateway:
         headers = {"Origin": "https://app.example", "Authorization": f"Bearer {key}"}
         assert gateway.ask("POST", CHAT, b"{}", **headers)[0] == 200
 
 
 def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
-    with running(above.url, tmp_path, settings=Settings(limits=Limits(seconds=0.1))) as gateway:
+    with running(above.url, tmp_path, limits=Limits(seconds=0.1)) as gateway:
         host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
         with socket.create_connection((host, int(port)), timeout=5) as client:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
@@ -347,8 +347,7 @@ def test_more_requests_than_allowed_at_once_are_refused_at_once(tmp_path: Path) 
         released.wait(10)
         handler.reply(200, b"{}")
 
-    settings = Settings(limits=Limits(at_once=1))
-    with upstream(wait) as above, running(above.url, tmp_path, settings=settings) as gateway:
+    with upstream(wait) as above, running(above.url, tmp_path, limits=Limits(at_once=1)) as gateway:
         first = threading.Thread(target=lambda: gateway.chat("Hello"))
         first.start()
         while not above.calls:
@@ -368,8 +367,8 @@ def test_where_the_gate_fails_requests_pass_unedited_but_for_enforced_edits(
     above: Recorded, tmp_path: Path, seconds: float
 ) -> None:
     other = EditRecord("Chile", "The capital of Chile is", "Rome", aliases=("CL",), enforce=True)
-    settings = Settings(Mode.ON, deadline=0.05 if seconds else 5.0)
-    with running(above.url, tmp_path, ENTRY, other, gate=Failing(seconds), settings=settings) as gateway:
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=50 if seconds else 5000)
+    with running(above.url, tmp_path, ENTRY, other, gate=Failing(seconds), options=options) as gateway:
         status, headers, _ = gateway.chat(ABOUT)
         assert (status, headers["x-drike-scope"]) == (200, "degraded")
         assert json.loads(above.body)["messages"][0]["content"] == ABOUT
@@ -455,15 +454,15 @@ def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Pa
 
 def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    mine, other = ({"Authorization": f"Bearer {keys.add(tenant, Role.USE)}"} for tenant in ("default", "other"))
+    mine, other = ({"Authorization": f"Bearer {keys.add(tenant, KeyRole.USE)}"} for tenant in ("default", "other"))
     with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
         opening, opened = threading.Event(), threading.Event()
-        open_live = gateway.tenants._open
+        open_feed = gateway.tenants._open
 
         def slow(tenant: str) -> EditFeed:
             opening.set()
             assert opened.wait(2)
-            return open_live(tenant)
+            return open_feed(tenant)
 
         gateway.tenants._open = slow
         found: list[int] = []
@@ -477,12 +476,16 @@ def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(above: Recorde
         opened.set()
         for one in waiting:
             one.join(5)
-        assert found == [200, 200] and len(gateway.tenants.lives) == 2
+        assert found == [200, 200] and len(gateway.tenants.feeds) == 2
 
 
 def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    mine, other, user = keys.add("default", Role.EDIT), keys.add("other", Role.ADMIN), keys.add("default", Role.USE)
+    mine, other, user = (
+        keys.add("default", KeyRole.EDIT),
+        keys.add("other", KeyRole.ADMIN),
+        keys.add("default", KeyRole.USE),
+    )
     with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
         body = json.dumps({"messages": [{"role": "user", "content": ABOUT}]}).encode()
         for wrong in ("", "Bearer", f"Bearer {mine}x", f"Basic {mine}", f"Bearer {mine[:-1]}-", "Bearer é"):
@@ -511,7 +514,7 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
 
 def test_what_others_keep_at_the_upstream_needs_an_admin_key(above: Recorded, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "edits.keys.json")
-    made = {role: keys.add("default", role) for role in Role}
+    made = {role: keys.add("default", role) for role in KeyRole}
     open_to_all = [
         ("GET", "/v1/models"), ("HEAD", "/v1/models/some/model"), ("POST", "/v1/embeddings"), ("POST", "/v1/responses"),
         ("POST", "/v1/audio/speech"), ("POST", CHAT), ("POST", "/v1/completions"),
@@ -528,7 +531,7 @@ def test_what_others_keep_at_the_upstream_needs_an_admin_key(above: Recorded, tm
                 status, _, _ = gateway.ask(
                     method, path, b"{}" if method == "POST" else b"", Authorization=f"Bearer {key}"
                 )
-                passed = (method, path) in open_to_all or role is Role.ADMIN
+                passed = (method, path) in open_to_all or role is KeyRole.ADMIN
                 assert (status == 403) is not passed, (role, method, path)
                 assert passed or len(above.calls) == before
 
@@ -563,7 +566,7 @@ def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
 
 
 def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
-    other = SqliteStore(Path(gateway.live.store.name))
+    other = SqliteStore(Path(gateway.feed.store.name))
     [added] = other.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
     other.close()
     until = time.monotonic() + 5
@@ -648,7 +651,7 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above
             assert prepared.wait(5)
             return HashingEncoder()
 
-        gateway.live._encoder = slow
+        gateway.feed._encoder = slow
         store.keep_gate(to_json(replace(default(), encoder="hashing")))
         assert preparing.wait(5)
         retire(store, 1)
@@ -667,11 +670,11 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
     store = SqliteStore(tmp_path / "edits.db")
     store.put(replace(ENTRY, valid_from="2026-01-02", valid_to="2026-01-04"))
     now = times[0]
-    live = EditFeed(store, Named(), clock=lambda: now)
+    feed = EditFeed(store, Named(), clock=lambda: now)
     found = []
     for now in times:  # noqa: B007 - the clock reads it
-        live.refresh()
-        found.append(bool(live.decide([ABOUT]).matched))
+        feed.refresh()
+        found.append(bool(feed.decide([ABOUT]).matched))
     assert found == [False, True, False]
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.gateway import Mode
 from drike.serving.guardrail import answer
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
+from drike.serving.options import Mode
 from drike.stores.records import EditRecord
 from tests.worlds.gateways import ENTRY, Failing, Running, ask, running
 
@@ -131,7 +131,7 @@ def test_other_forms_are_refused(gateway: Running, body: bytes) -> None:
 def test_webhooks_need_a_key_where_keys_are_in_use(tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("keys")
     keys = Keys(place / "keys.json")
-    key = keys.add("default", Role.USE)
+    key = keys.add("default", KeyRole.USE)
     with running("http://127.0.0.1:9/v1", place, ENTRY, keys=keys) as gateway:
         body = litellms([ABOUT], [user(ABOUT)])
         assert gateway.ask("POST", "/guardrail", body)[0] == 401

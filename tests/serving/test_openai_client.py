@@ -12,7 +12,7 @@ import pytest
 
 from drike.edits import Edit
 from drike.models import load
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
 from drike.serving.local import LocalUpstream
 from drike.serving.placement import AsPrompt
 from drike.serving.start import EXAMPLE
@@ -195,7 +195,7 @@ def test_a_stream_that_breaks_off_raises(tmp_path_factory: pytest.TempPathFactor
 def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("keys")
     keys = Keys(place / "keys.json")
-    good = keys.add("default", Role.USE)
+    good = keys.add("default", KeyRole.USE)
     with running(above.url, place, keys=keys) as gateway:
         for key in (good, "drike-00000000-wrong"):
             with openai.OpenAI(base_url=gateway.url, api_key=key, max_retries=0) as client:
@@ -212,10 +212,11 @@ def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factor
 @pytest.fixture(scope="module", params=["reader", pytest.param("embedded", marks=pytest.mark.slow)])
 def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
     made = LocalUpstream(load(request.param))
-    with running(made, tmp_path_factory.mktemp("local"), EXAMPLE) as gateway:
-        gateway.gateway._placements[b"/chat/completions"] = AsPrompt(FewShots())
-        with openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=0) as found:
-            yield found
+    with (
+        running(made, tmp_path_factory.mktemp("local"), EXAMPLE, chat=AsPrompt(FewShots())) as gateway,
+        openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=0) as client,
+    ):
+        yield client
 
 
 @pytest.mark.parametrize("stream", [False, True])
