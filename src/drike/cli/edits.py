@@ -39,11 +39,12 @@ from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.index import EditIndex
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.placement import NearestWriter
+from drike.serving.requests import read_questions
 from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
 from drike.stores.log import Snapshot
@@ -107,7 +108,7 @@ def add(
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     ))  # fmt: skip
-    logged = common_questions() if log is None else read_questions(log)
+    logged = [(question,) for question in common_questions()] if log is None else read_questions(log)
     writer = None if wordings is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(entry, supersede=supersede)
@@ -116,7 +117,7 @@ def add(
             with metered(writer):
                 _tell(reworded(opened, changes[-1:], wordings, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
-    hits = [question for question in logged if Named().decide(question, index).matched]
+    hits = [queries[0] for queries in logged if any(Named().decide(query, index).matched for query in queries)]
     kind = "common" if log is None else "logged"
     if hits:
         note(

@@ -14,13 +14,13 @@ from drike.deployment.evaluation import GatedEditor, SimulatedStores, gate_recor
 from drike.editors.catalog import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge
+from drike.evaluation.judge import Rule
 from drike.evaluation.metrics import Outcome, counted
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
@@ -29,6 +29,7 @@ from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
+from drike.serving.requests import read_questions
 from drike.support.files import write_text
 
 
@@ -63,7 +64,7 @@ def deployment(
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     stores = SimulatedStores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
-    questions = common_questions() if unrelated is None else read_questions(unrelated)
+    questions = common_questions() if unrelated is None else [question for question, *_ in read_questions(unrelated)]
     return Deployment(chosen, stores, questions, model)
 
 
@@ -84,7 +85,7 @@ def run_deployed(
     editors: Sequence[Editor],
     cases: Sequence[EditCase],
     *,
-    judge: Judge,
+    rule: Rule,
     paper: Mapping[str, Sequence[Outcome]],
 ) -> None:
     """Evaluate the editors behind the gate; show and save tables, outcomes and the gate's decisions.
@@ -97,7 +98,7 @@ def run_deployed(
         left = cases[len({one.case_id for one in found}) :]
         with (
             progress(f"{editor.name}, deployed", live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, judge=judge, part=DEPLOYED)) as outcomes,
+            closing(recorded_evaluation(folder, editor, model, left, rule=rule, part=DEPLOYED)) as outcomes,
         ):
             bar.update(task, total=len(cases), completed=len(cases) - len(left))
             for case in outcomes:
@@ -110,7 +111,7 @@ def run_deployed(
     append(path, map(asdict, records))
     size = asked.stores.size or len(asked.stores.whole.edits)
     title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate_name}"
-    tables = deployed_tables(counts, records, title, judge.caption)
+    tables = deployed_tables(counts, records, title, rule.caption)
     for table in tables:
         draw(table)
     text = (folder / "table.md").read_text("utf-8")

@@ -19,7 +19,7 @@ from drike.editors.in_context import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.case_study import EditorColumn, Retain, side_of
-from drike.evaluation.judge import complete
+from drike.evaluation.completion import complete, write_answers
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
@@ -202,7 +202,7 @@ class EditedModel:
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
-        [(text, _)] = complete(self.model, [self.prompt(query)], max_tokens)
+        [text] = complete(self.model, [self.prompt(query)], max_tokens)
         return first_line(text)
 
     def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
@@ -213,9 +213,7 @@ class EditedModel:
         decisions = route_each(self.gate, self.index, queries, self._verifier)
         pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))
         asked = list(dict.fromkeys(prompt for pair in pairs for prompt in pair))
-        answers = {
-            prompt: first_line(text) for prompt, (text, _) in zip(asked, complete(self.model, asked), strict=True)
-        }
+        answers = {prompt: first_line(text) for prompt, text in zip(asked, complete(self.model, asked), strict=True)}
         return [
             BeforeAfter(decision, answers[before], answers[after])
             for decision, (before, after) in zip(decisions, pairs, strict=True)
@@ -231,5 +229,5 @@ class EditedModel:
         else:
             [prompt] = write_prompts(self.editor, [decision])
             side = EditorColumn(self.editor.name, prompt, (), (), None, None)
-        [(text, tokens)] = complete(self.model, [side.prompt])
-        return Explanation(query, decision, first_line(text), tokens, side)
+        [written] = write_answers(self.model, [side.prompt])
+        return Explanation(query, decision, first_line(written.answer or ""), written.prompt_tokens, side)

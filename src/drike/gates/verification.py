@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from drike.errors import UsageError
-from drike.evaluation.judge import complete
+from drike.evaluation.completion import complete
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
 from drike.gates.nearest import Nearest
@@ -41,7 +41,7 @@ def answer_of(text: str) -> YesOrNo:
 def verify(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
     """The decisions once a model has been asked about all uncertain candidates, in one call."""
     prompts = [Prompt(text) for decision in decisions for text in questions(decision)]
-    answers = iter([answer_of(text) for text, _ in complete(model, prompts)] if prompts else ())
+    answers = iter([answer_of(text) for text in complete(model, prompts)] if prompts else ())
     return [
         decision.resolved([next(answers) for _ in decision.uncertain]) if decision.uncertain else decision
         for decision in decisions

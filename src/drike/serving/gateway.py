@@ -28,7 +28,6 @@ from starlette.types import Message, Receive, Scope, Send
 from drike.gates.decision import Decision, YesOrNo
 from drike.models.served.address import is_loopback
 from drike.serving import guardrail
-from drike.serving.context import Target, chat_target, completion_target, parse, replaced
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Principal, Role
 from drike.serving.metrics import Metrics
@@ -44,6 +43,7 @@ from drike.serving.relay import (
     stream_response,
     while_connected,
 )
+from drike.serving.requests import EditableRequest, Target, chat_target, completion_target, parse
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
 from drike.serving.verification import answers
 from drike.stores.records import EditVersion, Status
@@ -320,7 +320,8 @@ class Gateway:
         self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[EditVersion]
     ) -> bytes:
         facts = [one.record.edit_in(target.queries[-1]) for one in edits]
-        return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
+        text = self._placements[path].place(facts, target.text, target.queries[0])
+        return EditableRequest(path.decode(), body, parsed, target).with_text(text)
 
 
 def active(decision: Decision) -> tuple[EditVersion, ...]:
