@@ -15,13 +15,14 @@ import pytest
 
 from drike.deployment.edit_checks import doubts
 from drike.deployment.edited_model import EditedModel
+from drike.deployment.routing import route_each
 from drike.editors.factprompt import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.calibration import default, save
 from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
-from drike.gates.verification import answer_of, decided
+from drike.gates.verification import answer_of
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
 from drike.serving.options import GatewayOptions, Mode
 from drike.serving.start import start
@@ -89,7 +90,7 @@ def test_a_model_is_not_asked_without_doubt_or_unless_it_is_wanted() -> None:
     EditedModel(model, FactPrompt(), EDITS, gate=Doubting(), ask=True).decide("Hello")
     assert EditedModel(model, FactPrompt(), EDITS, gate=Doubting(True)).decide("What of Land2").matched
     assert model.calls == 0
-    [decision] = decided(Doubting(True), ["What of Land2"], EditIndex.of(as_stored(EDITS)), model)
+    [decision] = route_each(Doubting(True), EditIndex.of(as_stored(EDITS)), ["What of Land2"], model)
     assert model.calls == 1 and not decision.matched
 
 

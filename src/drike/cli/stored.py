@@ -14,14 +14,14 @@ from drike.deployment.evaluation import GatedEditor, SimulatedStores, gate_recor
 from drike.editors.catalog import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge
+from drike.evaluation.judge import Rule
 from drike.evaluation.metrics import Outcome, counted
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
 from drike.gates.questions import common_questions
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import GATE, deployed_tables
@@ -75,7 +75,7 @@ def check_stored(stored: str | None, gate: str | None, unrelated: Path | None, a
     if (gate or unrelated or ask) and not stored:
         raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
     if ask and gate != "calibrated":
-        require_doubt(Named(), "give --gate calibrated, or leave --ask out")
+        require_uncertainty(Named(), "give --gate calibrated, or leave --ask out")
 
 
 def run_deployed(
@@ -85,7 +85,7 @@ def run_deployed(
     editors: Sequence[Editor],
     cases: Sequence[EditCase],
     *,
-    judge: Judge,
+    rule: Rule,
     paper: Mapping[str, Sequence[Outcome]],
 ) -> None:
     """Evaluate the editors behind the gate; show and save tables, outcomes and the gate's decisions.
@@ -98,7 +98,7 @@ def run_deployed(
         left = cases[len({one.case_id for one in found}) :]
         with (
             progress(f"{editor.name}, deployed", live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, judge=judge, part=DEPLOYED)) as outcomes,
+            closing(recorded_evaluation(folder, editor, model, left, rule=rule, part=DEPLOYED)) as outcomes,
         ):
             bar.update(task, total=len(cases), completed=len(cases) - len(left))
             for case in outcomes:
@@ -111,7 +111,7 @@ def run_deployed(
     append(path, map(asdict, records))
     size = asked.stores.size or len(asked.stores.whole.edits)
     title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate_name}"
-    tables = deployed_tables(counts, records, title, judge.caption)
+    tables = deployed_tables(counts, records, title, rule.caption)
     for table in tables:
         draw(table)
     text = (folder / "table.md").read_text("utf-8")

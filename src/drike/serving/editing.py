@@ -106,19 +106,17 @@ class RequestEditor:
     async def decide(self, request: EditableRequest, call: Call, feed: EditFeed, *, ask: bool) -> Decision:
         """The decision on a request, which is not recorded. ask: the upstream, if this gateway asks it."""
         ask = ask and self.asks
-        decision = await asyncio.to_thread(feed.decide, request.target.queries, ask=ask)
+        decision = await asyncio.to_thread(feed.decide, request.target.queries, verifying=ask)
         if not (ask and decision.uncertain):
             return decision
         return await self._resolved(decision, request, call, self.deadline(feed))
 
     def applied(self, request: EditableRequest, decision: Decision) -> bytes:
         """The body of a request under a decision, whatever the mode."""
-        edits, target = active(decision), request.target
-        if not edits:
+        if not decision.applied:
             return request.body
-        facts = [edit.record.edit_in(target.queries[-1]) for edit in edits]
-        placement = self._placements[request.endpoint]
-        return request.with_text(placement.place(facts, target.text, target.queries[0]))
+        placement, target = self._placements[request.endpoint], request.target
+        return request.with_text(placement.place(decision.edits, target.text, target.queries[0]))
 
     def close(self) -> None:
         """Let go of the thread that decides."""
@@ -130,16 +128,15 @@ class RequestEditor:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
 
         def decide() -> EditedRequest | Decision:
-            decision = feed.decide(request.target.queries, ask=ask)
+            decision = feed.decide(request.target.queries, verifying=ask)
             return decision if ask and decision.uncertain else finish(decision)
 
         def finish(decision: Decision) -> EditedRequest:
             feed.record(request_id, decision)
-            edits = active(decision)
-            if not edits:
+            if not decision.applied:
                 return EditedRequest(request.body, "abstained")
             body = request.body if self.mode is Mode.SHADOW else self.applied(request, decision)
-            return EditedRequest(body, "fired", edits)
+            return EditedRequest(body, "fired", decision.applied)
 
         until = time.perf_counter() + self.deadline(feed)
         result = await self._in_thread(decide, until)
@@ -171,11 +168,6 @@ class RequestEditor:
             return await asyncio.wait_for(future, until - time.perf_counter())
         finally:
             self._waiting -= 1
-
-
-def active(decision: Decision) -> tuple[EditVersion, ...]:
-    """The edits of a decision that change answers; others are only counted."""
-    return tuple(edit for edit in decision.matched if edit.record.status is Status.ACTIVE)
 
 
 def report(error: Exception) -> None:

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
 
+from drike.deployment.routing import route
 from drike.edits import mentions
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
@@ -140,17 +140,10 @@ class EditFeed:
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
 
-    def decide(self, queries: Sequence[str], *, ask: bool = False) -> Decision:
-        """The decision on the first query that an edit matches, else on the first one.
-
-        ask: a model will be asked where the gate is uncertain, so that an uncertain decision counts like a match.
-        """
+    def decide(self, queries: Sequence[str], *, verifying: bool = False) -> Decision:
+        """The decision of `drike.deployment.routing.route` with the gate and the edits of this moment."""
         state = self._state
-        gate, index = state.gate, state.view.index
-        query, *others = queries
-        first = gate.decide(query, index)
-        decisions = chain([first], (gate.decide(query, index) for query in others))
-        return next((decision for decision in decisions if decision.matched or (ask and decision.uncertain)), first)
+        return route(state.gate, state.view.index, queries, verifying=verifying)
 
     def record(self, request_id: str, decision: Decision) -> None:
         """Keep a decision in `matched` or `missed`, if it has candidates."""

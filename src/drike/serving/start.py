@@ -22,7 +22,7 @@ from drike.errors import UsageError
 from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
 from drike.gates.store_gate import open_gate
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
 from drike.serving.admin import Admin, application
 from drike.serving.admission import Admission
@@ -93,7 +93,7 @@ def start(
     with closing(open_store(store)) as opened:  # its problems and the gate's come before anything slow
         gate = open_gate(opened, options.gate)
     if options.ask:
-        require_doubt(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+        require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
     keys = Keys(path) if (path := keys_path(store)).exists() else None
     for host in (options.host, options.admin_host):
         if keys is None and not is_loopback(host):
