@@ -66,13 +66,13 @@ from drike.serving.metrics import Metrics
 from drike.serving.relay import RequestError
 from drike.serving.requests import one_message
 from drike.serving.tenants import Tenants
-from drike.serving.upstream import Call, Upstream, UpstreamError
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
 from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, entry_of
 
 _MAX_BODY = 1 << 20  # bytes of a request
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
-_CHAT = Call("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
+_CHAT = UpstreamCall("POST", "/chat/completions", [(b"content-type", b"application/json")], b"")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -294,7 +294,7 @@ class Admin:
 
         return await asyncio.to_thread(work)
 
-    async def _answer(self, call: Call) -> str:
+    async def _answer(self, call: UpstreamCall) -> str:
         """The text of the upstream's answer. Raises RequestError."""
         try:
             async with self.upstream.exchange(call) as reply:

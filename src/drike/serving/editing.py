@@ -24,7 +24,7 @@ from drike.serving.options import GatewayOptions, Mode
 from drike.serving.placement import Placement
 from drike.serving.relay import RequestError
 from drike.serving.requests import CHAT, COMPLETION, EditableRequest, read_request
-from drike.serving.upstream import Call, Upstream, UpstreamError
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores.records import EditVersion, Status
 
 Result = TypeVar("Result")
@@ -80,7 +80,9 @@ class RequestEditor:
         """Seconds for deciding on and editing a request."""
         return (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
 
-    async def edit(self, endpoint: str, call: Call, feed: EditFeed, request_id: str, *, ask: bool) -> EditedRequest:
+    async def edit(
+        self, endpoint: str, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+    ) -> EditedRequest:
         """The body of a call under the edits that it concerns. Raises RequestError.
 
         endpoint: what the body is for, which is not the path of a webhook. ask: the upstream, if the gate is uncertain.
@@ -103,7 +105,7 @@ class RequestEditor:
                 raise _not_applied() from None
             return EditedRequest(call.body, "degraded")
 
-    async def decide(self, request: EditableRequest, call: Call, feed: EditFeed, *, ask: bool) -> Decision:
+    async def decide(self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool) -> Decision:
         """The decision on a request, which is not recorded. ask: the upstream, if this gateway asks it."""
         ask = ask and self.asks
         decision = await asyncio.to_thread(feed.decide, request.target.queries, verifying=ask)
@@ -123,7 +125,7 @@ class RequestEditor:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _edit(
-        self, request: EditableRequest, call: Call, feed: EditFeed, request_id: str, *, ask: bool
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
     ) -> EditedRequest:
         """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
 
@@ -149,7 +151,9 @@ class RequestEditor:
             raise _not_applied()
         return await self._in_thread(lambda: finish(decision), until)
 
-    async def _resolved(self, decision: Decision, request: EditableRequest, call: Call, seconds: float) -> Decision:
+    async def _resolved(
+        self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
+    ) -> Decision:
         """A decision with the upstream's answers about its uncertain candidates, all asked at once."""
         answers = await asyncio.gather(
             *(_answer(self._upstream, call, request.values, question, seconds) for question in questions(decision))
@@ -188,7 +192,9 @@ def _not_applied() -> RequestError:
     return RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
 
 
-async def _answer(upstream: Upstream, call: Call, values: Mapping[str, Any], question: str, seconds: float) -> YesOrNo:
+async def _answer(
+    upstream: Upstream, call: UpstreamCall, values: Mapping[str, Any], question: str, seconds: float
+) -> YesOrNo:
     """What the upstream says to a question. It never raises.
 
     call, values: the request in which the question arose, and its body. seconds: until the answer counts as failed.
@@ -201,7 +207,7 @@ async def _answer(upstream: Upstream, call: Call, values: Mapping[str, Any], que
         async with asyncio.timeout(seconds):
             for limit in (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING):
                 body = json.dumps({**kept, **asked, **limit}).encode()
-                async with upstream.exchange(Call("POST", call.path, headers, body)) as reply:
+                async with upstream.exchange(UpstreamCall("POST", call.path, headers, body)) as reply:
                     raw = b"".join([chunk async for chunk in reply.chunks])
                 if reply.status != _BAD_REQUEST:
                     break

@@ -33,7 +33,7 @@ from drike.serving.relay import (
     while_connected,
 )
 from drike.serving.requests import CHAT, COMPLETION
-from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
+from drike.serving.upstream import Headers, Upstream, UpstreamCall, UpstreamError
 
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 
@@ -116,7 +116,9 @@ class Gateway:
             self._metrics.in_flight.set(self._in_flight)
             self._metrics.count(status, decided, overhead)
 
-    async def _answer_webhook(self, call: Call, feed: EditFeed, request_id: str, send: Send, more: Headers) -> str:
+    async def _answer_webhook(
+        self, call: UpstreamCall, feed: EditFeed, request_id: str, send: Send, more: Headers
+    ) -> str:
         """Answer a webhook; return what the gate decided."""
         decided = "none"
 
@@ -139,11 +141,11 @@ class Gateway:
         return [*headers, (b"x-drike-edits", edits.encode())] if edits else headers
 
 
-def _call(scope: Scope, body: bytes, request_id: bytes) -> Call:
+def _call(scope: Scope, body: bytes, request_id: bytes) -> UpstreamCall:
     """The request as it is passed on."""
     path, query = bytes(scope["raw_path"]).removeprefix(PREFIX), scope["query_string"]
     address = (path + b"?" + query if query else path).decode("latin-1")
-    return Call(scope["method"], address, _with_id(scope["headers"], request_id), body)
+    return UpstreamCall(scope["method"], address, _with_id(scope["headers"], request_id), body)
 
 
 def _with_id(headers: Sequence[tuple[bytes, bytes]], request_id: bytes) -> Headers:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drike.demonstrations import Demonstration, interleave
+from drike.deployment.routing import Writer
 from drike.editors.pool import Pool
 from drike.edits import Edit
 from drike.prompts import Prompt, PromptStyle, demonstration_block, facts_of
@@ -29,13 +30,6 @@ _EXAMPLES = "Examples that only show how such facts are used; their own facts ma
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
 
 
-class Writer(Protocol):
-    """An editor, as far as serving needs it."""
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query, in order."""
-
-
 class Placement(Protocol):
     """Puts edits into a text."""
 
@@ -45,7 +39,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """The facts, with the demonstrations that `writer` shows, as a block before the text.
+    """The facts, with the demonstrations of `writer`'s prompt, as a block before the text.
 
     tokens: about how many a block may take.
     """
@@ -75,17 +69,17 @@ class AsPrompt:
 class NearestWriter:
     """Shows the copies and updates nearest to the edits, for queries that concern them; it needs no torch.
 
-    most: demonstrations in a prompt; None is all.
+    max_demonstrations: in a prompt; None is all.
     """
 
     pool: Pool
-    most: int | None = None
+    max_demonstrations: int | None = None
     style: PromptStyle = PromptStyle()
     name: str = "Copies and updates"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """The same demonstrations for every query."""
-        shown = interleave([one.fixed for one in self.pool.together(edits)])[: self.most]
+        shown = interleave([candidates.fixed for candidates in self.pool.together(edits)])[: self.max_demonstrations]
         return self.style.write(edits, shown, queries)
 
 

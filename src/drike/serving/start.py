@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from drike.datasets import TINYFACTS, load
+from drike.deployment.routing import Writer
 from drike.editors.pool import Pool
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
@@ -33,7 +34,7 @@ from drike.serving.keys import Keys, keys_path
 from drike.serving.local import LocalUpstream
 from drike.serving.metrics import Metrics
 from drike.serving.options import GatewayOptions
-from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
+from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
