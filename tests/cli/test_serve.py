@@ -137,9 +137,9 @@ def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     run("keys", "revoke", id)
     started = start(replace(options, host="0.0.0.0"))
     assert started.keys is not None and principal_of(scope, started.keys) is None
-    for one in (keyless, started):
-        one.tenants.close()
-        for opened in one.sockets:
+    for gateway in (keyless, started):
+        gateway.tenants.close()
+        for opened in gateway.sockets:
             opened.close()
 
 

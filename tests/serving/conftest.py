@@ -17,11 +17,11 @@ from tests.worlds.gateways import (
 
 @pytest.fixture(scope="module")
 def above() -> Iterator[Recorded]:
-    with upstream() as found:
-        yield found
+    with upstream() as recorded:
+        yield recorded
 
 
 @pytest.fixture(scope="module")
 def gateway(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(above.url, tmp_path_factory.mktemp("gateway"), ENTRY) as found:
-        yield found
+    with running(above.url, tmp_path_factory.mktemp("gateway"), ENTRY) as serving:
+        yield serving

@@ -17,8 +17,8 @@ ABOUT = "What is the capital of Peru?"
 def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
     entry = {"subject": "Mali", "query": "The capital of Mali is", "target_new": "Rome", "aliases": ["ML"]}
     assert gateway.chat("Where is Mali?")[1]["x-drike-scope"] == "abstained"
-    status, found = gateway.manage("POST", "/admin/v1/edits", entry)
-    [change] = found["changes"]
+    status, answer = gateway.manage("POST", "/admin/v1/edits", entry)
+    [change] = answer["changes"]
     assert status == 200 and change["in_force"] and change["author"] == "admin port, default"
     assert gateway.chat("Where is Mali?")[1]["x-drike-edits"] == f"{change['id']}@1"
     path = f"/admin/v1/edits/{change['id']}"
@@ -28,22 +28,22 @@ def test_a_change_is_in_force_when_it_is_acknowledged(gateway: Running) -> None:
     assert gateway.manage("POST", f"{path}/wordings", {"text": "Mali's capital is"})[0] == 200
     assert gateway.manage("GET", "/admin/v1/decide?q=ML+is")[1]["fired"][0]["wordings"] == ["Mali's capital is"]
     again = {**entry, "target_new": "Oslo"}
-    status, found = gateway.manage("POST", "/admin/v1/edits", again)
-    assert (status, found["repeated"], found["rivals"][0]["id"]) == (409, False, change["id"])
+    status, answer = gateway.manage("POST", "/admin/v1/edits", again)
+    assert (status, answer["repeated"], answer["rivals"][0]["id"]) == (409, False, change["id"])
     assert len(gateway.manage("POST", "/admin/v1/edits", {**again, "supersede": True})[1]["changes"]) == 2
-    assert [one["status"] for one in gateway.manage("GET", path)[1]["versions"]] == ["active"] * 3 + ["retired"]
+    assert [version["status"] for version in gateway.manage("GET", path)[1]["versions"]] == ["active"] * 3 + ["retired"]
     assert gateway.manage("GET", "/admin/v1/edits?q=ml+OSLO")[1]["total"] == 1
     assert gateway.manage("GET", "/admin/v1/edits?q=ml&status=all&limit=1")[1]["total"] == 2
     [newest] = gateway.manage("GET", "/admin/v1/edits?q=mali")[1]["edits"]
-    status, found = gateway.manage("POST", f"/admin/v1/edits/{newest['id']}/retire", {"reason": "a test"})
-    assert status == 200 and found["changes"][0]["reason"] == "a test" and not found["changes"][0]["in_force"]
+    status, answer = gateway.manage("POST", f"/admin/v1/edits/{newest['id']}/retire", {"reason": "a test"})
+    assert status == 200 and answer["changes"][0]["reason"] == "a test" and not answer["changes"][0]["in_force"]
     assert gateway.chat("Where is Mali?")[1]["x-drike-scope"] == "abstained"
 
 
 def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
-    status, found = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
-    assert status == 200 and found["before"] == ABOUT and found["after"].endswith(ABOUT) and "Oslo" in found["after"]
-    assert found["decision"]["fired"][0]["id"] == 1
+    status, answer = gateway.manage("POST", "/admin/v1/try", {"query": ABOUT})
+    assert status == 200 and answer["before"] == ABOUT and answer["after"].endswith(ABOUT) and "Oslo" in answer["after"]
+    assert answer["decision"]["fired"][0]["id"] == 1
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_trying_a_question_shows_both_answers(gateway: Running) -> None:
 def test_wrong_admin_requests_are_refused(
     gateway: Running, method: str, path: str, value: object, headers: dict[str, str], status: int
 ) -> None:
-    found, answer = gateway.manage(method, path, value, **headers)
-    assert found == status and answer["error"]["message"]
+    answered, answer = gateway.manage(method, path, value, **headers)
+    assert answered == status and answer["error"]["message"]
 
 
 def test_a_form_of_another_site_cannot_add_an_edit(gateway: Running) -> None:

@@ -43,8 +43,8 @@ def test_what_is_too_much_is_refused(
     gateway: Running, above: Recorded, path: str, body: bytes, status: int, code: str
 ) -> None:
     before = len(above.calls)
-    found, headers, answer = gateway.ask("POST", path, body)
-    assert (found, json.loads(answer)["error"]["code"]) == (status, code) and headers["x-request-id"]
+    answered, headers, answer = gateway.ask("POST", path, body)
+    assert (answered, json.loads(answer)["error"]["code"]) == (status, code) and headers["x-request-id"]
     assert len(above.calls) == before
 
 

@@ -45,14 +45,14 @@ def test_an_edit_changes_exactly_one_string(
     assert above.body.replace(changed, b"") == body
 
 
-def differences(one: object, other: object, path: tuple = ()) -> list[tuple]:
+def differences(value: object, other: object, path: tuple = ()) -> list[tuple]:
     """Where two JSON values differ, as (path, old, new)."""
-    if type(one) is type(other) and isinstance(one, dict) and list(one) == list(other):
-        return [found for key in one for found in differences(one[key], other[key], (*path, key))]
-    if type(one) is type(other) and isinstance(one, list) and len(one) == len(other):
-        pairs = enumerate(zip(one, other, strict=True))
-        return [found for i, (a, b) in pairs for found in differences(a, b, (*path, i))]
-    return [] if one == other and type(one) is type(other) else [(path, one, other)]
+    if type(value) is type(other) and isinstance(value, dict) and list(value) == list(other):
+        return [difference for key in value for difference in differences(value[key], other[key], (*path, key))]
+    if type(value) is type(other) and isinstance(value, list) and len(value) == len(other):
+        pairs = enumerate(zip(value, other, strict=True))
+        return [difference for i, (a, b) in pairs for difference in differences(a, b, (*path, i))]
+    return [] if value == other and type(value) is type(other) else [(path, value, other)]
 
 
 def test_a_body_whose_text_cannot_be_located_still_differs_in_one_string(gateway: Running, above: Recorded) -> None:
@@ -74,9 +74,9 @@ def test_the_turn_before_helps_where_the_last_names_nothing(gateway: Running, ab
 
 def test_a_prompt_to_complete_becomes_the_editors(gateway: Running, above: Recorded) -> None:
     gateway.ask("POST", "/v1/completions", b'{"prompt": "The capital of Peru is", "max_tokens": 3, "logprobs": 2}')
-    found = json.loads(above.body)
-    assert found["prompt"].endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
-    assert {**found, "prompt": ""} == {"prompt": "", "max_tokens": 3, "logprobs": 2}
+    sent = json.loads(above.body)
+    assert sent["prompt"].endswith("New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is")
+    assert {**sent, "prompt": ""} == {"prompt": "", "max_tokens": 3, "logprobs": 2}
 
 
 def test_shadow_counts_and_changes_nothing(above: Recorded, tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_where_the_gate_fails_requests_pass_unedited_but_for_enforced_edits(
         status, headers, _ = gateway.chat(ABOUT)
         assert (status, headers["x-drike-scope"]) == (200, "degraded")
         assert json.loads(above.body)["messages"][0]["content"] == ABOUT
-        status, _, found = gateway.chat("Where is CL?")
-        assert (status, json.loads(found)["error"]["code"]) == (503, "edit_not_applied")
+        status, _, answer = gateway.chat("Where is CL?")
+        assert (status, json.loads(answer)["error"]["code"]) == (503, "edit_not_applied")
 
 
 def turns(*texts: str) -> bytes:

@@ -42,8 +42,8 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
         until = time.monotonic() + 5
         while gateway.manage("GET", "/readyz")[0] == 200 and time.monotonic() < until:
             time.sleep(0.01)
-        status, found = gateway.manage("GET", "/readyz")
-        assert status == 503 and str(path) in found["problems"][0]
+        status, answer = gateway.manage("GET", "/readyz")
+        assert status == 503 and str(path) in answer["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
 
 
@@ -94,8 +94,8 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
     store.put(replace(ENTRY, valid_from="2026-01-02", valid_to="2026-01-04"))
     now = times[0]
     feed = EditFeed(store, Named(), clock=lambda: now)
-    found = []
+    in_force = []
     for now in times:  # noqa: B007 - the clock reads it
         feed.refresh()
-        found.append(bool(feed.decide([ABOUT]).matched))
-    assert found == [False, True, False]
+        in_force.append(bool(feed.decide([ABOUT]).matched))
+    assert in_force == [False, True, False]

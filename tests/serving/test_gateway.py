@@ -58,8 +58,8 @@ def test_every_status_of_the_upstream_passes_with_its_headers(tmp_path: Path) ->
 
     with upstream(answer) as above, running(above.url, tmp_path) as gateway:
         for status in (204, 304, 400, 404, 429, 500, 503):
-            found, headers, body = gateway.ask("POST", f"/v1/{status}")
-            assert found == status and bool(body) == (status not in (204, 304))
+            answered, headers, body = gateway.ask("POST", f"/v1/{status}")
+            assert answered == status and bool(body) == (status not in (204, 304))
             names = ("retry-after", "x-request-id", "content-encoding")
             assert [headers[name] for name in names] == ["7", "theirs", "br"]
 

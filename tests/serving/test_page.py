@@ -152,7 +152,7 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     page.wait("document.getElementById('add').open")
     page.press(*"Mali", "tab", *"The capital of Mali is", "tab", *"Pisa", "enter")
     page.wait(f"{SAID}.includes('is stored')")
-    assert [one.record.target_new for one in gateway.feed.index.edits.values()][-1] == "Pisa"
+    assert [edit.record.target_new for edit in gateway.feed.index.edits.values()][-1] == "Pisa"
     click(page, "Add edit")
     for name, value in (("subject", "Mali"), ("query", "The capital of Mali is"), ("target_new", "Bern")):
         enter(page, f"#entry [name={name}]", value)
@@ -239,7 +239,7 @@ def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browse
     rows = page.run("[...document.querySelectorAll('#curve tbody tr')].map((r) => r.innerText.replace(/\\s+/g, ' '))")
     assert rows == ["0 % 100 % 1", "100 % 50 % 2"]
     _, found = gateway.manage("GET", "/admin/v1/calibration")
-    assert [one["count"] for one in found["bins"]] == [1, 2]
+    assert [bin["count"] for bin in found["bins"]] == [1, 2]
 
 
 @in_browser

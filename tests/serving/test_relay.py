@@ -38,8 +38,8 @@ def test_streams_pass_byte_for_byte_however_they_are_split(tmp_path: Path, seed:
         handler.chunk(b"")
 
     with upstream(split) as above, running(above.url, tmp_path) as gateway:
-        status, headers, found = gateway.chat("Hello", stream=True)
-        assert (status, headers["content-type"], found) == (200, "text/event-stream", whole)
+        status, headers, body = gateway.chat("Hello", stream=True)
+        assert (status, headers["content-type"], body) == (200, "text/event-stream", whole)
 
 
 def test_chunks_are_forwarded_as_they_come(tmp_path: Path) -> None:
@@ -67,9 +67,9 @@ def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(tmp_path: Path
         handler.break_off()
 
     with upstream(die) as above, running(above.url, tmp_path) as gateway:
-        status, _, found = gateway.chat("Hello", stream=True)
-        assert status == 200 and found.startswith(partial) and b"[DONE]" not in found
-        [*_, last, nothing] = found.split(b"\n\n")
+        status, _, body = gateway.chat("Hello", stream=True)
+        assert status == 200 and body.startswith(partial) and b"[DONE]" not in body
+        [*_, last, nothing] = body.split(b"\n\n")
         assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "upstream_error" and not nothing
 
 

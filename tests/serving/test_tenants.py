@@ -32,18 +32,18 @@ def test_a_tenant_whose_edits_are_being_indexed_holds_up_no_other(above: Recorde
             return open_feed(tenant)
 
         gateway.tenants._open = slow
-        found: list[int] = []
+        statuses: list[int] = []
         waiting = [
-            threading.Thread(target=lambda: found.append(gateway.ask("POST", CHAT, b"{}", **other)[0]))
+            threading.Thread(target=lambda: statuses.append(gateway.ask("POST", CHAT, b"{}", **other)[0]))
             for _ in range(2)
         ]
-        for one in waiting:
-            one.start()
-        assert opening.wait(5) and gateway.ask("POST", CHAT, b"{}", **mine)[0] == 200 and not found
+        for thread in waiting:
+            thread.start()
+        assert opening.wait(5) and gateway.ask("POST", CHAT, b"{}", **mine)[0] == 200 and not statuses
         opened.set()
-        for one in waiting:
-            one.join(5)
-        assert found == [200, 200] and len(gateway.tenants.feeds) == 2
+        for thread in waiting:
+            thread.join(5)
+        assert statuses == [200, 200] and len(gateway.tenants.feeds) == 2
 
 
 def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
     with running(above.url, tmp_path, ENTRY, keys=keys) as gateway:
         body = json.dumps({"messages": [{"role": "user", "content": ABOUT}]}).encode()
         for wrong in ("", "Bearer", f"Bearer {mine}x", f"Basic {mine}", f"Bearer {mine[:-1]}-", "Bearer é"):
-            status, _, found = gateway.ask("POST", CHAT, body, Authorization=wrong)
-            assert (status, json.loads(found)["error"]["code"]) == (401, "invalid_api_key")
+            status, _, answer = gateway.ask("POST", CHAT, body, Authorization=wrong)
+            assert (status, json.loads(answer)["error"]["code"]) == (401, "invalid_api_key")
         gates = [
             gateway.ask("POST", CHAT, body, Authorization=f"Bearer {key}")[1]["x-drike-scope"]
             for key in (mine, other, user)

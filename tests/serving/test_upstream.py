@@ -21,10 +21,10 @@ def test_an_upstream_that_is_down_is_reported_and_not_ready(tmp_path: Path) -> N
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     with running(address, tmp_path, ENTRY) as gateway:
-        status, _, found = gateway.chat("Hello")
-        assert (status, json.loads(found)["error"]["code"]) == (502, "upstream_error")
-        status, found = gateway.manage("GET", "/readyz")
-        assert status == 503 and "cannot be reached" in found["problems"][0]
+        status, _, answer = gateway.chat("Hello")
+        assert (status, json.loads(answer)["error"]["code"]) == (502, "upstream_error")
+        status, answer = gateway.manage("GET", "/readyz")
+        assert status == 503 and "cannot be reached" in answer["problems"][0]
         assert gateway.manage("GET", "/healthz") == (200, {"healthy": True})
 
 
@@ -33,8 +33,8 @@ def test_redirects_are_not_followed(tmp_path: Path) -> None:
         handler.reply(307, b"", Location="http://127.0.0.2:1/v1/chat/completions")
 
     with upstream(redirect) as above, running(above.url, tmp_path) as gateway:
-        status, headers, found = gateway.chat("Hello")
-        assert status == 502 and b"redirects" in found and "location" not in headers and len(above.calls) == 1
+        status, headers, answer = gateway.chat("Hello")
+        assert status == 502 and b"redirects" in answer and "location" not in headers and len(above.calls) == 1
 
 
 def test_the_clients_key_is_passed_on_or_replaced_never_both(above: Recorded, tmp_path: Path) -> None:
@@ -57,5 +57,5 @@ def test_an_answer_that_may_quote_the_gateways_key_is_not_passed_on(tmp_path: Pa
         handler.reply(401, f"wrong key: {call.header('authorization')}".encode())
 
     with upstream(quote) as above, running(HttpUpstream(above.url, "sk-secret"), tmp_path) as gateway:
-        status, _, found = gateway.chat("Hello")
-        assert status == 502 and b"sk-secret" not in found and b"refuses the gateway's key" in found
+        status, _, answer = gateway.chat("Hello")
+        assert status == 502 and b"sk-secret" not in answer and b"refuses the gateway's key" in answer

@@ -179,9 +179,9 @@ class Doubting:
     fires: bool = False
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        found = Named().decide(query, index)
-        candidates = tuple(replace(one, probability=0.5, uncertain=True) for one in found.candidates)
-        return replace(found, matched=found.matched if self.fires else (), candidates=candidates)
+        decision = Named().decide(query, index)
+        candidates = tuple(replace(c, probability=0.5, uncertain=True) for c in decision.candidates)
+        return replace(decision, matched=decision.matched if self.fires else (), candidates=candidates)
 
 
 @dataclass
@@ -208,8 +208,8 @@ class Running:
     def manage(self, method: str, path: str, value: object = None, **headers: str) -> tuple[int, dict]:
         """Send JSON to the admin port; return status and JSON."""
         body = b"" if value is None else json.dumps(value).encode()
-        status, _, found = ask(self.admin + path, method, body, Content_Type="application/json", **headers)
-        return status, json.loads(found)
+        status, _, answer = ask(self.admin + path, method, body, Content_Type="application/json", **headers)
+        return status, json.loads(answer)
 
 
 def ask(url: str, method: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
