@@ -13,26 +13,27 @@ are in use, a request needs `Authorization: Bearer KEY` with a key for `edit`; i
                                           repeats active edits: {"error", "rivals": [EDIT...], "repeated"}
     POST /admin/v1/edits/ID/retire        {"reason"?}
     POST /admin/v1/edits/ID/rollback      {"version"?, "reason"?}
-    POST /admin/v1/edits/ID/negatives     {"text", "reason"?}: never fire on this
-    POST /admin/v1/edits/ID/wordings      {"text", "reason"?}: should have fired
+    POST /admin/v1/edits/ID/negatives     {"text", "reason"?}: must not match this
+    POST /admin/v1/edits/ID/wordings      {"text", "reason"?}: should have matched this
                                           all four -> {"changes": [EDIT...]}
-    GET  /admin/v1/decide?q=TEXT&model=&ask=   DECISION; changes and keeps nothing. Where the gateway asks the upstream
-                                          in doubt, so does this; not with ask=no
+    GET  /admin/v1/decide?q=TEXT&model=&ask=   DECISION; changes and records nothing. Asks the upstream where the
+                                          gateway would, unless ask=no
     POST /admin/v1/try                    {"query", "model"?, "max_tokens"?} -> {"decision", "before", "after"}: asks
-                                          the upstream twice, in chat, without and with the edits that fire
-    GET  /admin/v1/fired?limit=           {"fired": [SEEN...], "missed": [SEEN...]}, the last ones first; missed are
-                                          those that considered an edit. They are kept in memory only, 200 of each
+                                          the upstream twice, in chat, without and with the edits that match
+    GET  /admin/v1/fired?limit=           {"fired": [RECORDED...], "missed": [RECORDED...]}, the last ones first;
+                                          missed are those with candidates of which none matches. They are kept in
+                                          memory only, 200 of each
     GET  /admin/v1/calibration            {"bins": [{"probability", "share", "count"}...]}: the gate on the
-                                          store's own wordings and negative exemplars (see `reliability.curve`)
+                                          store's own paraphrases and negative exemplars (see `reliability.curve`)
     GET  /          a page for all this
     GET  /healthz   200 while the process answers
     GET  /readyz    200 {"ready": true}, or 503 {"ready": false, "problems": [...]}
     GET  /metrics   for Prometheus; a key for `admin` where keys are in use
 
-    EDIT      the fields of an entry (docs/edits.md) and "id", "version", "created_at", "number", "in_force"
+    EDIT      the fields of a record (docs/edits.md) and "id", "version", "created_at", "number", "in_force"
     DECISION  {"query", "fired": [EDIT...], "considered": [{"edit": EDIT, "probability", "name", "features"}...],
-              "reason"}; where the upstream was asked in doubt, one that is considered has "answer": yes, no or failed
-    SEEN      {"at", "request", "decision": DECISION}
+              "reason"}; a candidate about which the upstream was asked has "answer": yes, no or failed
+    RECORDED  {"at", "request", "decision": DECISION}
 
 A change is in force in this gateway when it is acknowledged. No request of a chat ever changes an edit.
 """
