@@ -533,7 +533,7 @@ def time_rows(encoder: TextEncoder) -> Table:
         cells = [
             milliseconds(gate, index, queries) for gate, queries in ((gate, named), (gate, others), (semantic, others))
         ]
-        size = (index.whole.matrix.nbytes + index.masked.matrix.nbytes) / 2**20
+        size = index.nbytes / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",
