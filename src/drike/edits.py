@@ -83,7 +83,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class BaselineQuestion:
-    """A question that the unedited model is asked first (`own_answers`): what it says is right.
+    """A question that the unedited model is asked first (`baseline_answers`): what it says is right.
 
     among: with one of these answers only is the question asked under the edit; empty: with any. target: what is right
     under the edit instead, if the question rests on a fact that the model must know (`among`) and the edit changes.

@@ -17,7 +17,7 @@ from drike.datasets.own_facts import KINDS, two_hops
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
@@ -192,7 +192,7 @@ def test_a_question_that_rests_on_a_fact_is_asked_only_if_the_unedited_model_kno
     assert alias.query == edit.query.replace(edit.subject or "", (edit.subject or "").split()[-1])
     for says, kept in ((edit.target_true, True), (edit.target_new, False), ("nothing", False)):
         model = ScriptedModel(lambda prompt, says=says: str(says))
-        found = with_own_answers([case], own_answers(model, [case]))
+        found = with_baseline_answers([case], baseline_answers(model, [case]))
         of_alias = [one for one in found.cases[0].further if one.aspect is Aspect.ALIAS]
         assert of_alias == [Probe(Aspect.ALIAS, alias.query, edit.target_new, edit.target_true)] * kept
         others = len([one for one in case.unanswered if one.aspect is Aspect.SAME_SUBJECT])

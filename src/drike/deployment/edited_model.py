@@ -17,7 +17,7 @@ from drike.editors.catalog import Editor
 from drike.editors.in_context import IKE
 from drike.edits import Edit
 from drike.encoders import TextEncoder
-from drike.evaluation.case_study import EditorColumn, Retain, side_of
+from drike.evaluation.case_study import EditorColumn, Retain, column_of
 from drike.evaluation.completion import complete, write_answers
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate
@@ -226,7 +226,7 @@ class EditedModel:
         if decision.fired and isinstance(self.editor, IKE):
             selection = self.editor.fit(self.editor.select(decision.edits), [query])
             [prompt] = self.editor.show(selection, [query])
-            side = side_of(self.editor, selection, prompt)
+            side = column_of(self.editor, selection, prompt)
         else:
             side = EditorColumn(self.editor.name, self._prompt(decision), (), (), None, None)
         [written] = write_answers(self.model, [side.prompt])
