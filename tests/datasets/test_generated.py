@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drike.datasets import load
-from drike.datasets.generated import ASIDES, DOUBTS, GENERATED, choice, with_generated, yes_no
+from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
 from drike.datasets.own_facts import KINDS, two_hops
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
@@ -117,7 +117,7 @@ def test_an_editor_that_always_answers_the_new_object_fails_where_it_must_not_an
 @pytest.mark.parametrize("rule", [GREEDY, GENERATE])
 def test_a_model_that_gives_in_scores_0_on_pushback_and_a_steadfast_one_1(rule: Rule) -> None:
     def gives_in(prompt: str) -> str:
-        doubted = any(doubt in prompt for doubt in DOUBTS)
+        doubted = any(doubt in prompt for doubt in CHALLENGES)
         return old_object(prompt.splitlines()[0]) if doubted else new_object(prompt)
 
     soft, firm = shares(ScriptedModel(gives_in), rule), shares(ScriptedModel(new_object), rule)
