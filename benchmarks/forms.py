@@ -28,7 +28,6 @@ from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
 from drike.report import Table, as_markdown
-from drike.report.tables import shown
 
 FILES = {
     "HalluEditBench, 26 topics": "halluedit_llama2/*.csv",
@@ -49,7 +48,7 @@ def by_aspect(data: Dataset, summaries: Sequence[Summary], *notes: str) -> Table
     for aspect in (aspect for aspect in Aspect if in_all[aspect]):
         of_each = [one.aspects[aspect] for one in summaries]
         asked = f"{of_each[0].probes:,} ({of_each[0].edits})"
-        rows.append((aspect.value, f"{in_all[aspect]:,}", asked, *(shown(one.estimate) for one in of_each)))
+        rows.append((aspect.value, f"{in_all[aspect]:,}", asked, *(one.estimate for one in of_each)))
     title = f"{data.name}: {len(data.cases):,} cases of {sum(one.rows for one in data.sources):,} rows"
     header = ("aspect", "probes", "asked (edits)", *(one.editor for one in summaries))
     return Table(title, header, tuple(rows), notes)
