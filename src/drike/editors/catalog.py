@@ -30,7 +30,7 @@ NAMES = (*UNTRAINED, "editcot-full", BY_NAME, NO_RETAINS, *TRAINED, PER_QUERY, S
 
 
 def require_editor(name: str, *, trained: bool) -> None:
-    """Refuse a name that `make` does not know, or one that needs a trained retriever. Raises UsageError."""
+    """Raises UsageError for a name that `make` does not know, and for one that needs training if nothing is trained."""
     count = name.removeprefix(NEAREST)
     if name not in NAMES[:-1] and (count == name or not count.isdecimal() or int(count) < 1):
         raise UsageError(f"there is no editor {name!r}: choose from {', '.join(NAMES)}")
@@ -46,13 +46,19 @@ def make(
     trained: Trained | None = None,
     limit: TokenLimit | None = None,
 ) -> Editor:
-    """An editor by its name: one of NAMES, where "nearest@4" shows the 4 retains nearest to the edit.
+    """An editor by its name: one of NAMES.
 
-    model: for "editcot-full", which calls it to write its prompts. trained: a checkpoint, for the editors of TRAINED,
-    for "dr-ike-q", whose policy `--objective balanced` trains, and for "nearest-same-k", which shows as many retains as
-    DR-IKE would, but the nearest ones; all of these write prompts in the style of the training. "by-name" and
-    "nearest-same-size" are controls of "dr-ike-q". "no-retains" shows all copies and updates: the best behind a gate,
-    where every query that it sees concerns the edit. limit: of prompt tokens, for editors that show demonstrations.
+    "nearest@4" shows the 4 retains nearest to the edit, "nearest-same-k" as many of the nearest as DR-IKE would show;
+    "by-name" and "nearest-same-size" are controls of "dr-ike-q"; "no-retains" shows all copies and updates alone, which
+    is best behind a gate, where every query concerns the edit.
+
+    Args:
+        name: of the editor.
+        pool: gives the demonstrations.
+        model: writes parts of the prompts of "editcot-full".
+        trained: a checkpoint, for editors with a learned part. Its prompt style is that of all editors with
+            demonstrations but "ike".
+        limit: of tokens in a prompt, for editors with demonstrations.
 
     Raises UsageError for an unknown name, a missing model or a missing checkpoint.
     """

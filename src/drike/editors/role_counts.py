@@ -42,13 +42,13 @@ class RoleCounts(RoleCountPolicy):
     retains: int
 
     def __post_init__(self) -> None:
-        """Refuse counts that are no whole numbers of at least 0. Raises ValueError."""
+        """Raises ValueError for counts that are not whole numbers of at least 0."""
         if not all(type(count) is int and count >= 0 for count in astuple(self)):
             raise ValueError(f"a mix has three whole numbers of at least 0, not {astuple(self)!r}")
 
     @property
     def size(self) -> int:
-        """Demonstrations in a prompt."""
+        """The number of demonstrations in a prompt."""
         return self.copies + self.updates + self.retains
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
@@ -75,25 +75,25 @@ def copies_and_updates(roles: Sequence[Role], max_demonstrations: int | None = N
 
 
 def mixes_of(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
-    """All mixes that are ever compared, smallest first, given the role of each demonstration of an edit.
+    """All mixes that are compared, smallest first, given the role of each demonstration of an edit.
 
-    Copies and updates are shown all, copies only, or not at all; of retains 0, 1, 2, 4, ... and all are shown.
+    They show all copies and updates, copies alone, or neither, each with 0, 1, 2, 4, ... or all retains.
     """
     copies, updates, retains = _counts(roles)
-    some = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
+    numbers = {0, retains, *(2**i for i in range(retains.bit_length()) if 2**i < retains)}
     fixed = {(0, 0), (copies, 0), (copies, updates)}
-    return _sorted(RoleCounts(c, u, r) for c, u in fixed for r in some)
+    return _sorted(RoleCounts(c, u, r) for c, u in fixed for r in numbers)
 
 
 def policy_mixes(roles: Sequence[Role]) -> tuple[RoleCounts, ...]:
-    """The mixes that a policy chooses from, smallest first: with them it is as good as with all, and half as dear.
+    """The mixes that a policy chooses from, smallest first: as good as all mixes, at half the cost of training.
 
-    Copies and updates are shown all or not at all, with none, a quarter or all of the retains; or copies alone.
+    They show all copies and updates or neither, with none, a quarter or all of the retains; or all copies alone.
     """
     copies, updates, retains = _counts(roles)
-    some = {0, -(-retains // 4), retains}
+    numbers = {0, -(-retains // 4), retains}
     return _sorted(
-        {RoleCounts(copies, 0, 0), *(RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in some)}
+        {RoleCounts(copies, 0, 0), *(RoleCounts(c, u, r) for c, u in ((0, 0), (copies, updates)) for r in numbers)}
     )
 
 
@@ -108,20 +108,20 @@ def _sorted(mixes: Iterable[RoleCounts]) -> tuple[RoleCounts, ...]:
 
 @dataclass(frozen=True)
 class SubjectSwitch(RoleCountPolicy):
-    """A control that knows nothing about demonstrations: one mix where the query names the subject, else another."""
+    """A control without training: one mix for queries that name the edit's subject, another for all others."""
 
     named: RoleCounts
     other: RoleCounts
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """`named` for queries that name the edit's subject; without a subject, for the edit's own query."""
+        """`named` for queries that name the subject or, if the edit has none, for the edit's own query."""
         about = [query == edit.query if edit.subject is None else mentions(query, edit.subject) for query in queries]
         return [self.named if named else self.other for named in about]
 
 
 @dataclass(frozen=True)
 class SameSize(RoleCountPolicy):
-    """A control: as many demonstrations as `policy` shows a query, but the nearest ones, whatever their role."""
+    """A control: as many demonstrations as `policy` chooses, but those nearest to the edit, whatever their role."""
 
     policy: RoleCountPolicy
     pool: Pool
@@ -132,7 +132,7 @@ class SameSize(RoleCountPolicy):
         return trained_on(self.policy)
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """The roles of the nearest demonstrations, counted. Raises PoolError."""
+        """How many of the nearest demonstrations have each role. Raises PoolError."""
         [candidates] = self.pool.candidates([edit])
         roles = [demonstration.role for demonstration in candidates.demonstrations]
         sizes = [mix.size for mix in self.policy.choose(edit, queries)]
