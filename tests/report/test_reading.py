@@ -35,7 +35,7 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
                 roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[one.query]), strict=True)
                 assert roles.count("retain") == one.shots and one.query in texts[-1]
     [example] = [one.example for one in map(overview, grouped([run]))]
-    assert example is not None and example.took and "the first of the sample that took" in example.chosen
+    assert example is not None and example.took and "the first of the sample that took effect" in example.chosen
     assert example.after == example.new != example.before
 
 

@@ -172,6 +172,6 @@ def _uncertainty(cases: int, values: list[Estimate], metric: str, seeds: int) ->
     wide = f" With {cases} edits the interval of {metric} is up to {max(widths):.2f} wide." if widths else ""
     chance = (
         " There is one seed, so the intervals do not include what another split or another initial head would change."
-        if seeds == 1 else " An edit that several seeds test counts as one."
+        if seeds == 1 else " An edit tested under several seeds counts once."
     )  # fmt: skip
     return f"Uncertainty: brackets are 95 % bootstrap intervals over edits.{wide}{chance}"

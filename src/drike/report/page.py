@@ -21,11 +21,16 @@ from drike.report.document import Document
 from drike.report.findings import gaps, overall
 from drike.report.groups import UNEDITED
 from drike.report.overview import overview
-from drike.report.tables import COLUMNS, STARRED
+from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
 _HERE = Path(__file__).parent
-_SHARES = {*COLUMNS, "RR known", *Aspect}  # the columns whose best value is bold
+_SHARES = {
+    *COLUMNS,
+    *(f"deployed {name}" for name in SCORES),
+    "RR known",
+    *Aspect,
+}  # the columns whose best value is bold
 _OF_SHARES = ("Editor", "Retains", "Model", "Setting")  # the first columns of tables that have such
 _SHAPES = {"up": "▲", "down": "▼", "level": "○"}
 _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')}; ○: it includes 0."
