@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,26 +21,6 @@ GATE = "gate.jsonl"
 NEAREST = 20
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """The edits whose probability is in [low, high): its mean, and the share that the question is about."""
-
-    low: float
-    high: float
-    mean: float
-    observed: float
-    edits: int
-
-
-@dataclass(frozen=True)
-class ThresholdRates:
-    """At a threshold, the share of questions whose own edit reaches it, and of those where another edit does."""
-
-    threshold: float
-    matched: float
-    false: float
 
 
 def deployed_of(run: ReportedRun) -> tuple[list[Table], list[Figure]]:
@@ -75,8 +55,8 @@ def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
     """How well the gate's probabilities hold, and matches against false matches; none for a gate without them."""
     if not has_probabilities(records):
         return []
-    held = [(each.mean, each.observed) for each in calibration(records)]
-    matched = [(rates.false, rates.matched) for rates in threshold_rates(records)]
+    held = [(mean, observed) for _, mean, observed, _ in calibration(records)]
+    matched = [(false, right) for _, right, false in threshold_rates(records)]
     return [
         gate_curve(held, "probability", "Share of edits that the question is about, by probability", diagonal=True),
         gate_curve(matched, "false matches", "Questions matched to the edit they are about, against false matches"),
@@ -125,24 +105,24 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
     return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), rows, notes)
 
 
-def calibration(records: Sequence[GateRecord]) -> list[CalibrationBin]:
-    """How often a question is about an edit, by the probability that the gate gives it; no bin that is empty."""
+def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, int]]:
+    """By ranges of the gate's probability: its mean, the share of edits the question is about, their number."""
     pairs = [(record.probability, True) for record in records if record.concerns]
     pairs += [(record.nearest_probability, False) for record in records if record.nearest is not None]
-    bins = []
+    ranges = []
     for low, high in pairwise(_BINS):
-        within = [(p, asked) for p, asked in pairs if low <= p < high or p == high == 1]
+        within = [(p, about) for p, about in pairs if low <= p < high or p == high == 1]
         if within:
-            mean, share = (sum(column) / len(within) for column in zip(*within, strict=True))
-            bins.append(CalibrationBin(low, high, mean, share, len(within)))
-    return bins
+            mean, observed = (sum(column) / len(within) for column in zip(*within, strict=True))
+            ranges.append((f"{low:g} to {high:g}", mean, observed, len(within)))
+    return ranges
 
 
 def calibration_table(records: Sequence[GateRecord]) -> Table:
     """How often a question is about an edit, by the probability that the gate gives it."""
     rows = tuple(
-        (f"{b.low:g} to {b.high:g}", Number(b.mean, ".3f"), Number(b.observed, ".3f"), Number(b.edits))
-        for b in calibration(records)
+        (name, Number(mean, ".3f"), Number(observed, ".3f"), Number(edits))
+        for name, mean, observed, edits in calibration(records)
     )
     note = (
         "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
@@ -151,28 +131,26 @@ def calibration_table(records: Sequence[GateRecord]) -> Table:
     return Table("Calibration of the gate", ("probability", "mean", "observed", "edits"), rows, (note,))
 
 
-def threshold_rates(records: Sequence[GateRecord]) -> list[ThresholdRates]:
-    """Matches and false matches at each of `THRESHOLDS`."""
-    asked = [record.probability for record in records if record.concerns]
+def threshold_rates(records: Sequence[GateRecord]) -> list[tuple[float, float, float]]:
+    """By threshold, the share of questions whose own edit reaches it, and of those where another edit does."""
+    own = [record.probability for record in records if record.concerns]
     others = [record.nearest_probability for record in records]
 
     def reached(probabilities: Sequence[float], threshold: float) -> float:
         return sum(p >= threshold for p in probabilities) / max(1, len(probabilities))
 
-    return [ThresholdRates(t, reached(asked, t), reached(others, t)) for t in THRESHOLDS]
+    return [(threshold, reached(own, threshold), reached(others, threshold)) for threshold in THRESHOLDS]
 
 
 def thresholds_table(records: Sequence[GateRecord]) -> Table:
     """Matches and false matches at several thresholds."""
     rows = tuple(
-        (f"{rates.threshold:g}", Number(rates.matched, ".3f"), Number(rates.false, ".4f"))
-        for rates in threshold_rates(records)
+        (f"{threshold:g}", Number(matched, ".3f"), Number(false, ".4f"))
+        for threshold, matched, false in threshold_rates(records)
     )
-    notes = (
-        "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does.",
-    )
-    header = ("threshold", "matched", "false matches")
-    return Table("Matches and false matches by threshold", header, rows, notes)
+    note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
+    title, header = "Matches and false matches by threshold", ("threshold", "matched", "false matches")
+    return Table(title, header, rows, (note,))
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:
