@@ -67,7 +67,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Overview:
-    """What stands above a group's tables. metrics: of the best editor, with their meanings."""
+    """What the page shows of a group above its tables.
+
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes.
+    """
 
     label: str
     verdict: str
@@ -144,7 +147,7 @@ def scores(group: Group) -> Table:
 
 
 def example(group: Group, editor: str) -> Example | None:
-    """The first edit that took of those whose answers were written, or the first with an answer, or the first edit."""
+    """The first edit that took effect of those with written answers, or the first of these, or the first edit."""
     ranked: list[tuple[int, int, Example]] = []
     for run in group.runs:
         for outcome in run.outcomes.get(editor, ()):

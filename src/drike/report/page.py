@@ -113,10 +113,10 @@ def _cell(column: str, cell: Cell, *, ranked: bool) -> PageCell:
     """A cell as the page has it; ranked: whether its column may mark its best value."""
     if isinstance(cell, Difference):
         value, small = parts(cell.estimate, signed=True)
-        kind = (
-            "" if not small else "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
-        )
-        return PageCell(column, f"{_SHAPES[kind]} {value}" if kind else value, small, kind)
+        if not small:
+            return PageCell(column, value, small)
+        kind = "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
+        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind)
     value, small = parts(cell)
     number = cell.value if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted)) else None
     ranked = ranked and column in _SHARES and number is not None
