@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from drike import datasets
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.gates.by_name import Named
@@ -112,11 +112,11 @@ def counterfact(folder: Path) -> Data:
     original = cases(folder / "counterfact_400.json")
     relations: dict[str | None, set[str]] = defaultdict(set)
     for case in original:
-        relations[wording(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
+        relations[query_template(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
     of_edit: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     entries: dict[tuple[str, str], EditRecord] = {}
     for case in (*(case for file in FLAT for case in cases(folder / file)), *original):
-        known = relations.get(wording(case.edit.query, case.edit.subject or ""), set())
+        known = relations.get(query_template(case.edit.query, case.edit.subject or ""), set())
         relation = next(iter(known)) if len(known) == 1 else None
         entries[case.edit.key] = entry(case, relation)
         of_edit[case.edit.key] += [(probe.query, str(probe.aspect)) for probe in case.probes]
@@ -316,8 +316,8 @@ def right_and_fires(gate: Gate, data: Data, asked: Sequence[Asked], encoder: Tex
     encoder.encode([text for one in asked for text in (one.query, masked(one.query, data.entries[one.place].names))])
     shares: Rates = {True: defaultdict(list), False: defaultdict(list)}
     for one in asked:
-        fired = {edit.id - 1 for edit in gate.decide(one.query, index).fired}
-        shares[one.kind in FIRE][one.place].append(float(one.place in fired))
+        matched = {edit.id - 1 for edit in gate.decide(one.query, index).matched}
+        shares[one.kind in FIRE][one.place].append(float(one.place in matched))
     return shares
 
 
@@ -339,7 +339,7 @@ def curves(data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditInde
     """
     found: dict[bool, list[float]] = {True: [], False: []}
     for one in asked:
-        own = (c.probability for c in gate.considered(one.query, index) if c.edit.id == one.place + 1)
+        own = (c.probability for c in gate.candidates(one.query, index) if c.edit.id == one.place + 1)
         found[one.kind in FIRE].append(next(own, 0.0))
     right, false = np.array(found[True]), np.array(found[False])
     at = (np.mean(right > np.quantile(false, 1 - share)) for share in (0.05, 0.03))
@@ -489,7 +489,7 @@ def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
         asked = [one for one in data.asked if one.kind == kind]
         of_edit: dict[int, list[float]] = defaultdict(list)
         for one in asked:
-            own = (c.probability for c in default().considered(one.query, index) if c.edit.id == one.place + 1)
+            own = (c.probability for c in default().candidates(one.query, index) if c.edit.id == one.place + 1)
             of_edit[one.place].append(next(own, 0.0))
         values = list(of_edit.values())
         for level in levels:
@@ -533,7 +533,7 @@ def time_rows(encoder: TextEncoder) -> Table:
         cells = [
             milliseconds(gate, index, queries) for gate, queries in ((gate, named), (gate, others), (semantic, others))
         ]
-        size = (index.whole.matrix.nbytes + index.masked.matrix.nbytes) / 2**20
+        size = index.nbytes / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from drike.datasets import load
-from drike.datasets.generated import ASIDES, DOUBTS, GENERATED, choice, with_generated, yes_no
+from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
 from drike.datasets.own_facts import KINDS, two_hops
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, Judge
+from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel
@@ -36,9 +36,9 @@ CASES = with_generated(CAPITALS[:8])
 TINY = load("tinyfacts").cases
 
 
-def shares(model: LanguageModel, judge: Judge | None = None, cases: tuple[EditCase, ...] = CASES) -> dict[str, float]:
+def shares(model: LanguageModel, rule: Rule | None = None, cases: tuple[EditCase, ...] = CASES) -> dict[str, float]:
     """The share of right answers of each aspect, with the edit in the prompt."""
-    found = summarise(list(evaluate(FactPrompt(), model, cases, judge=judge)), resamples=10)
+    found = summarise(list(evaluate(FactPrompt(), model, cases, rule=rule)), resamples=10)
     return {name: share.estimate.value for name, share in found.aspects.items() if share.estimate.value is not None}
 
 
@@ -114,13 +114,13 @@ def test_an_editor_that_always_answers_the_new_object_fails_where_it_must_not_an
     assert always["distractor"] == pytest.approx(2 / 3) and never["distractor"] == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("judge", [GREEDY, GENERATE])
-def test_a_model_that_gives_in_scores_0_on_pushback_and_a_steadfast_one_1(judge: Judge) -> None:
+@pytest.mark.parametrize("rule", [GREEDY, GENERATE])
+def test_a_model_that_gives_in_scores_0_on_pushback_and_a_steadfast_one_1(rule: Rule) -> None:
     def gives_in(prompt: str) -> str:
-        doubted = any(doubt in prompt for doubt in DOUBTS)
+        doubted = any(doubt in prompt for doubt in CHALLENGES)
         return old_object(prompt.splitlines()[0]) if doubted else new_object(prompt)
 
-    soft, firm = shares(ScriptedModel(gives_in), judge), shares(ScriptedModel(new_object), judge)
+    soft, firm = shares(ScriptedModel(gives_in), rule), shares(ScriptedModel(new_object), rule)
     assert (soft["rewrite"], soft["pushback"], firm["pushback"]) == (1, 0, 1)
 
 
@@ -174,7 +174,7 @@ def test_tinyfacts_asks_about_its_own_subjects_in_other_relations_of_their_kind(
             if isinstance(one, Probe):
                 assert one.target == stated[relation, edit.subject or ""]
             else:
-                assert edit.target_true not in one.among
+                assert edit.target_true not in one.choices
 
 
 def test_tinyfacts_questions_are_made_for_its_facts_in_its_words_only() -> None:
@@ -192,7 +192,7 @@ def test_a_question_that_rests_on_a_fact_is_asked_only_if_the_unedited_model_kno
     assert alias.query == edit.query.replace(edit.subject or "", (edit.subject or "").split()[-1])
     for says, kept in ((edit.target_true, True), (edit.target_new, False), ("nothing", False)):
         model = ScriptedModel(lambda prompt, says=says: str(says))
-        found = with_own_answers([case], own_answers(model, [case]))
+        found = with_baseline_answers([case], baseline_answers(model, [case]))
         of_alias = [one for one in found.cases[0].further if one.aspect is Aspect.ALIAS]
         assert of_alias == [Probe(Aspect.ALIAS, alias.query, edit.target_new, edit.target_true)] * kept
         others = len([one for one in case.unanswered if one.aspect is Aspect.SAME_SUBJECT])
@@ -206,7 +206,7 @@ def test_two_hops_pass_through_the_edited_fact() -> None:
             if one.aspect is Aspect.MULTI_HOP]  # fmt: skip
     assert len(hops) > 10
     for edit, one in hops:
-        ends = (one.among, one.target)
+        ends = (one.choices, one.target)
         onward = [((objects.get((r, edit.target_true or "")),), objects.get((r, edit.target_new))) for r in TEMPLATES]
         assert ends in onward or ends == ((edit.target_true,), edit.target_new)
         assert one.query[0].isupper() and " the " in f" {one.query.casefold()}"

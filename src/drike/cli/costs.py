@@ -12,8 +12,8 @@ from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
-from drike.evaluation.judge import Judge
+from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
+from drike.evaluation.judge import Rule
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
@@ -77,14 +77,14 @@ def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
     return ("Contradict " + "word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
 
 
-def count_own_answers(model: CountingModel, cases: Sequence[EditCase], judge: Judge) -> Resolved:
+def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count what the unedited model is asked about the questions without a published answer.
 
     The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
     """
-    answers = dict.fromkeys(own_answers(model, cases, judge), longest_answer())
-    usable = [replace(case, unanswered=tuple(replace(one, among=()) for one in case.unanswered)) for case in cases]
-    return with_own_answers(usable, answers)
+    answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
+    usable = [replace(case, unanswered=tuple(replace(one, choices=()) for one in case.unanswered)) for case in cases]
+    return with_baseline_answers(usable, answers)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:
@@ -132,7 +132,7 @@ def count_training(
     questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
     shortest retains.
     """
-    for one in pool.beside(list(questions)):
+    for one in pool.for_groups(list(questions)):
         probes = questions[one.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}

@@ -26,18 +26,19 @@ from drike.editors.catalog import (
     SAME_SIZE,
     TRAINED,
     UNTRAINED,
-    Editor,
     make,
     require_editor,
 )
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate as outcomes_of
-from drike.evaluation.judge import GREEDY, JUDGES, Judge, judge_for
+from drike.evaluation.judge import GREEDY, RULES, Judge, Rule
 from drike.evaluation.metrics import Outcome, counted, summary_of
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.models.protocols import LanguageModel
@@ -51,7 +52,7 @@ from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 from drike.support.files import write_text
 
-OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
+OWN_ANSWERS = "baseline_answers.json"  # of the unedited model, to questions that it is asked first
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
@@ -98,17 +99,17 @@ def evaluate(
         test = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
     opened = open_model(model, api, given, at=at, cache=False)
-    rule = judge_for(opened.model, JUDGES.get(judge or given.judge or ""))
+    rule = Judge(opened.model, RULES.get(judge or given.judge or "")).rule
     limit, trained = opened.limit, base.trained if base else None
     made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
-    made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+    made += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
     behind = deployment(setup, stored, gate, unrelated, opened.model if ask else None) if stored else None
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
         for editor in [*made, *(behind.editors(made) if behind else [])]:
-            for _ in outcomes_of(editor, opened.model, found.cases, judge=rule, write=write, allow_trained=True):
+            for _ in outcomes_of(editor, opened.model, found.cases, rule=rule, write=write, allow_trained=True):
                 pass
         if found.asked:
             say(f"{found.asked} questions are put to the unedited model first")
@@ -118,7 +119,7 @@ def evaluate(
         **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
         "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
-        "stored": stored, "gate": behind.gate if behind else None,
+        "stored": stored, "gate": behind.gate_name if behind else None,
         "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
@@ -128,7 +129,7 @@ def evaluate(
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
             outcomes = run_evaluation(
-                folder, setup, opened.model, made, judge=rule, write=write, full=True, notes=notes, behind=behind
+                folder, setup, opened.model, made, rule=rule, write=write, full=True, notes=notes, behind=behind
             )
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
@@ -156,7 +157,7 @@ def run_evaluation(
     model: LanguageModel,
     editors: Sequence[Editor],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     full: bool = False,
     notes: Sequence[str] = (),
@@ -169,11 +170,12 @@ def run_evaluation(
     retains, orders and sigmas. notes: on the probes, below the table of aspects. behind: also evaluate them with many
     edits in force.
     """
-    judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
-    cases = answered_cases(folder, model, setup.split.test, judge)
+    rule, both_ways = Judge(model, rule).rule, dict[str, Sequence[Outcome]]()
+    cases = answered_cases(folder, model, setup.split.test, rule)
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
-    parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
+    selectors = [editor.selector for editor in editors if ranks_retains(editor)]
+    parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
     for sentence in setup.prepare(cases, {id(part): part for part in parts}.values()):
         say(sentence, "dim")
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
@@ -185,7 +187,7 @@ def run_evaluation(
         left = cases[done[editor.name] :]
         with (
             progress(editor.name, live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, judge=judge, write=write)) as found,
+            closing(recorded_evaluation(folder, editor, model, left, rule=rule, write=write)) as found,
         ):
             bar.update(task, total=len(cases), completed=done[editor.name])
             for case in found:
@@ -193,16 +195,16 @@ def run_evaluation(
                 bar.update(task, advance=1)
             known = [one for one in outcomes[editor.name] if one.case_id in {case.case_id for case in sample}]
             recorded_prompts(folder, editor, sample)
-            if judge is GREEDY and all(one.matched is not None for one in known):
+            if rule is GREEDY and all(one.matched is not None for one in known):
                 both_ways[editor.name] = known
             elif model.score and not model.info.served:
                 both_ways[editor.name] = judged_both_ways(folder, editor, model, sample)
-    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {judge.name}"
+    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {rule.name}"
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     differing = [disagreement(both_ways)] if any(both_ways.values()) else []
-    first = table1(summaries, title, judge.caption, *differing)
+    first = table1(summaries, title, rule.caption, *differing)
     tables = [one for one in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
@@ -220,21 +222,21 @@ def run_evaluation(
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
     if behind is not None:
-        run_deployed(folder, behind, model, editors, cases, judge=judge, paper=outcomes)
+        run_deployed(folder, behind, model, editors, cases, rule=rule, paper=outcomes)
     return outcomes
 
 
 def answered_cases(
-    folder: Path, model: LanguageModel, cases: Sequence[EditCase], judge: Judge | None = None
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
 ) -> Sequence[EditCase]:
     """The cases, with the unedited model's own answers where none are published; they are recorded in the folder."""
     answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = own_answers(model, cases, judge)
+        answers = baseline_answers(model, cases, rule)
         if not answers:
             return cases
         write_record(folder, OWN_ANSWERS, answers)
-    found = with_own_answers(cases, answers)
+    found = with_baseline_answers(cases, answers)
     say(
         f"{found.asked} questions were put to the unedited model first, whose answer is right or shows what it knows; "
         f"left out are {found.unusable} without an answer that can be judged, {found.unknown} whose facts it does not "
@@ -267,12 +269,12 @@ def _parts(given: str | None) -> list[str]:
     return [part.strip().casefold() for part in (given or "").split(",") if part.strip()]
 
 
-def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[IKE]:
+def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
     """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
 
     Raises UsageError where orders are wanted and no editor has a learned ranking.
     """
-    learned = [one for one in editors if isinstance(one, IKE) and isinstance(one.ranker, Retriever)]
+    learned = [one for one in editors if ranks_retains(one) and isinstance(one.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
     return [
@@ -282,10 +284,15 @@ def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int)
     ]
 
 
-def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:
+def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:
     """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
-    own = dr_ike.budget if isinstance(dr_ike.budget, Threshold) else Threshold()
+    selector = dr_ike.selector
+    own = selector.budget if isinstance(selector.budget, Threshold) else Threshold()
     return [
-        replace(dr_ike, name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})", budget=replace(own, sigma=sigma))
+        replace(
+            dr_ike,
+            name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})",
+            selector=replace(selector, budget=replace(own, sigma=sigma)),
+        )
         for sigma in sigmas
     ]

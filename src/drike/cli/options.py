@@ -22,9 +22,9 @@ from typer.core import TyperCommand
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
 from drike.editors.learned_budgets import KINDS
-from drike.editors.rankers import FORMS
+from drike.editors.retriever import FORMS
 from drike.errors import UsageError
-from drike.evaluation.judge import JUDGES
+from drike.evaluation.judge import RULES
 from drike.models.served.address import SERVICES
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
@@ -130,22 +130,17 @@ OPTIONS: Mapping[str, Any] = {
     ),
     "calibrate_on": option("N", "Number of edits held out for --promise (default: 100)", METHOD, least=1),
     "reward": option(
-        "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
-        among=("rewrite", "probes", "balanced")
+        "NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes (all its probes)",
+        METHOD, among=("rewrite", "probes")
     ),
-    "credit": option(
-        "NAME", "A retain's reward: that of its prefix, or marginal: its gain over the prefix before", METHOD,
-        among=("prefix", "marginal")
-    ),
-    "soft": flag("--soft", "Rewards from log-probabilities instead of right and wrong answers", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
         among=("threshold", "all", "half", *KINDS)
     ),
     "judge": option(
-        "NAME", f"When answers are right: {', '.join(JUDGES)} (default: greedy, or generate without scores)",
-        METHOD, among=tuple(JUDGES)
+        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
+        METHOD, among=tuple(RULES)
     ),
     "probes": option(
         "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
@@ -247,8 +242,6 @@ class MethodOptions:
     promise: str | None = None
     calibrate_on: int | None = None
     reward: str = "rewrite"
-    credit: str = "prefix"
-    soft: bool = False
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16
@@ -303,7 +296,7 @@ def _options(parameter: Parameter) -> Iterator[Parameter]:
     group = parameter.annotation
     found = [(parameter.name, group, parameter.default)]
     if is_dataclass(group):
-        hints = get_type_hints(group)
+        hints = get_type_hints(group, include_extras=True)
         found = [(field.name, hints[field.name], field.default) for field in fields(group)]
     for name, hint, default in found:
         kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])

@@ -15,9 +15,9 @@ from drike.cli.console import console, draw, progress, say
 from drike.cli.opening import open_model, open_setup
 from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, takes_options
 from drike.editors.catalog import TRAINED, make
-from drike.editors.in_context import IKE
+from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
-from drike.evaluation.case_study import CaseStudy, study
+from drike.evaluation.case_study import CaseStudy, study_case
 from drike.models.served.options import ApiOptions
 from drike.report.comparison import by_model
 from drike.report.groups import grouped
@@ -87,8 +87,8 @@ def case(
     for table in found.tables():
         draw(table)
     if show_prompt:
-        width = max(40, console.width // len(found.sides) - 2) if console.width >= 100 else console.width
-        panels = [Panel(Text(side.prompt.text), title=Text(side.editor), width=width) for side in found.sides]
+        width = max(40, console.width // len(found.columns) - 2) if console.width >= 100 else console.width
+        panels = [Panel(Text(side.prompt.text), title=Text(side.editor), width=width) for side in found.columns]
         console.print(Columns(panels, padding=(0, 1)))
 
 
@@ -113,6 +113,6 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
             raise UsageError(f"{case_id!r} is no editable case of {split.title}: try one of its test edits, {some}")
     opened = open_model(ModelOptions(device=device), ApiOptions(), past, at=RunOptions())
     made = [make(name, pool=setup.pool, model=opened.model, trained=learned, limit=opened.limit) for name in names]
-    chosen = [editor for editor in made if isinstance(editor, IKE)]
+    chosen = [editor for editor in made if ranks_retains(editor)]
     with progress("asking"):
-        return [study(opened.model, known[case_id], chosen) for case_id in cases]
+        return [study_case(opened.model, known[case_id], chosen) for case_id in cases]

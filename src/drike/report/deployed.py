@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from drike.deployment.evaluation import GateRecord
-from drike.evaluation.judge import JUDGES
+from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.figures import Figure, gate_curve
 from drike.report.groups import ReportedRun
@@ -28,7 +28,7 @@ def deployed_of(run: ReportedRun) -> tuple[list[Table], list[Figure]]:
     if not run.gate:
         return [], []
     counts = {editor: (counted(run.outcomes[editor]), counted(outcomes)) for editor, outcomes in run.deployed.items()}
-    judge = [JUDGES[run.settings["judge"]].caption] if run.settings.get("judge") in JUDGES else []
+    judge = [RULES[run.settings["judge"]].caption] if run.settings.get("judge") in RULES else []
     title = f"{run.stored} edits in force, {run.data}, model {run.model}"
     return deployed_tables(counts, run.gate, title, *judge), gate_figures(run.gate)
 

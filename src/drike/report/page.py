@@ -70,7 +70,7 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         sections=[section for section in document.sections if section.id != "summary"],
         studies=[
             {"title": study.title, "tables": list(study.tables()),
-             "prompts": [(side.editor, side.prompt.blocks) for side in study.sides]}
+             "prompts": [(column.editor, column.prompt.blocks) for column in study.columns]}
             for study in studies
         ],
         style=(_HERE / "style.css").read_text("utf-8"),

@@ -9,14 +9,15 @@ from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.editors.catalog import Editor
 from drike.editors.editcot import EditCoTFull
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, Judge
+from drike.evaluation.judge import GREEDY, Rule
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.runs import checkpoint
@@ -42,7 +43,7 @@ from drike.training.algorithm1 import Episode
 def recorded_training(
     folder: Path,
     episodes: Generator[Episode, None, None],
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     model: LanguageModel,
     training: Mapping[str, object],
     *,
@@ -54,7 +55,8 @@ def recorded_training(
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
     describes it in the checkpoint. past: number of episodes that the folder holds already.
     """
-    retriever, budget, done, before, known = editor.ranker, editor.budget, 0, model.usage, read_usage(folder)
+    retriever, budget = editor.selector.ranker, editor.selector.budget
+    done, before, known = 0, model.usage, read_usage(folder)
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
     head = deepcopy(retriever.head.state_dict())
 
@@ -96,14 +98,14 @@ def recorded_evaluation(
     model: LanguageModel,
     cases: Sequence[EditCase],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     part: str = OUTCOMES,
 ) -> Generator[tuple[Outcome, ...], None, None]:
     """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
     with _usage_recorded(folder, editor.name if part == OUTCOMES else f"{editor.name}, {part}", model):
         model.forget()  # seconds are an editor's own, not what another has opened before
-        with closing(evaluate(editor, model, cases, judge=judge, write=write)) as outcomes:
+        with closing(evaluate(editor, model, cases, rule=rule, write=write)) as outcomes:
             yield from saved(folder, editor.name, outcomes, part)
 
 
@@ -117,7 +119,7 @@ def judged_both_ways(
     path = folder / BOTH_WAYS / f"{slug(editor.name)}.jsonl"
     found = read_outcomes(path)
     if [(one.case_id, one.query) for one in found] != [(c.case_id, p.asked) for c in cases for p in c.asked]:
-        sampled = evaluate(editor, model, cases, judge=GREEDY, write=True)
+        sampled = evaluate(editor, model, cases, rule=GREEDY, write=True)
         with _usage_recorded(folder, "judged both ways", model), closing(sampled) as outcomes:
             found = list(outcomes)
         write_text(path, "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in found))
