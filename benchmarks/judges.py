@@ -17,7 +17,7 @@ from drike.editors.catalog import UNTRAINED, make
 from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, JUDGES
+from drike.evaluation.judge import GREEDY, RULES
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load
 from drike.report import disagreement
@@ -54,13 +54,13 @@ def measure(options: argparse.Namespace) -> None:
     outcomes: dict[str, list[Outcome]] = {}
     for editor in (make(name, pool=pool, model=model) for name in EDITORS):
         print(f"  {editor.name}", file=sys.stderr, flush=True)
-        outcomes[editor.name] = list(evaluate(editor, model, parts.test, judge=GREEDY, write=True))
+        outcomes[editor.name] = list(evaluate(editor, model, parts.test, rule=GREEDY, write=True))
     rows = [
-        (editor, *(cell(summarise([judged_by(name, outcome) for outcome in of_editor])) for name in JUDGES))
+        (editor, *(cell(summarise([judged_by(name, outcome) for outcome in of_editor])) for name in RULES))
         for editor, of_editor in outcomes.items()
     ]
     title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
-    pages.draw(title, ("Editor", *JUDGES), rows, INTERVALS, wide=True)
+    pages.draw(title, ("Editor", *RULES), rows, INTERVALS, wide=True)
     print(disagreement(outcomes))
 
 

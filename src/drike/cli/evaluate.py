@@ -37,7 +37,7 @@ from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import own_answers, with_own_answers
 from drike.evaluation.evaluate import evaluate as outcomes_of
-from drike.evaluation.judge import GREEDY, JUDGES, Judge, judge_for
+from drike.evaluation.judge import GREEDY, RULES, Judge, Rule
 from drike.evaluation.metrics import Outcome, counted, summary_of
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.models.protocols import LanguageModel
@@ -98,7 +98,7 @@ def evaluate(
         test = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
     opened = open_model(model, api, given, at=at, cache=False)
-    rule = judge_for(opened.model, JUDGES.get(judge or given.judge or ""))
+    rule = Judge(opened.model, RULES.get(judge or given.judge or "")).rule
     limit, trained = opened.limit, base.trained if base else None
     made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
@@ -108,7 +108,7 @@ def evaluate(
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
         for editor in [*made, *(behind.editors(made) if behind else [])]:
-            for _ in outcomes_of(editor, opened.model, found.cases, judge=rule, write=write, allow_trained=True):
+            for _ in outcomes_of(editor, opened.model, found.cases, rule=rule, write=write, allow_trained=True):
                 pass
         if found.asked:
             say(f"{found.asked} questions are put to the unedited model first")
@@ -118,7 +118,7 @@ def evaluate(
         **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
         "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
-        "stored": stored, "gate": behind.gate if behind else None,
+        "stored": stored, "gate": behind.gate_name if behind else None,
         "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
@@ -128,7 +128,7 @@ def evaluate(
             Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
         with metered(opened.model, folder):
             outcomes = run_evaluation(
-                folder, setup, opened.model, made, judge=rule, write=write, full=True, notes=notes, behind=behind
+                folder, setup, opened.model, made, rule=rule, write=write, full=True, notes=notes, behind=behind
             )
     show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
     longest = float("inf") if limit is None else limit.tokens
@@ -156,7 +156,7 @@ def run_evaluation(
     model: LanguageModel,
     editors: Sequence[Editor],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     full: bool = False,
     notes: Sequence[str] = (),
@@ -169,8 +169,8 @@ def run_evaluation(
     retains, orders and sigmas. notes: on the probes, below the table of aspects. behind: also evaluate them with many
     edits in force.
     """
-    judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
-    cases = answered_cases(folder, model, setup.split.test, judge)
+    rule, both_ways = Judge(model, rule).rule, dict[str, Sequence[Outcome]]()
+    cases = answered_cases(folder, model, setup.split.test, rule)
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
     parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
@@ -185,7 +185,7 @@ def run_evaluation(
         left = cases[done[editor.name] :]
         with (
             progress(editor.name, live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, judge=judge, write=write)) as found,
+            closing(recorded_evaluation(folder, editor, model, left, rule=rule, write=write)) as found,
         ):
             bar.update(task, total=len(cases), completed=done[editor.name])
             for case in found:
@@ -193,16 +193,16 @@ def run_evaluation(
                 bar.update(task, advance=1)
             known = [one for one in outcomes[editor.name] if one.case_id in {case.case_id for case in sample}]
             recorded_prompts(folder, editor, sample)
-            if judge is GREEDY and all(one.matched is not None for one in known):
+            if rule is GREEDY and all(one.matched is not None for one in known):
                 both_ways[editor.name] = known
             elif model.score and not model.info.served:
                 both_ways[editor.name] = judged_both_ways(folder, editor, model, sample)
-    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {judge.name}"
+    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {rule.name}"
     unedited = outcomes.get(Unedited().name, [])
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     differing = [disagreement(both_ways)] if any(both_ways.values()) else []
-    first = table1(summaries, title, judge.caption, *differing)
+    first = table1(summaries, title, rule.caption, *differing)
     tables = [one for one in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if one]
     tables += paired(counts, compared(list(counts)), "Paired differences")
     if full:
@@ -220,17 +220,17 @@ def run_evaluation(
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
     if behind is not None:
-        run_deployed(folder, behind, model, editors, cases, judge=judge, paper=outcomes)
+        run_deployed(folder, behind, model, editors, cases, rule=rule, paper=outcomes)
     return outcomes
 
 
 def answered_cases(
-    folder: Path, model: LanguageModel, cases: Sequence[EditCase], judge: Judge | None = None
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
 ) -> Sequence[EditCase]:
     """The cases, with the unedited model's own answers where none are published; they are recorded in the folder."""
     answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = own_answers(model, cases, judge)
+        answers = own_answers(model, cases, rule)
         if not answers:
             return cases
         write_record(folder, OWN_ANSWERS, answers)

@@ -24,7 +24,7 @@ from drike.datasets.fetch import PUBLISHED
 from drike.editors.learned_budgets import KINDS
 from drike.editors.rankers import FORMS
 from drike.errors import UsageError
-from drike.evaluation.judge import JUDGES
+from drike.evaluation.judge import RULES
 from drike.models.served.address import SERVICES
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
@@ -144,8 +144,8 @@ OPTIONS: Mapping[str, Any] = {
         among=("threshold", "all", "half", *KINDS)
     ),
     "judge": option(
-        "NAME", f"When answers are right: {', '.join(JUDGES)} (default: greedy, or generate without scores)",
-        METHOD, among=tuple(JUDGES)
+        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
+        METHOD, among=tuple(RULES)
     ),
     "probes": option(
         "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",

@@ -24,7 +24,7 @@ from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.judge import JUDGES, LIKELIHOOD, Judge, judge_for
+from drike.evaluation.judge import LIKELIHOOD, RULES, Judge, Rule
 from drike.evaluation.risk_control import Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
@@ -75,7 +75,7 @@ def train(
     if promise:
         check_possible(promise, setup.split.validation)
     opened = open_model(model, api, DEFAULTS, at=at)
-    rule = judge_for(opened.model, JUDGES.get(method.judge or ""))
+    rule = Judge(opened.model, RULES.get(method.judge or "")).rule
     method = replace(method, judge=rule.name)
     if isinstance(opened.model, CountingModel):
         questions = {case.edits: asked_by(method, case) for case in setup.split.train}
@@ -84,7 +84,7 @@ def train(
         if method.objective == "balanced":
             mixes = policy_mixes(setup.pool.roles)
             cases = (*setup.split.train, *setup.split.validation)
-            for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit, judge=rule):
+            for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit, rule=rule):
                 pass
         return show_bound(opened.model, api)
     described = describe_model(opened.name, opened.model)
@@ -108,7 +108,7 @@ def train(
                 try:
                     run_per_query(
                         folder, setup, opened.model, editor, named=method.named, price=method.shot_price,
-                        promise=promise, judge=rule,
+                        promise=promise, rule=rule,
                     )  # fmt: skip
                 except GuaranteeError as problem:  # the policy is saved as it was trained
                     refused = problem
@@ -166,11 +166,11 @@ def run_training(
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
     }  # fmt: skip
-    judge = JUDGES.get(method.judge or "")
+    rule = RULES.get(method.judge or "")
     if method.reward == "rewrite":
-        reward = rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, judge=judge)
+        reward = rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=rule)
     else:
-        reward = every_probe(model, editor.style, editor.limit, soft=method.soft, judge=judge)
+        reward = every_probe(model, editor.style, editor.limit, soft=method.soft, rule=rule)
     channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
     channel = marginal(channel) if method.credit == "marginal" else channel
     channel = balanced(len(cases), channel) if method.reward == "balanced" else channel
@@ -200,7 +200,7 @@ def run_per_query(
     named: bool = False,
     price: float = 0.05,
     promise: Guarantee | None = None,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Checkpoint:
     """Train the policy that decides for each query, and save it beside the trained retriever; return both.
 
@@ -217,7 +217,7 @@ def run_per_query(
     if answers:
         say(f"Recovered {len(answers)} of {len(cases)} edits")
     left = cases[len(answers) :]
-    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, judge=judge)
+    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, rule=rule)
     watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
     *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
     absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]
