@@ -36,7 +36,7 @@ from drike.evaluation.ceilings import (
 )
 from drike.report import as_markdown
 from drike.report.ceilings import ceilings_table
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 from lib import pages
 
 TITLE = "DR-IKE-Q and its ceilings"
@@ -56,7 +56,7 @@ def trained(
 ) -> QueryPolicy:
     """A policy trained on these edits."""
     policy = QueryPolicy(encoder, mixes, named=named)
-    for _ in train_balanced(policy, cases, answers, price=price):
+    for _ in train_query_policy(policy, cases, answers, price=price):
         pass
     return policy
 

@@ -18,7 +18,7 @@ from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.serving.placement import AsBlock, AsPrompt, NearestWriter
+from drike.serving.placement import AsBlock, AsPrompt
 from lib import pages
 
 TITLE = "Where an edit stands in a request"
@@ -40,10 +40,10 @@ def measure(args: argparse.Namespace) -> None:
     model = load_model(EMBEDDED)
     pool = Pool(split.demonstrations, load_encoder("hashing"), seed=args.seed)
     placements = {
-        "prompt, nearest copies and updates (drike serve)": AsPrompt(NearestWriter(pool)),
+        "prompt, nearest copies and updates (drike serve)": AsPrompt(make("no-retains", pool=pool)),
         "prompt, IKE": AsPrompt(make("ike", pool=pool)),
-        "block, nearest copies and updates": AsBlock(NearestWriter(pool)),
-        "block, facts alone": AsBlock(NearestWriter(pool), tokens=0),
+        "block, nearest copies and updates": AsBlock(make("no-retains", pool=pool)),
+        "block, facts alone": AsBlock(make("no-retains", pool=pool), tokens=0),
     }
     rows = []
     for name, placement in placements.items():

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from drike import datasets
-from drike.editors.per_query import PerQuery
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.edits import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace) -> None:
         policy = query_policy(model, pool, [without(case, (2, 3)) for case in parts.train])
         for name, wordings in {USUAL: None, **TESTED}.items():
             cases = [case if wordings is None else reworded(case, wordings) for case in parts.test]
-            outcomes.setdefault(name, []).extend(measured(PerQuery(name, pool, policy), model, cases))
+            outcomes.setdefault(name, []).extend(measured(InContextEditor(name, pool, policy), model, cases))
         print(f"  seed {seed}", file=sys.stderr, flush=True)
     title = f"DR-IKE-Q by the wording of neighbours, {options.seeds} seeds x {len(parts.test)} test edits of TinyFacts"
     rows = []
