@@ -31,7 +31,7 @@ from drike.editors.unedited import Unedited
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
@@ -117,7 +117,7 @@ def measure(options: argparse.Namespace) -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
         note(f"trained, seed {seed}")
-        found = with_own_answers(generated := with_generated(parts.test, seed), own_answers(model, generated))
+        found = with_baseline_answers(generated := with_generated(parts.test, seed), baseline_answers(model, generated))
         asked, unusable = asked + found.asked, unusable + found.unusable
         unknown, new = unknown + found.unknown, new + found.new
         able = with_generated(map(turned_round, parts.test), seed)

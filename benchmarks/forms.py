@@ -23,7 +23,7 @@ from drike.editors.catalog import make
 from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
+from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
@@ -74,7 +74,7 @@ def draw_shares(measured: Measured) -> None:
     pages.draw("Shares of right answers above 0", ("data set, aspect", *EDITORS), rows, INTERVALS)
 
 
-def left_out(data: Dataset, resolved: Resolved) -> Iterator[str]:
+def left_out(data: Dataset, resolved: AnsweredCases) -> Iterator[str]:
     """What reading the files left out, and which test questions the model gave no usable answer to."""
     yield f"Left out: {'; '.join(f'{one.count:,} x {one.what}: {one.reason}' for one in data.dropped) or 'nothing'}."
     if resolved.asked:
@@ -109,7 +109,7 @@ def measure(options: argparse.Namespace) -> None:
         data = load(*found[name], name=name)
         parts = data.split(test=options.edits, train=0)
         pool = Pool(parts.demonstrations, encoder, roles=ROLES)
-        resolved = with_own_answers(parts.test, own_answers(model, parts.test, rule))
+        resolved = with_baseline_answers(parts.test, baseline_answers(model, parts.test, rule))
         outcomes: dict[str, list[Outcome]] = {}
         for editor in (make(one, pool=pool, model=model, limit=limit) for one in EDITORS):
             print(f"  {name}: {editor.name}", file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, ta
 from drike.editors.catalog import TRAINED, make
 from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
-from drike.evaluation.case_study import CaseStudy, study
+from drike.evaluation.case_study import CaseStudy, study_case
 from drike.models.served.options import ApiOptions
 from drike.report.ceilings import read_ceilings
 from drike.report.comparison import by_model
@@ -91,8 +91,8 @@ def case(
     for table in found.tables():
         draw(table)
     if show_prompt:
-        width = max(40, console.width // len(found.sides) - 2) if console.width >= 100 else console.width
-        panels = [Panel(Text(side.prompt.text), title=Text(side.editor), width=width) for side in found.sides]
+        width = max(40, console.width // len(found.columns) - 2) if console.width >= 100 else console.width
+        panels = [Panel(Text(side.prompt.text), title=Text(side.editor), width=width) for side in found.columns]
         console.print(Columns(panels, padding=(0, 1)))
 
 
@@ -119,4 +119,4 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
     made = [make(name, pool=setup.pool, model=opened.model, trained=learned, limit=opened.limit) for name in names]
     chosen = [editor for editor in made if ranks_retains(editor)]
     with progress("asking"):
-        return [study(opened.model, known[case_id], chosen) for case_id in cases]
+        return [study_case(opened.model, known[case_id], chosen) for case_id in cases]

@@ -59,7 +59,7 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         sections=[section for section in document.sections if section.id != "summary"],
         studies=[
             {"title": one.title, "tables": list(one.tables()),
-             "prompts": [(side.editor, side.prompt.blocks) for side in one.sides]}
+             "prompts": [(side.editor, side.prompt.blocks) for side in one.columns]}
             for one in studies
         ],
         style=(_HERE / "style.css").read_text("utf-8"),
