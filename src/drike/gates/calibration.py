@@ -96,12 +96,12 @@ def written(edits: Sequence[EditVersion]) -> tuple[list[EditVersion], list[GateP
     """
     probes, subjects = [], defaultdict(list)
     for one in edits:
-        probes += [GateProbe(text, one.id, True) for text in one.record.wordings]
+        probes += [GateProbe(text, one.id, True) for text in one.record.paraphrases]
         probes += [GateProbe(text, one.id, False) for text in one.record.negatives]
         subjects[" ".join(words(one.record.subject))].append(one)
     for same in subjects.values():
         probes += [GateProbe(other.record.query, one.id, False) for one, other in permutations(same, 2)]
-    return [replace(one, record=replace(one.record, wordings=(), negatives=())) for one in edits], probes
+    return [replace(one, record=replace(one.record, paraphrases=(), negatives=())) for one in edits], probes
 
 
 def examples(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex) -> list[Example]:
@@ -278,7 +278,7 @@ def load(path: Path) -> Calibrated:
 
 
 @cache
-def default() -> Calibrated:
+def default_gate() -> Calibrated:
     """The gate that comes with drike, for stores without probes; docs/scope.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
 

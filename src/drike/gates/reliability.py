@@ -45,7 +45,7 @@ def curve(gate: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
 def _texts(edits: Sequence[EditVersion], fold: int) -> Iterator[tuple[int, str, bool]]:
     """The texts of a fold: the edit's id, the text, and whether it concerns the edit."""
     for one in edits:
-        for texts, concerned in ((one.record.wordings, True), (one.record.negatives, False)):
+        for texts, concerned in ((one.record.paraphrases, True), (one.record.negatives, False)):
             yield from ((one.id, text, concerned) for i, text in enumerate(texts) if (one.id + i) % _FOLDS == fold)
 
 
@@ -53,6 +53,6 @@ def _without(one: EditVersion, fold: int) -> EditVersion:
     """The edit without its texts of a fold."""
     wordings, negatives = (
         tuple(text for i, text in enumerate(texts) if (one.id + i) % _FOLDS != fold)
-        for texts in (one.record.wordings, one.record.negatives)
+        for texts in (one.record.paraphrases, one.record.negatives)
     )
-    return replace(one, record=replace(one.record, wordings=wordings, negatives=negatives))
+    return replace(one, record=replace(one.record, paraphrases=wordings, negatives=negatives))

@@ -11,7 +11,7 @@ from drike.encoders.base import TextEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import Certificate, calibrated, certify, default, gate_of, load, to_json, written
+from drike.gates.calibration import Certificate, calibrated, certify, default_gate, gate_of, load, to_json, written
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
@@ -26,9 +26,9 @@ def open_gate(store: EditStore, name: str | None = None) -> Gate:
     Raises StoreError if it is damaged, UsageError if there is no such file.
     """
     if name is None:
-        return (kept_gate(store) or (0, Named()))[1]
+        return (stored_gate(store) or (0, Named()))[1]
     if name in ("named", "calibrated"):
-        return Named() if name == "named" else default()
+        return Named() if name == "named" else default_gate()
     try:
         return load(Path(name))
     except OSError as problem:
@@ -37,12 +37,12 @@ def open_gate(store: EditStore, name: str | None = None) -> Gate:
         ) from None
 
 
-def keep_gate(store: EditStore, gate: Calibrated | Named) -> None:
+def save_gate(store: EditStore, gate: Calibrated | Named) -> None:
     """Let a store have another gate. Raises StoreError."""
-    store.keep_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
+    store.save_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
 
 
-def kept_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
+def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
     found = store.gate(after)
     if found is None and not after and (beside := Path(f"{store.name}.gate.json")).is_file():
@@ -62,7 +62,7 @@ def calibrate(
     index = EditIndex.of(bare, encoder)
     ids = sorted({probe.edit for probe in probes})
     fitted = set(random.Random(0).sample(ids, len(ids) // 2))
-    gate = calibrated(default(), [probe for probe in probes if probe.edit in fitted], index)
+    gate = calibrated(default_gate(), [probe for probe in probes if probe.edit in fitted], index)
     held_out = [probe for probe in probes if probe.edit not in fitted]
     if all(probe.concerns for probe in held_out):
         raise StoreError(

@@ -66,7 +66,7 @@ from drike.serving.relay import RequestError
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Call, UpstreamError
 from drike.stores import log as stores
-from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, entry_of
+from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, record_of, to_values
 
 _LARGEST = 1 << 20  # bytes of a request
 _MOST_LISTED, _SHOWN_CANDIDATES = 500, 10
@@ -175,7 +175,7 @@ class Admin:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
-        entry = entry_of(values)
+        entry = record_of(values)
         entry = replace(entry, author=_author(grant, entry.author))
         return await self._write(grant, lambda live: live.store.put(entry, supersede=supersede))
 
@@ -206,7 +206,7 @@ class Admin:
             entry = (
                 replace(entry, negatives=(*entry.negatives, text))
                 if how == "negatives"
-                else replace(entry, wordings=(*entry.wordings, text))
+                else replace(entry, paraphrases=(*entry.paraphrases, text))
             )
             return live.store.put(entry, replaces=latest)
 
@@ -372,7 +372,7 @@ def _author(grant: Principal, claimed: str | None = None) -> str:
 
 def _edit(stored: EditVersion, live: EditFeed | None = None) -> dict[str, object]:
     versions = {"id": stored.id, "version": stored.version, "created_at": stored.created_at, "number": stored.number}
-    return {**versions, **asdict(stored.record), **({} if live is None else {"in_force": live.has(stored)})}
+    return {**versions, **to_values(stored.record), **({} if live is None else {"in_force": live.has(stored)})}
 
 
 def _decision(decision: Decision, live: EditFeed) -> dict[str, object]:
