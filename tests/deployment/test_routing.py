@@ -168,6 +168,8 @@ def test_queries_under_the_same_edits_share_one_call_of_the_editor_and_others_st
     calls: list[tuple[Sequence[Edit], Sequence[str]]] = []
 
     class Writing:
+        name = "Writing"
+
         def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
             calls.append((edits, queries))
             return [Prompt(f"{edits[0].fact}. {query}") for query in queries]
