@@ -24,8 +24,8 @@ from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.verification import answer_of
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
-from drike.serving.gateway import Mode, Settings
-from drike.serving.start import Options, start
+from drike.serving.options import GatewayOptions, Mode
+from drike.serving.start import start
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, as_stored
 from tests.worlds.commands import run
@@ -215,13 +215,13 @@ def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
-def gated(above: Scripted, place: Path, *entries: Any, **settings: Any) -> Any:
-    given = Settings(**{"mode": Mode.ON, "deadline": 5.0, "ask": True, "own_pages": True, **settings})
-    return running(above.recorded.url, place, *(entries or (ENTRY,)), settings=given, gate=Doubting())
+def gated(above: Scripted, place: Path, *entries: Any, **options: Any) -> Any:
+    asking = GatewayOptions(**{"mode": Mode.ON, "deadline_ms": 5000, "ask": True, **options})
+    return running(above.recorded.url, place, *(entries or (ENTRY,)), options=asking, gate=Doubting())
 
 
 def counted(gateway: Running) -> dict[str, float]:
-    registry = gateway.gateway.metrics.registry
+    registry = gateway.metrics.registry
     return {one: registry.get_sample_value("drike_questions_total", {"answer": one}) or 0.0 for one in YesOrNo}
 
 
@@ -303,7 +303,7 @@ def test_the_limit_on_tokens_has_the_name_that_the_upstream_takes(
 
 def test_a_late_answer_counts_as_no_and_holds_up_no_other_request(above: Scripted, tmp_path: Path) -> None:
     above.hold = threading.Event()
-    with gated(above, tmp_path, deadline=0.5) as gateway:
+    with gated(above, tmp_path, deadline_ms=500) as gateway:
         found: list[str] = []
         waiting = threading.Thread(target=lambda: found.append(scope_of(gateway.chat(ABOUT)[1])))
         waiting.start()
@@ -372,11 +372,14 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drike.serving.start._writer", lambda run, most: FewShots())
     save(replace(default_gate(), encoder="hashing"), tmp_path / "gate.json")
-    given = Options(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
-                    gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
-    for deadline in (None, 0.3):
-        started = start(replace(given, deadline=deadline))
-        assert started.gateway.settings.ask and started.gateway.settings.deadline == (deadline or 2.0)
+    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
+                             gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
+    for deadline in (None, 300):
+        started = start(replace(options, deadline_ms=deadline))
+        assert (
+            started.editor.asks
+            and started.editor.deadline(started.tenants.feeds["default"]) == (deadline or 2000) / 1000
+        )
         started.tenants.close()
         for opened in started.sockets:
             opened.close()

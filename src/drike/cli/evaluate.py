@@ -36,7 +36,7 @@ from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate as outcomes_of
 from drike.evaluation.judge import GREEDY, RULES, Judge, Rule
 from drike.evaluation.metrics import Outcome, counted, summary_of
@@ -52,7 +52,7 @@ from drike.runs.resume import check_same, recovered_outcomes
 from drike.runs.run import Run, Setup
 from drike.support.files import write_text
 
-OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
+OWN_ANSWERS = "baseline_answers.json"  # of the unedited model, to questions that it is asked first
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
@@ -232,11 +232,11 @@ def answered_cases(
     """The cases, with the unedited model's own answers where none are published; they are recorded in the folder."""
     answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = own_answers(model, cases, rule)
+        answers = baseline_answers(model, cases, rule)
         if not answers:
             return cases
         write_record(folder, OWN_ANSWERS, answers)
-    found = with_own_answers(cases, answers)
+    found = with_baseline_answers(cases, answers)
     say(
         f"{found.asked} questions were put to the unedited model first, whose answer is right or shows what it knows; "
         f"left out are {found.unusable} without an answer that can be judged, {found.unknown} whose facts it does not "

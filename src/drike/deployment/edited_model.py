@@ -18,7 +18,7 @@ from drike.editors.editor import Editor
 from drike.editors.in_context import ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
-from drike.evaluation.case_study import EditorColumn, Retain, side_of
+from drike.evaluation.case_study import EditorColumn, Retain, column_of
 from drike.evaluation.completion import complete, write_answers
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate
@@ -225,7 +225,7 @@ class EditedModel:
         if decision.edits and ranks_retains(self.editor):
             selection = self.editor.fit(self.editor.select(decision.edits, [query])[0], [query])
             [prompt] = self.editor.show(selection, [query])
-            side = side_of(self.editor, selection, prompt)
+            side = column_of(self.editor, selection, prompt)
         else:
             [prompt] = write_prompts(self.editor, [decision])
             side = EditorColumn(self.editor.name, prompt, (), (), None, None)

@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import shown
 from drike.edits import Edit, mentions
 from drike.errors import DrikeError
@@ -224,7 +224,7 @@ def _utc(name: str, text: str) -> str:
 
 def conflict_keys(record: EditRecord) -> frozenset[str]:
     """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
-    templates = filter(None, (wording(record.query, name) for name in record.names))
+    templates = filter(None, (query_template(record.query, name) for name in record.names))
     relation = record.relation or next(templates, record.query)
     asked = normalise(relation.replace("{}", " it "))
     return frozenset(
