@@ -32,7 +32,7 @@ from drike.cli.options import (
 from drike.cli.reword import open_writer, reworded
 from drike.deployment.edit_checks import check, doubts
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import PER_QUERY, Editor, make
+from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.errors import UsageError
 from drike.gates import store_gate as kept
 from drike.gates.by_name import Named
@@ -43,7 +43,6 @@ from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
 from drike.models.served.options import ApiOptions
 from drike.report import Table
-from drike.serving.placement import NearestWriter
 from drike.serving.requests import read_questions
 from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
@@ -263,9 +262,10 @@ def test(
         asked = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
         name = editor or (None if base is None else PER_QUERY if base.trained.per_query else "dr-ike")
         trained = base.trained if base else None
-        made: Editor = NearestWriter(setup.pool) if name is None else make(
-            name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
-        )  # fmt: skip
+        if name is None:
+            made = make(NO_RETAINS, pool=setup.pool)
+        else:
+            made = make(name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit)
         if kept.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
         encoder = WatchedEncoder(decider.encoder) if isinstance(decider, Calibrated) else None

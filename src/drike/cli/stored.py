@@ -11,7 +11,7 @@ from drike.cli.console import draw, progress
 from drike.cli.costs import live
 from drike.cli.opening import WatchedEncoder
 from drike.deployment.evaluation import GatedEditor, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.judge import Rule
