@@ -150,7 +150,7 @@ def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.Ca
     shipped = replace(default(), encoder="hashing", grey=(0.0, 1.0))
     fired = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drike.cli.stored.default", lambda: shipped)
+        patch.setattr("drike.cli.evaluate.default", lambda: shipped)
         for more in ((), ("--ask",)):
             folder = tmp_path / str(len(more))
             assert run("evaluate", *small, "--gate", "calibrated", *more, "--out", str(folder)) == 0

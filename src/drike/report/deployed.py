@@ -18,11 +18,10 @@ from drike.evaluation.judge import JUDGES
 from drike.evaluation.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.figures import Figure, gate_curve
 from drike.report.tables import INTERVALS, aspects, shown
-from drike.runs.folder import DEPLOYED, outcomes_path, read_lines, read_outcomes
+from drike.runs.folder import DEPLOYED, GATE, outcomes_path, read_lines, read_outcomes
 from drike.runs.run import Run
 from drike.support.table import Table
 
-GATE = "gate.jsonl"
 NEAREST = 20
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)

@@ -41,7 +41,7 @@ from drike.training.algorithm1 import Episode
 from drike.training.rewards import RecordedRollout, Rewards
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
-OUTCOMES, DEPLOYED = "outcomes", "deployed"
+OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 
@@ -134,6 +134,11 @@ def read_usage(folder: Path) -> dict[str, Usage]:
     found = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
     names = [one.name for one in fields(Usage)]
     return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (found or {}).items()}
+
+
+def total_usage(folder: Path) -> Usage:
+    """The model's work in all parts of a run; nothing if its folder does not say. Raises RunError."""
+    return sum(read_usage(folder).values(), Usage())
 
 
 def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:

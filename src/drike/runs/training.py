@@ -1,0 +1,262 @@
+"""Train a run's retriever and budget, and its policy per query, as generators that save what they yield."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from drike.editors.budgets import Budget, Flip, Fraction, Threshold, TokenLimit
+from drike.editors.in_context import IKE
+from drike.editors.learned_budgets import untrained
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.rankers import Form, Retriever
+from drike.editors.role_counts import policy_mixes
+from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.encoders import TextEncoder
+from drike.errors import UsageError
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.judge import JUDGES, LIKELIHOOD, Judge, JudgeName
+from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.models.protocols import LanguageModel
+from drike.prompts import Layout, PromptStyle, RetainForm
+from drike.runs import checkpoint
+from drike.runs.checkpoint import Checkpoint
+from drike.runs.events import PhaseStarted, Prepared
+from drike.runs.recording import recorded_answers, recorded_training
+from drike.runs.resume import recovered_answers
+from drike.runs.run import Setup
+from drike.training import algorithm1
+from drike.training.algorithm1 import Episode
+from drike.training.certify import most_probes, promised
+from drike.training.credit import balanced, marginal
+from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
+from drike.training.rollouts import renormalised, sampled, top
+from drike.training.s_objective import train_balanced
+from drike.training.schedules import RewardChannel, disturbed, in_blocks
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a run is trained. The fields are options of `drike train`, and keys of run.json and of the checkpoint."""
+
+    objective: Literal["paper", "s", "balanced"] = "paper"
+    named: bool = False
+    shot_price: float = 0.05
+    promise: str | None = None
+    calibrate_on: int | None = None
+    reward: Literal["rewrite", "probes", "balanced"] = "rewrite"
+    credit: Literal["prefix", "marginal"] = "prefix"
+    soft: bool = False
+    epochs: int = 5
+    budget: str = "threshold"
+    max_shots: int = 16
+    learning_rate: float = 1e-4
+    encoder: str | None = None
+    policy_encoder: str | None = None
+    parallel_edits: int = 1
+    form: Form = "dot"
+    flip: Flip = "offender"
+    selection: Literal["top", "sample"] = "top"
+    renormalise: bool = False
+    stop_on_flip: bool = False
+    layout: Layout = "append"
+    retain: RetainForm = "headed"
+    own_copy: bool = True
+    delay: int = 0
+    noise: float = 0.0
+    judge: JudgeName | None = None
+
+    @property
+    def is_per_query(self) -> bool:
+        """Whether a policy per query is trained on S, too; "balanced" is the former name of "s"."""
+        return self.objective != "paper"
+
+    @property
+    def style(self) -> PromptStyle:
+        """The style of the prompts."""
+        return PromptStyle(self.layout, self.own_copy, self.retain)
+
+    @property
+    def rule(self) -> Judge | None:
+        """The rule by which answers are right; None for the model's default."""
+        return JUDGES[self.judge] if self.judge else None
+
+
+@dataclass(frozen=True)
+class TrainingStarted:
+    """What will be trained, on what. recovered: episodes that the folder holds; parameters: of the head."""
+
+    edits: int
+    title: str
+    epochs: int
+    model: str
+    form: Form
+    encoder: str
+    parameters: int
+    recovered: int
+
+
+@dataclass(frozen=True)
+class QueryPolicyStarted:
+    """Every probe of so many edits is asked under each mix; the answers to `recovered` of the edits are known."""
+
+    edits: int
+    mixes: int
+    recovered: int
+
+
+@dataclass(frozen=True)
+class QueryPolicyTrained:
+    """A saved policy per query, and what is expected of it on the training edits.
+
+    means: of each aspect that has probes. score: S. shots: demonstrations per prompt.
+    """
+
+    checkpoint: Checkpoint
+    means: Mapping[Aspect, float]
+    score: float
+    shots: float
+
+
+@dataclass(frozen=True)
+class QueryPolicyCertified:
+    """The saved policy with the offset at which it is guaranteed to keep a level."""
+
+    checkpoint: Checkpoint
+    guarantee: CertifiedGuarantee
+
+
+TrainingEvent = TrainingStarted | Prepared | PhaseStarted | Episode
+QueryPolicyEvent = QueryPolicyStarted | PhaseStarted | CaseAnswers | QueryPolicyTrained | QueryPolicyCertified
+
+
+def run_training(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: IKE,
+    method: Method,
+    *,
+    seed: int,
+    described: Mapping[str, object],
+    past: Sequence[RecordedRollout] = (),
+) -> Generator[TrainingEvent, None, None]:
+    """Train the editor's retriever and budget; yield every episode after it is saved.
+
+    described: the model, for the checkpoint. past: episodes that this run recorded before it was stopped; they are
+    yielded again. Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training,
+    and what the model raises.
+    """
+    retriever, epochs, cases = editor.ranker, method.epochs, setup.split.train
+    assert isinstance(retriever, Retriever)  # noqa: S101 - as `new_editor` makes it
+    if not cases:
+        raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
+    yield TrainingStarted(
+        len(cases), setup.split.ids.title, epochs, model.info.name, retriever.form, retriever.encoder.name,
+        retriever.parameters, len(past),
+    )  # fmt: skip
+    yield Prepared(tuple(setup.prepare(cases, [retriever, editor.budget])))
+    training = {
+        "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
+        "edits": len(cases), "seed": seed, "method": asdict(method),
+    }  # fmt: skip
+    blocks = method.parallel_edits
+    choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
+    episodes = algorithm1.train(
+        editor, replayed(past, _reward(method, model, editor)), cases, epochs=epochs,
+        learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
+        schedule=in_blocks(blocks, model.info.calls_at_once), channel=_channel(method, len(cases), seed),
+    )  # fmt: skip
+    recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
+    yield PhaseStarted("training", epochs * len(cases))
+    with closing(recorded):
+        yield from recorded
+
+
+def run_query_policy(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: IKE,
+    method: Method,
+    *,
+    guarantee: Guarantee | None = None,
+) -> Generator[QueryPolicyEvent, None, None]:
+    """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
+
+    Answers that the folder holds are not asked for again. Raises GuaranteeError, after the policy is saved, if the
+    validation edits do not certify the guarantee, and what the model raises.
+    """
+    assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
+    trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    cases = (*train, *setup.split.validation)
+    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=method.named)
+    answers = recovered_answers(folder, cases, len(policy.mixes))
+    yield QueryPolicyStarted(len(cases), len(policy.mixes), len(answers))
+    asked = answers_under(
+        policy.mixes, model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
+        judge=method.rule,
+    )  # fmt: skip
+    with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
+        yield from recorded
+    *_, last = train_balanced(policy, train, answers[: len(train)], price=method.shot_price)
+    both = replace(trained, per_query=policy)
+    checkpoint.save(both, folder)
+    yield QueryPolicyTrained(both, last.means, last.score, last.shots)
+    if guarantee is None:
+        return
+    certified = promised(
+        policy, setup.split.validation, answers[len(train) :], guarantee,
+        most=most_probes(guarantee, setup.dataset.cases), price=method.shot_price,
+    )  # fmt: skip
+    policy = policy.with_logit_offset(certified.offset)
+    policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
+    both = replace(both, per_query=policy, promise=certified)
+    checkpoint.save(both, folder)
+    yield QueryPolicyCertified(both, certified)
+
+
+def new_editor(
+    method: Method, setup: Setup, encoder: TextEncoder, *, seed: int, limit: TokenLimit | None = None
+) -> IKE:
+    """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
+    retriever = Retriever(encoder, form=method.form, seed=seed)
+    budget = new_budget(method.budget, encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)
+    return IKE("DR-IKE", setup.pool, retriever, budget, method.style, limit)
+
+
+def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
+    """An untrained budget: threshold, all, half, or a kind of learned budget."""
+    match name:
+        case "threshold":
+            return Threshold(0.0, max_shots, flip)
+        case "all":
+            return Fraction(1.0, max_shots)
+        case "half":
+            return Fraction(0.5, max_shots)
+    return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
+
+
+def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
+    """What the reward asks of a case under each prefix; where it compares, its distractors are asked for, too."""
+    probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
+    compares = method.soft or method.judge == LIKELIHOOD.name
+    return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
+
+
+def _reward(method: Method, model: LanguageModel, editor: IKE) -> Reward:
+    if method.reward == "rewrite":
+        return rewrite_reward(
+            model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, judge=method.rule
+        )  # fmt: skip
+    return every_probe(model, editor.style, editor.limit, soft=method.soft, judge=method.rule)
+
+
+def _channel(method: Method, edits: int, seed: int) -> RewardChannel:
+    channel = disturbed(method.delay, method.noise, episodes=method.epochs * edits, seed=seed)
+    channel = marginal(channel) if method.credit == "marginal" else channel
+    return balanced(edits, channel) if method.reward == "balanced" else channel
