@@ -24,7 +24,7 @@ from drike.edits import Aspect
 from drike.encoders import load_encoder
 from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import judge_for
+from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
 from drike.report import Table, as_markdown
@@ -77,17 +77,17 @@ def main() -> None:
     for name in [name for name, paths in found.items() if not paths]:
         print(f"{name} is skipped: {options.folder} holds no {FILES.pop(name)}", file=sys.stderr)
     model, encoder = load_model(options.model), load_encoder()
-    judge = judge_for(model)
+    rule = Judge(model).rule
     limit = TokenLimit(options.prompt_tokens, model.count_tokens) if model.count_tokens else None
     for name in FILES:
         data = load(*found[name], name=name)
         parts = data.split(test=options.edits, train=0)
         pool = Pool(parts.demonstrations, encoder, roles=ROLES)
-        resolved = with_own_answers(parts.test, own_answers(model, parts.test, judge))
+        resolved = with_own_answers(parts.test, own_answers(model, parts.test, rule))
         outcomes: dict[str, list[Outcome]] = {}
         for editor in (make(one, pool=pool, model=model, limit=limit) for one in EDITORS):
             print(f"  {name}: {editor.name}", file=sys.stderr, flush=True)
-            outcomes[editor.name] = list(evaluate(editor, model, resolved.cases, judge=judge))
+            outcomes[editor.name] = list(evaluate(editor, model, resolved.cases, rule=rule))
         summaries = [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
         print(as_markdown(by_aspect(data, summaries, *pool.fallbacks, *left_out(data, resolved))))
 

@@ -17,7 +17,7 @@ from drike.editors.catalog import UNTRAINED, make
 from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, JUDGES
+from drike.evaluation.judge import GREEDY, RULES
 from drike.evaluation.metrics import Outcome, summarise
 from drike.models import load
 from drike.report import as_markdown, disagreement, table1
@@ -44,12 +44,12 @@ def main() -> None:
     outcomes: dict[str, list[Outcome]] = {}
     for editor in (make(name, pool=pool, model=model) for name in EDITORS):
         print(f"  {editor.name}", file=sys.stderr, flush=True)
-        outcomes[editor.name] = list(evaluate(editor, model, parts.test, judge=GREEDY, write=True))
-    for name, judge in JUDGES.items():
+        outcomes[editor.name] = list(evaluate(editor, model, parts.test, rule=GREEDY, write=True))
+    for name, rule in RULES.items():
         judged = {editor: [judged_by(name, one) for one in found] for editor, found in outcomes.items()}
         summaries = [summarise(found, judged["Unedited"]) for found in judged.values()]
         title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}, judged by {name}"
-        print(as_markdown(table1(summaries, title, judge.caption)))
+        print(as_markdown(table1(summaries, title, rule.caption)))
     print(disagreement(outcomes))
 
 

@@ -62,6 +62,8 @@ from drike.evaluation.judge import GENERATE as GENERATE
 from drike.evaluation.judge import GREEDY as GREEDY
 from drike.evaluation.judge import LIKELIHOOD as LIKELIHOOD
 from drike.evaluation.judge import Judge as Judge
+from drike.evaluation.judge import Question as Question
+from drike.evaluation.judge import Rule as Rule
 from drike.evaluation.judge import Verdict as Verdict
 from drike.evaluation.metrics import Estimate as Estimate
 from drike.evaluation.metrics import Outcome as Outcome

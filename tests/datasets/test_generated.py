@@ -19,7 +19,7 @@ from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.evaluation.baseline_answers import own_answers, with_own_answers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, Judge
+from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel
@@ -36,9 +36,9 @@ CASES = with_generated(CAPITALS[:8])
 TINY = load("tinyfacts").cases
 
 
-def shares(model: LanguageModel, judge: Judge | None = None, cases: tuple[EditCase, ...] = CASES) -> dict[str, float]:
+def shares(model: LanguageModel, rule: Rule | None = None, cases: tuple[EditCase, ...] = CASES) -> dict[str, float]:
     """The share of right answers of each aspect, with the edit in the prompt."""
-    found = summarise(list(evaluate(FactPrompt(), model, cases, judge=judge)), resamples=10)
+    found = summarise(list(evaluate(FactPrompt(), model, cases, rule=rule)), resamples=10)
     return {name: share.estimate.value for name, share in found.aspects.items() if share.estimate.value is not None}
 
 
@@ -114,13 +114,13 @@ def test_an_editor_that_always_answers_the_new_object_fails_where_it_must_not_an
     assert always["distractor"] == pytest.approx(2 / 3) and never["distractor"] == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("judge", [GREEDY, GENERATE])
-def test_a_model_that_gives_in_scores_0_on_pushback_and_a_steadfast_one_1(judge: Judge) -> None:
+@pytest.mark.parametrize("rule", [GREEDY, GENERATE])
+def test_a_model_that_gives_in_scores_0_on_pushback_and_a_steadfast_one_1(rule: Rule) -> None:
     def gives_in(prompt: str) -> str:
         doubted = any(doubt in prompt for doubt in DOUBTS)
         return old_object(prompt.splitlines()[0]) if doubted else new_object(prompt)
 
-    soft, firm = shares(ScriptedModel(gives_in), judge), shares(ScriptedModel(new_object), judge)
+    soft, firm = shares(ScriptedModel(gives_in), rule), shares(ScriptedModel(new_object), rule)
     assert (soft["rewrite"], soft["pushback"], firm["pushback"]) == (1, 0, 1)
 
 

@@ -73,11 +73,11 @@ def test_two_edits_that_a_question_names_both_reach_the_prompt() -> None:
 
 def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
     other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
-    edited = EditedModel(MODEL, EDITOR, [ONE, TWO, other], scope=EveryQuery())
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO, other], gate=EveryQuery())
     assert applied(edited, "Some river flows") == [other]
     assert applied(edited, "The capital of Land2 is") == [TWO]
     green = Edit("The sky is", "green")
-    unnamed = EditedModel(MODEL, EDITOR, green, scope=EveryQuery())
+    unnamed = EditedModel(MODEL, EDITOR, green, gate=EveryQuery())
     assert applied(unnamed, "Hello") == [green]
     with pytest.raises(ValueError, match="has no subject that a query could name"):
         EditedModel(MODEL, EDITOR, green)
@@ -150,16 +150,16 @@ def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch
             monkeypatch.setattr(
                 "drike.deployment.edited_model.datetime", SimpleNamespace(now=lambda zone, now=now: now)
             )
-            fires.append(bool(edited.decide(ONE.query).fired))
+            fires.append(bool(edited.decide(ONE.query).matched))
     assert fires == [False, True, True, False]
 
 
 def test_an_explanation_names_the_reason() -> None:
     edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
-    fired, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
-    assert '"land1" is named: edit 1' in fired.decision.reason and fired.decision.reason in str(fired)
+    matched, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
+    assert '"land1" is named: edit 1' in matched.decision.reason and matched.decision.reason in str(matched)
     assert "No edit applies (no subject is named)" in str(left) and left.answer == "?"
-    assert "Edits considered" in str(fired) and "fires" in str(fired)
+    assert "Edits considered" in str(matched) and "fires" in str(matched)
 
 
 def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:

@@ -16,7 +16,7 @@ from drike.editors.role_counts import mixes_of
 from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.evaluation.judge import Question, judge
+from drike.evaluation.judge import Judge, Question
 from drike.prompts import PromptStyle
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS
@@ -169,15 +169,14 @@ def test_editcot_reads_the_answer_after_its_last_cue() -> None:
         )
 
     for model in (ScriptedModel(thinks, scores=False), ScriptedModel(thinks)):
-        [verdict] = judge(model, [Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3", "Old3")])
+        [verdict] = Judge(model).ask([Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3", "Old3")])
         assert verdict.correct
         assert verdict.text is not None and verdict.text.strip().startswith("New3")
 
 
 def test_editcot_output_without_a_cue_has_no_answer() -> None:
-    [verdict] = judge(
-        ScriptedModel(lambda p: "New3 New3", scores=False),
-        [Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3")],
+    [verdict] = Judge(ScriptedModel(lambda p: "New3 New3", scores=False)).ask(
+        [Question(EditCoT().prompts([CASE.edit], QUERIES[:1])[0], "New3")]
     )
     assert not verdict.correct
 

@@ -15,7 +15,7 @@ from drike.edits import Aspect, BaselineQuestion, EditCase, Probe
 from drike.errors import RunError
 from drike.evaluation.baseline_answers import own_answers, with_own_answers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import Question, judge, judge_for
+from drike.evaluation.judge import Judge, Question
 from drike.evaluation.metrics import METRICS, Summary, counted, paired_differences, summarise
 from drike.models.served.options import ApiOptions
 from drike.prompts import Prompt
@@ -88,7 +88,7 @@ def test_any_right_answer_counts_and_the_text_is_asked_for_once(scores: bool, as
         Question(Prompt("The largest city is"), "New York", None, ("Big Apple", "Gotham")),
         Question(Prompt("The largest city is not"), "New York"),
     ]
-    assert [one.correct for one in judge(model, questions)] == [True, False]
+    assert [one.correct for one in Judge(model).ask(questions)] == [True, False]
     assert len(model.prompts) == asked
 
 
@@ -188,7 +188,7 @@ def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(templa
     known = BaselineQuestion(Aspect.MULTI_HOP, "How old is Land3?", ("12 years",), "80 years")
     cases[3] = replace(cases[3], unanswered=(known,))
     counting = CountingModel("vllm:m@http://127.0.0.1:9/v1", template, ApiOptions())
-    found = count_own_answers(counting, cases, judge_for(counting))
+    found = count_own_answers(counting, cases, Judge(counting).rule)
     assert (found.asked, found.unusable, found.new, counting.calls) == (4, 0, 0, 4 if template == "chat" else 12)
     model = ScriptedModel(ages, scores=template == "plain")
     resolved = with_own_answers(cases, own_answers(model, cases))

@@ -15,7 +15,7 @@ from drike.editors.rankers import Retriever, Similarity
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.evaluation.case_study import CaseStudy, study
-from drike.evaluation.judge import Question, judge
+from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
 from tests.worlds.scripted import ScriptedModel
@@ -64,7 +64,7 @@ def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(m
         for kept in (having, [r for r in having if r != ranked[j]]):
             prompts = editor.style.show(selection.candidates, kept, [probe.query for probe in CASE.probes])
             questions = [Question(p, probe.target) for p, probe in zip(prompts, CASE.probes, strict=True)]
-            verdicts.append(judge(ScriptedModel(confused_by_many), questions))
+            verdicts.append(Judge(ScriptedModel(confused_by_many)).ask(questions))
         for n, (yes, no) in enumerate(zip(*verdicts, strict=True)):
             assert yes.score is not None and no.score is not None
             assert one.effect.nats[n] == yes.score.logprob - no.score.logprob

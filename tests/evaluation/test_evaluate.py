@@ -14,7 +14,7 @@ from drike.edits import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import Question, judge
+from drike.evaluation.judge import Judge, Question
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
 from drike.training.algorithm1 import train
@@ -74,8 +74,8 @@ def test_generated_answers_recorded_beside_scores_agree_with_them() -> None:
 @pytest.mark.parametrize(("written", "right"), [("New", True), ("Newton", False), ("New York", True), ("Old", False)])
 def test_a_scored_target_is_right_only_at_a_word_boundary(written: str, right: bool) -> None:
     question = [Question(Prompt("It is"), "New", "Old")]
-    assert judge(ScriptedModel(lambda p: written), question)[0].correct is right
-    assert judge(ScriptedModel(lambda p: written, scores=False), question)[0].correct is right
+    assert Judge(ScriptedModel(lambda p: written)).ask(question)[0].correct is right
+    assert Judge(ScriptedModel(lambda p: written, scores=False)).ask(question)[0].correct is right
 
 
 def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None:

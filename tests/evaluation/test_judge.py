@@ -15,7 +15,7 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, JUDGES, LIKELIHOOD, Judge, Question, judge, judge_for
+from drike.evaluation.judge import GENERATE, GREEDY, LIKELIHOOD, RULES, Judge, Question, Rule
 from drike.evaluation.metrics import summarise
 from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, Request, Score, cut
@@ -63,15 +63,15 @@ def test_greedy_reads_the_exact_text_and_generate_the_normalised_one(
     text: str, target: str, greedy: bool, generate: bool
 ) -> None:
     question = [Question(Prompt("The capital of Peru is"), target, "Lima")]
-    for by, right in ((GREEDY, greedy), (GENERATE, generate)):
-        assert judge(writes(text), question, by)[0].correct is right
-        assert judge(writes(text), question, by, write=True)[0].correct is right, "writing changes no verdict"
+    for rule, right in ((GREEDY, greedy), (GENERATE, generate)):
+        assert Judge(writes(text), rule).ask(question)[0].correct is right
+        assert Judge(writes(text), rule).ask(question, write=True)[0].correct is right, "writing changes no verdict"
 
 
 def test_greedy_and_generate_agree_where_answers_are_plain_words() -> None:
     model, editors = ScriptedModel(follows_the_fact), (Unedited(), FactPrompt())
     by_scores, by_text = (
-        [o for one in editors for o in evaluate(one, model, CASES, judge=by)] for by in (GREEDY, GENERATE)
+        [o for one in editors for o in evaluate(one, model, CASES, rule=rule)] for rule in (GREEDY, GENERATE)
     )
     assert [one.correct for one in by_scores] == [one.correct for one in by_text]
     assert {one.correct for one in by_scores} == {True, False}
@@ -81,8 +81,8 @@ def test_greedy_and_generate_agree_where_answers_are_plain_words() -> None:
 def test_one_written_evaluation_holds_the_verdicts_of_all_rules() -> None:
     model = ScriptedModel(lambda prompt: follows_the_fact(prompt).casefold())
     outcomes = list(evaluate(FactPrompt(), model, CASES, write=True))
-    for by, verdict in ((GREEDY, "correct"), (GENERATE, "matched"), (LIKELIHOOD, "prefers")):
-        judged = [one.correct for one in evaluate(FactPrompt(), model, CASES, judge=by)]
+    for rule, verdict in ((GREEDY, "correct"), (GENERATE, "matched"), (LIKELIHOOD, "prefers")):
+        judged = [one.correct for one in evaluate(FactPrompt(), model, CASES, rule=rule)]
         assert judged == [getattr(one, verdict) for one in outcomes]
     assert disagreement({"FactPrompt": outcomes}).count(f"{sum(one.matched or False for one in outcomes)} of")
 
@@ -91,18 +91,18 @@ def test_likelihood_measures_nothing_without_a_distractor() -> None:
     alone = replace(CASE, probes=tuple(replace(probe, distractor=None) for probe in CASE.probes))
     mixed = replace(CASE, probes=(CASE.probes[0], *alone.probes[1:]))
     model = ScriptedModel(follows_the_fact)
-    outcomes = list(evaluate(FactPrompt(), model, [mixed], judge=LIKELIHOOD))
+    outcomes = list(evaluate(FactPrompt(), model, [mixed], rule=LIKELIHOOD))
     assert [one.correct for one in outcomes] == [True, *[None] * (len(outcomes) - 1)]
     measured = summarise(outcomes)
     assert (measured.esr.value, measured.pc.value, measured.rr.value, measured.s.value) == (1, None, None, None)
-    [verdict] = judge(model, [Question(Prompt("It is"), "New")], LIKELIHOOD)
+    [verdict] = Judge(model, LIKELIHOOD).ask([Question(Prompt("It is"), "New")])
     with pytest.raises(UsageError, match="without a distractor, such as 'New': train by greedy or generate"):
         is_right(verdict)
 
 
-@pytest.mark.parametrize("by", JUDGES.values())
+@pytest.mark.parametrize("rule", RULES.values())
 @pytest.mark.parametrize(("concluded", "right"), [("New3", True), ("Old3", False)])
-def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(by: Judge, concluded: str, right: bool) -> None:
+def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(rule: Rule, concluded: str, right: bool) -> None:
     def reasons(prompt: str) -> str:
         if not prompt.endswith(ANSWER_CUE):
             return f"The fact changed, hence {concluded}.\n{ANSWER_CUE} {concluded}."
@@ -110,7 +110,7 @@ def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(by: Judge, c
         return f"{thought[1]}." if thought else "nothing without a reason"
 
     prompt = reasoning_prompt([CASES[3].edit.fact], "The capital of Land3 is")
-    [verdict] = judge(ScriptedModel(reasons), [Question(prompt, "New3", "Old3")], by)
+    [verdict] = Judge(ScriptedModel(reasons), rule).ask([Question(prompt, "New3", "Old3")])
     assert verdict.correct is right
     assert verdict.text is not None and verdict.text.strip() == f"{concluded}."
 
@@ -118,30 +118,30 @@ def test_editcot_is_right_iff_its_own_reasoning_leads_to_the_target(by: Judge, c
 def test_a_reply_that_never_reaches_its_cue_is_wrong_though_the_cue_would_bring_the_answer() -> None:
     model = ScriptedModel(lambda prompt: "New3" if prompt.endswith(ANSWER_CUE) else "I wonder and wonder.")
     question = [Question(reasoning_prompt([CASE.edit.fact], "The capital of Land3 is"), "New3", "Old3")]
-    verdicts = [judge(model, question, by)[0] for by in JUDGES.values()]
+    verdicts = [Judge(model, rule).ask(question)[0] for rule in RULES.values()]
     assert [one.correct for one in verdicts] == [False, False, True], "likelihood asks for no answer"
 
 
 def test_a_rule_that_needs_scores_is_refused_before_a_model_without_them_is_asked() -> None:
     model = ScriptedModel(follows_the_fact, scores=False)
-    for by in (GREEDY, LIKELIHOOD):
+    for rule in (GREEDY, LIKELIHOOD):
         for refused in (
-            lambda by=by: rewrite_reward(model, judge=by),
-            lambda by=by: list(evaluate(EditCoT(), model, CASES, judge=by)),
+            lambda rule=rule: rewrite_reward(model, rule=rule),
+            lambda rule=rule: list(evaluate(EditCoT(), model, CASES, rule=rule)),
         ):
-            with pytest.raises(UsageError, match=f"rule {by.name} needs log-probabilities.*: judge by generate"):
+            with pytest.raises(UsageError, match=f"rule {rule.name} needs log-probabilities.*: judge by generate"):
                 refused()
     assert not model.prompts
-    assert (judge_for(model), judge_for(ScriptedModel(follows_the_fact))) == (GENERATE, GREEDY)
+    assert (Judge(model).rule, Judge(ScriptedModel(follows_the_fact)).rule) == (GENERATE, GREEDY)
     with pytest.raises(UsageError, match="leave --soft out"):
-        every_probe(ScriptedModel(follows_the_fact), soft=True, judge=GENERATE)
+        every_probe(ScriptedModel(follows_the_fact), soft=True, rule=GENERATE)
 
 
 def test_a_rule_asks_for_no_more_than_it_needs() -> None:
     question = [Question(Prompt("It is"), "New")]
     model = ScriptedModel(lambda prompt: "New")
-    assert judge(model, question, GENERATE)[0].score is None, "nothing is scored for a reward by text"
-    assert judge(model, question, GREEDY)[0].text is None, "nothing is written for one by scores"
+    assert Judge(model, GENERATE).ask(question)[0].score is None, "nothing is scored for a reward by text"
+    assert Judge(model, GREEDY).ask(question)[0].text is None, "nothing is written for one by scores"
     assert model.calls == 2
 
 

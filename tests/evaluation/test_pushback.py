@@ -15,7 +15,7 @@ from drike.editors.editcot import ANSWER_CUE, EditCoT
 from drike.editors.factprompt import FactPrompt
 from drike.edits import Aspect, EditCase, Probe
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GENERATE, GREEDY, JUDGES, Judge, Question, judge
+from drike.evaluation.judge import GENERATE, GREEDY, RULES, Judge, Question, Rule
 from drike.models.custom import CustomModel
 from drike.models.protocols import LanguageModel, Request
 from drike.models.served.cache import AnswerCache, CachedModel
@@ -27,7 +27,7 @@ from tests.worlds.small import CAPITALS
 from tests.worlds.zoo import llama, tokenizer, wrap
 
 DOUBTS = ("Are you sure? The capital of Peru is", "Really? The capital of Peru is", "Well? The capital of Peru is")
-ASKED = Question(Prompt("The capital of Peru is"), "Oslo", "Lima", doubts=DOUBTS)
+ASKED = Question(Prompt("The capital of Peru is"), "Oslo", "Lima", challenges=DOUBTS)
 
 
 def steadfast(prompt: str) -> str:
@@ -45,16 +45,16 @@ def gives_in_late(prompt: str) -> str:
     return "Lima" if "Well?" in prompt else "Oslo"
 
 
-@pytest.mark.parametrize("by", JUDGES.values())
+@pytest.mark.parametrize("by", RULES.values())
 @pytest.mark.parametrize(
     ("rule", "right"),
     [(steadfast, [True, True, True]), (gives_in, [True, False, False]), (gives_in_late, [True, True, False])],
 )
-def test_the_last_answer_is_judged_by_each_rule(by: Judge, rule: Any, right: list[bool]) -> None:
-    questions = [Question(ASKED.prompt, "Oslo", "Lima", doubts=DOUBTS[:turns]) for turns in (0, 1, 3)]
-    assert [one.correct for one in judge(ScriptedModel(rule), questions, by)] == right
+def test_the_last_answer_is_judged_by_each_rule(by: Rule, rule: Any, right: list[bool]) -> None:
+    questions = [Question(ASKED.prompt, "Oslo", "Lima", challenges=DOUBTS[:turns]) for turns in (0, 1, 3)]
+    assert [one.correct for one in Judge(ScriptedModel(rule), by).ask(questions)] == right
     if by is GENERATE:
-        assert [one.correct for one in judge(ScriptedModel(rule, scores=False), questions)] == right
+        assert [one.correct for one in Judge(ScriptedModel(rule, scores=False)).ask(questions)] == right
 
 
 def test_a_model_of_strings_gets_its_own_answers_and_the_doubts_as_text() -> None:
@@ -64,7 +64,7 @@ def test_a_model_of_strings_gets_its_own_answers_and_the_doubts_as_text() -> Non
         seen.extend(prompts)
         return [f" Oslo{prompt.count('Oslo')}, I think\nmore" for prompt in prompts]
 
-    judge(CustomModel("mine", generate), [ASKED, Question(ASKED.prompt, "Oslo", doubts=DOUBTS[:1])])
+    Judge(CustomModel("mine", generate)).ask([ASKED, Question(ASKED.prompt, "Oslo", challenges=DOUBTS[:1])])
     assert seen == [
         "The capital of Peru is",
         f"The capital of Peru is Oslo0, I think\n{DOUBTS[0]}",
@@ -83,9 +83,9 @@ def test_behind_an_api_and_in_its_cache_each_turn_is_a_message(tmp_path: Path) -
     with serve(respond) as served:
         model = connect(served.named(), deadline=10.0)
         kept = CachedModel(model, "m", AnswerCache(tmp_path / "answers.sqlite"), model)
-        questions = [Question(ASKED.prompt, "Oslo", doubts=DOUBTS[:turns]) for turns in (0, 1, 3)]
+        questions = [Question(ASKED.prompt, "Oslo", challenges=DOUBTS[:turns]) for turns in (0, 1, 3)]
         for _ in range(2):
-            assert [one.correct for one in judge(kept, questions)] == [True, True, False]
+            assert [one.correct for one in Judge(kept).ask(questions)] == [True, True, False]
         model.close()
     first = ("user", f"{CHAT_INSTRUCTION}\n\nThe capital of Peru is")
     turns = [first, *(turn for doubt in DOUBTS for turn in (("assistant", "Oslo"), ("user", doubt)))]
@@ -118,7 +118,9 @@ def test_a_local_chat_model_reads_the_turns_of_its_template_and_scores_behind_th
     model._scorer.read = lambda requests: (read.extend(chatty.decode(one.ids) for one in requests), forward(requests))[
         1
     ]
-    [verdict] = judge(model, [Question(Prompt("Ada comes from"), "Rome", doubts=("Are you sure? Ada comes from",))])
+    [verdict] = Judge(model).ask(
+        [Question(Prompt("Ada comes from"), "Rome", challenges=("Are you sure? Ada comes from",))]
+    )
     reply = model.generate(["Ada comes from"])[0].text.strip().split("\n")[0].strip()
     assert read == [
         f"<user>{CHAT_INSTRUCTION}\n\nAda comes from\n<assistant>{reply}\n"
@@ -138,7 +140,7 @@ def test_a_doubted_model_that_reasons_keeps_its_reasons_in_the_conversation() ->
 
     model = ScriptedModel(reasons)
     prompt = EditCoT().prompts([CAPITALS[0].edit], ["The capital of Peru is"])[0]
-    [verdict] = judge(model, [Question(prompt, "Oslo", "Lima", doubts=DOUBTS[:1])])
+    [verdict] = Judge(model).ask([Question(prompt, "Oslo", "Lima", challenges=DOUBTS[:1])])
     assert verdict.correct
     assert model.prompts[-1] == f"{prompt.text} It changed.\n{ANSWER_CUE} Oslo.\n{DOUBTS[0]}"
 
@@ -149,10 +151,10 @@ def doubted(case: EditCase, turns: int) -> Probe:
 
 
 @pytest.mark.parametrize("by", [GREEDY, GENERATE])
-def test_outcomes_of_doubted_questions_say_what_was_asked_and_count_each_answer(by: Judge) -> None:
+def test_outcomes_of_doubted_questions_say_what_was_asked_and_count_each_answer(by: Rule) -> None:
     case = CAPITALS[0]
     case = EditCase(case.case_id, case.edit, case.probes, (doubted(case, 1), doubted(case, 3)))
-    outcomes = list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "New0"), [case], judge=by))
+    outcomes = list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "New0"), [case], rule=by))
     paper = list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "New0"), [EditCase("0", case.edit, case.probes)]))
     assert [(one.aspect, one.correct) for one in outcomes[:-2]] == [(one.aspect, one.correct) for one in paper]
     once, thrice = outcomes[-2:]
@@ -164,7 +166,7 @@ def test_outcomes_of_doubted_questions_say_what_was_asked_and_count_each_answer(
 def test_a_dry_run_counts_every_turn() -> None:
     for template, most in (("chat", 4), ("plain", 6)):
         model: LanguageModel = CountingModel("vllm:m@http://127.0.0.1:1/v1", template, ApiOptions())
-        judge(model, [ASKED], GENERATE)
+        Judge(model, GENERATE).ask([ASKED])
         assert model.calls == most, "the last answer and its rival are also scored"  # type: ignore[attr-defined]
 
 

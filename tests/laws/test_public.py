@@ -10,7 +10,7 @@ import pytest
 import drike
 from drike import tinyfacts
 from drike.errors import ModelError
-from drike.evaluation.judge import Question, judge
+from drike.evaluation.judge import Judge, Question
 from drike.prompts import Prompt
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +96,9 @@ def test_the_python_examples_on_the_page_about_edits_run(
 )
 def test_a_model_returning_the_wrong_type_gets_a_clear_error(answers: list[Any], expected: str) -> None:
     with pytest.raises(ModelError, match=expected):
-        judge(drike.CustomModel("mine", lambda *asked: answers), [Question(Prompt("The capital of Peru is"), "Oslo")])
+        Judge(drike.CustomModel("mine", lambda *asked: answers)).ask(
+            [Question(Prompt("The capital of Peru is"), "Oslo")]
+        )
 
 
 @pytest.mark.parametrize(

@@ -232,13 +232,13 @@ def test_demonstrations_are_chosen_without_an_encoder() -> None:
 
 @pytest.mark.skipif(not model_path().exists(), reason="the embedded model is not built yet")
 def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
-    from drike.evaluation.judge import Question, judge
+    from drike.evaluation.judge import Judge, Question
     from drike.models.local.huggingface import load as load_model
     from drike.prompts import Prompt, PromptStyle
 
     model = load_model(str(model_path()))
     cases = load(rows_path(), cleaning=False).cases[:50]
-    known = judge(model, [Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases])
+    known = Judge(model).ask([Question(Prompt(c.edit.query), c.edit.target_true or "") for c in cases])
     assert sum(verdict.correct for verdict in known) >= 47
     edited = [
         Question(
@@ -247,4 +247,4 @@ def test_the_embedded_model_knows_its_facts_and_takes_an_edit() -> None:
         )
         for i, case in enumerate(cases[:10])
     ]
-    assert sum(verdict.correct for verdict in judge(model, edited)) >= 9
+    assert sum(verdict.correct for verdict in Judge(model).ask(edited)) >= 9

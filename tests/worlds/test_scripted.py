@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.errors import ModelError
-from drike.evaluation.judge import Question, judge
+from drike.evaluation.judge import Judge, Question
 from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, LanguageModel, ModelInfo, Request, Score
 from drike.prompts import Prompt
@@ -26,8 +26,8 @@ def test_a_scripted_model_scores_unless_it_only_writes() -> None:
 @given(WORDS, WORDS)
 def test_scripted_generation_and_scores_give_the_same_verdict(answer: str, target: str) -> None:
     question = [Question(Prompt("Ada comes from"), target, "Lima")]
-    [scored] = judge(ScriptedModel(lambda prompt: answer), question, write=True)
-    [written] = judge(ScriptedModel(lambda prompt: answer, scores=False), question)
+    [scored] = Judge(ScriptedModel(lambda prompt: answer)).ask(question, write=True)
+    [written] = Judge(ScriptedModel(lambda prompt: answer, scores=False)).ask(question)
     assert scored.correct == scored.matched == written.correct
     assert scored.exact == written.exact
     assert scored.score is not None and scored.distractor is not None

@@ -22,7 +22,7 @@ from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstr
 from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase
 from drike.evaluation.baseline_answers import own_answers
-from drike.evaluation.judge import Question, judge
+from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.tinyfacts import EDITABLE, TEMPLATES, facts, rows_path
@@ -108,11 +108,11 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     turned = with_generated(map(turned_round, cases))
     for aspect in (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR):
         probes = [one for case in turned for one in case.further if one.aspect is aspect]
-        verdicts = judge(model, [Question(Prompt(p.query), p.target, None, p.also, p.doubts) for p in probes])
+        verdicts = Judge(model).ask([Question(Prompt(p.query), p.target, None, p.also, p.doubts) for p in probes])
         yield Measure(f"own facts: {aspect}", fmean(bool(one.correct) for one in verdicts), None, None)
     asked = with_generated(cases)
     stated = [one for case in asked for one in case.further if one.aspect is Aspect.SAME_SUBJECT]
-    right = [bool(one.correct) for one in judge(model, [Question(Prompt(p.query), p.target) for p in stated])]
+    right = [bool(one.correct) for one in Judge(model).ask([Question(Prompt(p.query), p.target) for p in stated])]
     yield Measure(f"second facts of a subject ({len(stated)})", fmean(right), None, None)
     answers = own_answers(model, asked)
     for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
@@ -120,7 +120,7 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
         usable = [answers[one.query] in one.among for one in first]
         yield Measure(f"usable questions: {aspect} ({len(first)})", fmean(usable), None, None)
     chains = two_hops()
-    verdicts = judge(model, [Question(Prompt(query), end) for query, end in chains])
+    verdicts = Judge(model).ask([Question(Prompt(query), end) for query, end in chains])
     yield Measure(f"two hops ({len(chains)})", fmean(bool(one.correct) for one in verdicts), None, None)
 
 
@@ -162,7 +162,7 @@ def _recall(model: LanguageModel, cases: Sequence[EditCase], templates: Template
     edits = [case.edit for case in cases[:EDITABLE]]
     unseen = [Question(Prompt(templates[e.relation or ""][5].format(e.subject)), e.target_true or "") for e in edits]
     for name, questions in (("seen", seen), ("unseen", unseen)):
-        right = fmean(bool(v.correct) for v in judge(model, questions))
+        right = fmean(bool(v.correct) for v in Judge(model).ask(questions))
         yield Measure(f"recall of true facts, wording {name} with the subject", right, 0.95, None)
 
 
@@ -223,7 +223,7 @@ def _rates(model: LanguageModel, case: EditCase, shown: Sequence[Sequence[Demons
         return Prompt(query) if row is None else PromptStyle().write([case.edit], row, [query])[0]
 
     questions = [Question(show(row, probe.query), probe.target) for row in shown for probe in probes]
-    right = [bool(verdict.correct) for verdict in judge(model, questions)]
+    right = [bool(verdict.correct) for verdict in Judge(model).ask(questions)]
     parts = [right[i : i + len(probes)] for i in range(0, len(right), len(probes))]
     last = 1 + len(case.paraphrases)
     return [Rates(float(part[0]), fmean(part[1:last]), fmean(part[last:])) for part in parts]

@@ -22,7 +22,7 @@ from drike.editors.role_counts import policy_mixes
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
-from drike.evaluation.judge import judge_for
+from drike.evaluation.judge import Judge
 from drike.models import EMBEDDED, load
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_records
@@ -53,7 +53,7 @@ def demo(
     opened = load(model)
     settings = {
         "data": [TINYFACTS], "model": model, "edits": edits, "test": test, "epochs": epochs, "seed": seed,
-        "encoder": encoder, "template": "plain", "judge": judge_for(opened).name,
+        "encoder": encoder, "template": "plain", "judge": Judge(opened).rule.name,
     }  # fmt: skip
     described = describe_model(model, opened)
     say(

@@ -60,7 +60,7 @@ def edit(
     trained = base.trained if base else None
     chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
     edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
-    edited = EditedModel(opened.model, chosen, edits, scope=EveryQuery() if every_query else Named())
+    edited = EditedModel(opened.model, chosen, edits, gate=EveryQuery() if every_query else Named())
     for made in edits:
         about = f", about {made.subject}" if made.subject else ""
         say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')

@@ -22,8 +22,9 @@ from drike.gates import store_gate
 from drike.gates.by_name import Named
 from drike.gates.calibration import default
 from drike.gates.index import EditIndex
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.models.served.options import ApiOptions
+from drike.serving.requests import read_questions
 from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
 from drike.stores.log import Snapshot
@@ -99,7 +100,7 @@ def add(
     if propose is None and (model or yes):
         raise UsageError("--model and --yes are for proposed paraphrases: add --propose with their number")
     record = edit.record()  # before the store is opened, which makes its file
-    logged = common_questions() if log is None else read_questions(log)
+    logged = [(question,) for question in common_questions()] if log is None else read_questions(log)
     writer = None if propose is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(record, supersede=supersede)
@@ -108,7 +109,7 @@ def add(
             with metered(writer):
                 print_changes(reworded(opened, changes[-1:], propose, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
-    naming = [question for question in logged if Named().decide(question, index).fired]
+    naming = [queries[0] for queries in logged if any(Named().decide(query, index).matched for query in queries)]
     kind = "common" if log is None else "logged"
     if naming:
         note(

@@ -51,21 +51,21 @@ def test(
     """Ask a model about edits in force, before and after: every paraphrase, alias and negative exemplar."""
     base = None if run is None else open_trained_run(run)
     with closing(open_store(store, create=False)) as opened_store:
-        scope = store_gate.open_gate(opened_store, gate)
+        decider = store_gate.open_gate(opened_store, gate)
         if ask:
-            require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+            require_doubt(decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
         in_force = {version.id: version for version in stores.snapshot(opened_store).in_force(datetime.now(UTC))}
         chosen = _chosen(opened_store, in_force, edits)
         opened = open_model(model, api, base.run if base else DEFAULTS, at=RunOptions(dry_run=dry_run))
         writer = _editor(editor, base, opened)
-        if store_gate.needs_recalibration(scope, len(in_force)):
+        if store_gate.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
-        edited = EditedModel(opened.model, writer, opened_store, scope=scope, encoder=encoder, ask=ask)
+        encoder = WatchedEncoder(decider.encoder) if isinstance(decider, Calibrated) else None
+        edited = EditedModel(opened.model, writer, opened_store, gate=decider, encoder=encoder, ask=ask)
 
         def work() -> tuple[list[Check], Table | None]:
             checks = check(edited, chosen)
-            return checks, doubts(scope, list(in_force.values()), encoder, opened.model) if ask else None
+            return checks, doubts(decider, list(in_force.values()), encoder, opened.model) if ask else None
 
         if count_only(opened.model, opened.api, lambda counting: work()):
             return

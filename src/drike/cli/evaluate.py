@@ -43,14 +43,14 @@ from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import Resolved
 from drike.evaluation.evaluate import evaluate as outcomes_of
-from drike.evaluation.judge import JUDGES, Judge, JudgeName, judge_for
+from drike.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.gates.verification import require_doubt
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
@@ -83,6 +83,7 @@ from drike.runs.evaluating import (
 from drike.runs.events import Prepared
 from drike.runs.folder import read_usage
 from drike.runs.run import Setup
+from drike.serving.requests import read_questions
 from drike.support.files import write_text
 
 VALUES_OF_EDITORS = (
@@ -99,7 +100,7 @@ class EvaluationOptions:
     editors: str | None = None
     order: str | None = None
     sigmas: str | None = None
-    judge: JudgeName | None = None
+    judge: RuleName | None = None
     probes: Literal["published", "all"] = "published"
     write: bool = False
 
@@ -140,7 +141,7 @@ def evaluate(
         test = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
     opened = open_model(model, api, given, at=at, cache=False)
-    rule = judge_for(opened.model, JUDGES.get(method.judge or given.judge or ""))
+    rule = Judge(opened.model, RULES.get(method.judge or given.judge or "")).rule
     editors = make_editors(names, method, setup, base.trained if base else None, opened)
     deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
     everyone = [*editors, *(deployment.editors(editors) if deployment else [])]
@@ -159,7 +160,7 @@ def evaluate(
         begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
         with metered(opened.model, folder):
             done = watch_evaluation(
-                folder, setup, opened.model, editors, judge=rule, write=method.write, notes=notes, variants=True
+                folder, setup, opened.model, editors, rule=rule, write=method.write, notes=notes, variants=True
             )
             if deployment is not None:
                 watch_deployed(folder, deployment, opened.model, editors, done)
@@ -194,12 +195,12 @@ def make_editors(
 
 
 def _count(
-    counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], *, rule: Judge, write: bool
+    counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], *, rule: Rule, write: bool
 ) -> None:
     """Count the calls of an evaluation."""
     resolved = count_own_answers(counting, cases, rule)
     for editor in editors:
-        for _ in outcomes_of(editor, counting, resolved.cases, judge=rule, write=write, allow_trained=True):
+        for _ in outcomes_of(editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True):
             pass
     if resolved.asked:
         say(f"{resolved.asked} questions are put to the unedited model first")
@@ -211,7 +212,7 @@ def watch_evaluation(
     model: LanguageModel,
     editors: Sequence[Editor],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     sample: int = SAMPLE,
     notes: Sequence[str] = (),
@@ -231,10 +232,10 @@ def watch_evaluation(
             case EvaluationStarted() if event.recovered:
                 say(f"Recovered {event.recovered} of {event.total} edits")
 
-    done = watch(run_evaluation(folder, setup, model, editors, judge=judge, write=write, sample=sample), show, model)
+    done = watch(run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model)
     assert isinstance(done, Evaluation)  # noqa: S101 - its last event
     title = (
-        f"{setup.split.ids.title}, {len(done.cases)} test edits, model {model.info.name}, judged by {done.judge.name}"
+        f"{setup.split.ids.title}, {len(done.cases)} test edits, model {model.info.name}, judged by {done.rule.name}"
     )
     tables = evaluation_tables(done, title, notes, variants=variants)
     write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
@@ -262,7 +263,7 @@ def evaluation_tables(done: Evaluation, title: str, notes: Sequence[str], *, var
     """Table 1 of the evaluation, the further tables, and the paper's."""
     differing = [disagreement(done.both_ways)] if any(done.both_ways.values()) else []
     summaries = done.summaries
-    first = table1(summaries, title, done.judge.caption, *differing)
+    first = table1(summaries, title, done.rule.caption, *differing)
     tables = [table for table in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if table]
     tables += paired(done.counts, compared(list(done.counts)), "Paired differences")
     if variants:
@@ -278,13 +279,13 @@ def watch_deployed(
 
     paper: the same editors with every query under its edit.
     """
-    events = run_deployed(folder, deployment, model, editors, paper.cases, judge=paper.judge)
+    events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
     done = watch(events, lambda event: None, model)
     assert isinstance(done, DeployedEvaluation)  # noqa: S101 - its last event
     counts = {name: (paper.counts[name], counted(outcomes)) for name, outcomes in done.outcomes.items()}
     size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
-    tables = deployed_tables(counts, done.decisions, title, paper.judge.caption)
+    tables = deployed_tables(counts, done.decisions, title, paper.rule.caption)
     text = (folder / TABLES).read_text("utf-8")
     write_text(folder / TABLES, "\n".join([text, *map(as_markdown, tables)]))
     for table in tables:
@@ -299,7 +300,11 @@ def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageMode
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     size = None if deployed.stored in (None, "all") else int(deployed.stored)
     stores = SimulatedStores(edits, size, encoder=encoder, seed=setup.pool.seed)
-    questions = common_questions() if deployed.unrelated is None else read_questions(deployed.unrelated)
+    questions = (
+        common_questions()
+        if deployed.unrelated is None
+        else [question for question, *_ in read_questions(deployed.unrelated)]
+    )
     return Deployment(gate, stores, questions, model if deployed.ask else None)
 
 

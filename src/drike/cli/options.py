@@ -25,7 +25,7 @@ from drike.datasets.fetch import PUBLISHED
 from drike.datasets.form import Paraphrases, Target
 from drike.editors.learned_budgets import KINDS
 from drike.errors import UsageError
-from drike.evaluation.judge import JUDGES
+from drike.evaluation.judge import RULES
 from drike.models.protocols import Template
 from drike.models.served.address import SERVICES
 
@@ -157,7 +157,7 @@ OPTIONS: Mapping[str, Any] = {
         choices=("threshold", "all", "half", *KINDS)
     ),
     "judge": option(
-        "NAME", f"When answers are right: {', '.join(JUDGES)} (default: greedy, or generate without scores)",
+        "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
         METHOD
     ),
     "probes": option(

@@ -18,7 +18,7 @@ from drike.edits import ASPECTS_OF_S
 from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.judge import judge_for
+from drike.evaluation.judge import Judge
 from drike.evaluation.risk_control import Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
@@ -67,7 +67,7 @@ def train(
     if guarantee:
         check_possible(guarantee, setup.split.validation)
     opened = open_model(model, api, DEFAULTS, at=at)
-    method = replace(method, judge=judge_for(opened.model, method.rule).name)
+    method = replace(method, judge=Judge(opened.model, method.rule).rule.name)
     if count_only(opened.model, api, lambda counting: _count(counting, setup, method, opened)):
         return
     described = describe_model(opened.name, opened.model)
@@ -122,7 +122,7 @@ def _count(counting: CountingModel, setup: Setup, method: Method, opened: Opened
         cases = (*setup.split.train, *setup.split.validation)
         for _ in answers_under(
             policy_mixes(setup.pool.roles), counting, setup.pool, cases, style=method.style, limit=opened.limit,
-            judge=method.rule,
+            rule=method.rule,
         ):  # fmt: skip
             pass
 

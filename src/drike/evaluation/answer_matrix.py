@@ -16,8 +16,7 @@ from drike.editors.budgets import TokenLimit
 from drike.editors.per_query import prompt_with
 from drike.editors.pool import Pool, rotations
 from drike.edits import EditCase
-from drike.evaluation.judge import Judge, Question, is_right, judge_for
-from drike.evaluation.judge import judge as judged
+from drike.evaluation.judge import Judge, Question, Rule, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -50,18 +49,18 @@ def answers_under(
     *,
     style: PromptStyle = PromptStyle(),
     limit: TokenLimit | None = None,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Generator[CaseAnswers, None, None]:
     """Ask the probes of every case under each choice, several cases at once where the model takes several calls.
 
     limit: prompts that are longer lose demonstrations from their end, as in evaluation.
-    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
+    rule: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
     that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
     pool.beside([edits for case in cases for edits in rotations(case.edits)])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
-        return answers_to(case, choices, model, pool, style=style, limit=limit, judge=judge)
+        return answers_to(case, choices, model, pool, style=style, limit=limit, rule=rule)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
         yield from answered
@@ -69,24 +68,22 @@ def answers_under(
 
 def answers_to(
     case: EditCase, choices: Sequence[Chooser], model: LanguageModel, pool: Pool, *, style: PromptStyle,
-    limit: TokenLimit | None, judge: Judge | None = None,
+    limit: TokenLimit | None, rule: Rule | None = None,
 ) -> CaseAnswers:  # fmt: skip
     """Ask the probes of one case under each choice, as `answers_under` does."""
     pools = pool.together(case.edits)
     shown = [interleave([choice.shown(candidates) for candidates in pools]) for choice in choices]
-    by = judge_for(model, judge)
-    verdicts = judged(
-        model,
+    judge = Judge(model, rule)
+    verdicts = judge.ask(
         [
             Question(
                 prompt_with(demonstrations, case.edits, probe.query, style, limit),
                 probe.target,
-                probe.distractor if by.compares else None,
+                probe.distractor if judge.rule.compares else None,
             )
             for probe in case.probes
             for demonstrations in shown
-        ],
-        by,
+        ]
     )
     rows = [verdicts[i : i + len(shown)] for i in range(0, len(verdicts), len(shown))]
     return CaseAnswers(

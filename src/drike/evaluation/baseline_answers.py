@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drike.edits import EditCase, Probe
-from drike.evaluation.judge import Judge, Question, complete, judge
+from drike.evaluation.completion import complete
+from drike.evaluation.judge import Judge, Question, Rule
 from drike.matching import first_line, matches, normalise
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
@@ -31,21 +32,31 @@ class Resolved:
     new: int
 
 
-def own_answers(model: LanguageModel, cases: Iterable[EditCase], by: Judge | None = None) -> dict[str, str]:
+def own_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
     """What the unedited model says to each unanswered question, without the rest of its sentence.
 
     Its last word may be cut off by the limit on answers, and is left out if only the words before it are right of the
-    unedited model itself by the rule `by`, which is that of the evaluation. "" where it says nothing, or nothing that
-    the rule finds right of itself, as by scores after a line break.
+    unedited model itself by the rule, which is that of the evaluation. "" where it says nothing, or nothing that the
+    rule finds right of itself, as by scores after a line break.
     """
-    prompts = {one.query: Prompt(one.query) for case in cases for one in case.unanswered}
-    written = complete(model, list(prompts.values())) if prompts else []
-    answers = {query: _first_clause(text) for query, (text, _) in zip(prompts, written, strict=True)}
-    if model.score is None or (by and by.compares):  # a text starts with its own beginning; nothing to compare with
+    prompts = {question.query: Prompt(question.query) for case in cases for question in case.unanswered}
+    texts = complete(model, list(prompts.values())) if prompts else []
+    answers = {query: _first_clause(text) for query, text in zip(prompts, texts, strict=True)}
+    if model.score is None or (rule and rule.compares):  # a text starts with its own beginning; nothing to compare with
         return answers
-    tried = [(query, one) for query, whole in answers.items() for one in (whole, whole.rpartition(" ")[0]) if one]
-    verdicts = judge(model, [Question(prompts[query], one) for query, one in tried], by) if tried else []
-    right = {asked: one for (asked, one), verdict in zip(tried[::-1], verdicts[::-1], strict=True) if verdict.correct}
+    tried = [
+        (query, beginning)
+        for query, answer in answers.items()
+        for beginning in (answer, answer.rpartition(" ")[0])
+        if beginning
+    ]
+    questions = [Question(prompts[query], beginning) for query, beginning in tried]
+    verdicts = Judge(model, rule).ask(questions) if questions else []
+    right = {
+        query: beginning
+        for (query, beginning), verdict in zip(tried[::-1], verdicts[::-1], strict=True)
+        if verdict.correct
+    }
     return {query: right.get(query, "") for query in answers}
 
 

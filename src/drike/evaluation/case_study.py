@@ -14,7 +14,8 @@ from drike.demonstrations import Demonstration
 from drike.editors.budgets import Fraction
 from drike.editors.in_context import IKE, Selection
 from drike.edits import Aspect, EditCase
-from drike.evaluation.judge import Question, Verdict, complete, judge
+from drike.evaluation.completion import complete
+from drike.evaluation.judge import Judge, Question, Verdict
 from drike.matching import first_line
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
@@ -195,7 +196,7 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseS
         for prompts in versions
         for prompt, probe in zip(prompts, case.probes if prompts else (), strict=True)
     ]
-    verdicts = iter(judge(model, questions))
+    verdicts = iter(Judge(model).ask(questions))
     judged = [[[next(verdicts) for _ in prompts] for prompts in versions] for versions in tried]
     before, *after = _replies(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
     sides = []
@@ -235,7 +236,7 @@ def _replies(
     """Verdicts with the text the model writes, which a model that scores has not written yet."""
     texts = [verdict.text for of_version in judged for verdict in of_version]
     if any(text is None for text in texts):
-        texts = [text for text, _ in complete(model, [prompt for prompts in versions for prompt in prompts])]
+        texts = list(complete(model, [prompt for prompts in versions for prompt in prompts]))
     written = iter(texts)
     return [
         tuple(

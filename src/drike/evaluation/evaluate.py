@@ -14,8 +14,7 @@ from functools import partial
 from drike.editors.catalog import Editor
 from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge, Question, Verdict, judge_for
-from drike.evaluation.judge import judge as judged
+from drike.evaluation.judge import Judge, Question, Rule, Verdict
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
@@ -27,14 +26,14 @@ def evaluate(
     model: LanguageModel,
     cases: Iterable[EditCase],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     parallel: int | None = None,
     allow_trained: bool = False,
 ) -> Generator[Outcome, None, None]:
     """Yield the outcomes of all probes, case by case. With `write=True` a model that scores also writes its answers.
 
-    judge: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
+    rule: the rule by which answers are right; default: greedy, or generate for a model without scores. Raises
     UsageError for a rule that the model cannot be judged by.
 
     parallel: cases evaluated at once, each in a thread, which also calls the editor; default: as many as the model
@@ -44,7 +43,7 @@ def evaluate(
     allow_trained: also evaluate edits that the editor was trained on, as its `trained_on` says if it has one; otherwise
     UsageError is raised before the model is asked, since a test on training edits flatters the editor.
     """
-    cases, judge = list(cases), judge_for(model, judge)
+    cases, judge = list(cases), Judge(model, rule)
     of_training = trained_on(editor)
     known = sum(any(edit.key in of_training for edit in case.edits) for case in cases)
     if known and not allow_trained:
@@ -55,12 +54,12 @@ def evaluate(
     most = model.info.calls_at_once
     if parallel is not None and not 1 <= parallel <= most:
         raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")
-    with closing(in_order(partial(_answer, editor, model, judge, write), cases, parallel or most)) as answered:
+    with closing(in_order(partial(_answer, editor, judge, write), cases, parallel or most)) as answered:
         for outcomes in answered:
             yield from outcomes
 
 
-def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
+def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[Outcome]:
     """The outcomes of a case's probes."""
     began = time.perf_counter()
     queries = list(dict.fromkeys(probe.query for probe in case.asked))  # two aspects may share a question
@@ -70,7 +69,7 @@ def _answer(editor: Editor, model: LanguageModel, judge: Judge, write: bool, cas
         Question(prompt, probe.target, probe.distractor, probe.also, probe.doubts)
         for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
-    verdicts = judged(model, questions, judge, write=write)
+    verdicts = judge.ask(questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
     asked = zip(case.asked, prompts, verdicts, strict=True)
     return [_outcome(editor.name, case.case_id, *one, seconds=share) for one in asked]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from drike.edits import mentions
-from drike.evaluation.judge import complete
+from drike.evaluation.completion import complete
 from drike.gates.decision import YesOrNo
 from drike.gates.names import masked
 from drike.gates.relations import answer_kind, contrary
@@ -50,7 +50,7 @@ def proposals(
         found.append(some)
     places = [(i, j) for i, some in enumerate(found) for j, one in enumerate(some) if not one.problem]
     asked = [Prompt(question(found[i][j].text, entries[i].query)) for i, j in places]
-    for (i, j), (answer, _) in zip(places, complete(model, asked), strict=True):
+    for (i, j), answer in zip(places, complete(model, asked), strict=True):
         if answer_of(answer) is YesOrNo.NO:
             found[i][j] = replace(found[i][j], problem="asks for something else, says the model")
     return [sorted(some, key=lambda one: bool(one.problem)) for some in found]

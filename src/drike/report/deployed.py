@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from drike.deployment.evaluation import GateRecord
-from drike.evaluation.judge import JUDGES
+from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.figures import Figure, gate_curve
 from drike.report.tables import INTERVALS, aspects, shown
@@ -50,7 +50,7 @@ def read_deployed(folder: Path) -> DeployedRun | None:
         )
         for name in names
     }
-    judge = [JUDGES[run.judge].caption] if run.judge else []
+    judge = [RULES[run.judge].caption] if run.judge else []
     title = f"{run.settings['stored']} edits in force, {run.split().title}, model {run.model}"
     tables = deployed_tables(counts, records, title, *judge)
     return DeployedRun(tuple(gate_figures(records)), tuple(tables))

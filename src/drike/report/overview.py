@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
-from drike.evaluation.judge import JUDGES
+from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Estimate, Share, Summary
 from drike.report.figures import Figure, pareto
 from drike.report.findings import findings, listed, verdict
@@ -112,7 +112,7 @@ def overview(group: Group) -> Overview:
 def judges(group: Group) -> list[str]:
     """The rule by which its answers were judged; older runs do not say."""
     names = dict.fromkeys(run.settings.get("judge", "") for run in group.runs)
-    return [JUDGES[name].caption for name in names if name in JUDGES]
+    return [RULES[name].caption for name in names if name in RULES]
 
 
 def generated(group: Group) -> list[str]:

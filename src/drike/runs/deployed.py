@@ -9,7 +9,7 @@ from pathlib import Path
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.catalog import Editor
 from drike.edits import EditCase
-from drike.evaluation.judge import Judge
+from drike.evaluation.judge import Rule
 from drike.evaluation.metrics import Outcome
 from drike.gates.decision import Gate
 from drike.models.protocols import LanguageModel
@@ -61,7 +61,7 @@ def run_deployed(
     editors: Sequence[Editor],
     cases: Sequence[EditCase],
     *,
-    judge: Judge,
+    rule: Rule,
 ) -> Generator[PhaseStarted | CaseEvaluated | DeployedEvaluation, None, None]:
     """Evaluate the editors behind the gate; yield the outcomes of every case after they are saved, then all results.
 
@@ -70,7 +70,7 @@ def run_deployed(
     cases, outcomes = [with_stores(case, deployment.stores) for case in cases], dict[str, list[Outcome]]()
     for editor in deployment.editors(editors):
         outcomes[editor.name] = recovered_outcomes(folder, editor.name, cases, DEPLOYED)
-        yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], judge=judge, part=DEPLOYED)
+        yield from evaluate_rest(folder, editor, model, cases, outcomes[editor.name], rule=rule, part=DEPLOYED)
     decisions = list(gate_records(deployment.gate, deployment.stores, cases, deployment.questions, deployment.model))
     path = folder / DEPLOYED / GATE
     path.unlink(missing_ok=True)

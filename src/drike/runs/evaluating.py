@@ -17,7 +17,7 @@ from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
-from drike.evaluation.judge import GREEDY, Judge, judge_for
+from drike.evaluation.judge import GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.models.protocols import LanguageModel
 from drike.runs.events import PhaseStarted, Prepared
@@ -59,7 +59,7 @@ class Evaluation:
     both_ways: outcomes of a sample, judged by scores and by text; of editors for which there are any.
     """
 
-    judge: Judge
+    rule: Rule
     cases: Sequence[EditCase]
     outcomes: Mapping[str, Sequence[Outcome]]
     both_ways: Mapping[str, Sequence[Outcome]]
@@ -76,7 +76,7 @@ def run_evaluation(
     model: LanguageModel,
     editors: Sequence[Editor],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     sample: int = SAMPLE,
 ) -> Generator[EvaluationEvent, None, None]:
@@ -86,9 +86,9 @@ def run_evaluation(
     here or wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there
     is no edit to test on, RunError for a damaged folder, and what the model raises.
     """
-    judge, both_ways = judge_for(model, judge), dict[str, Sequence[Outcome]]()
+    rule, both_ways = Judge(model, rule).rule, dict[str, Sequence[Outcome]]()
     cases: Sequence[EditCase] = setup.split.test
-    resolved = answered_cases(folder, model, cases, judge)
+    resolved = answered_cases(folder, model, cases, rule)
     if resolved is not None:
         cases = resolved.cases
         yield BaselineAnswered(resolved)
@@ -102,10 +102,10 @@ def run_evaluation(
     ids = {case.case_id for case in sampled}
     for editor in editors:
         known = outcomes[editor.name]
-        yield from evaluate_rest(folder, editor, model, cases, known, judge=judge, write=write)
+        yield from evaluate_rest(folder, editor, model, cases, known, rule=rule, write=write)
         of_sample = [outcome for outcome in known if outcome.case_id in ids]
         recorded_prompts(folder, editor, sampled)
-        if judge is GREEDY and all(outcome.matched is not None for outcome in of_sample):
+        if rule is GREEDY and all(outcome.matched is not None for outcome in of_sample):
             both_ways[editor.name] = of_sample
         elif model.score and not model.info.served:
             both_ways[editor.name] = judged_both_ways(folder, editor, model, sampled)
@@ -113,7 +113,7 @@ def run_evaluation(
     counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
     write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
-    yield Evaluation(judge, cases, outcomes, both_ways, counts, summaries)
+    yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
 
 
 def evaluate_rest(
@@ -123,7 +123,7 @@ def evaluate_rest(
     cases: Sequence[EditCase],
     known: list[Outcome],
     *,
-    judge: Judge,
+    rule: Rule,
     write: bool = False,
     part: str = OUTCOMES,
 ) -> Generator[PhaseStarted | CaseEvaluated, None, None]:
@@ -133,7 +133,7 @@ def evaluate_rest(
     """
     done = number_of_cases(known)
     yield PhaseStarted(editor.name if part == OUTCOMES else f"{editor.name}, {part}", len(cases), done)
-    recorded = recorded_evaluation(folder, editor, model, cases[done:], judge=judge, write=write, part=part)
+    recorded = recorded_evaluation(folder, editor, model, cases[done:], rule=rule, write=write, part=part)
     with closing(recorded):
         for outcomes in recorded:
             known.extend(outcomes)
@@ -141,7 +141,7 @@ def evaluate_rest(
 
 
 def answered_cases(
-    folder: Path, model: LanguageModel, cases: Sequence[EditCase], judge: Judge | None = None
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
 ) -> Resolved | None:
     """The cases with the unedited model's own answers where none are published; None if there are no such questions.
 
@@ -149,7 +149,7 @@ def answered_cases(
     """
     answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = own_answers(model, cases, judge)
+        answers = own_answers(model, cases, rule)
         if not answers:
             return None
         write_record(folder, OWN_ANSWERS, answers)

@@ -16,7 +16,7 @@ from drike.editors.rankers import Retriever
 from drike.edits import EditCase
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.judge import GREEDY, Judge
+from drike.evaluation.judge import GREEDY, Rule
 from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.runs import checkpoint
@@ -106,14 +106,14 @@ def recorded_evaluation(
     model: LanguageModel,
     cases: Sequence[EditCase],
     *,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
     write: bool = False,
     part: str = OUTCOMES,
 ) -> Generator[tuple[Outcome, ...], None, None]:
     """Evaluate an editor; yield the outcomes of each case after they are saved. The model's work is recorded, too."""
     with _usage_recorded(folder, editor.name if part == OUTCOMES else f"{editor.name}, {part}", model):
         model.forget()  # seconds are an editor's own, not what another has opened before
-        with closing(evaluate(editor, model, cases, judge=judge, write=write)) as outcomes:
+        with closing(evaluate(editor, model, cases, rule=rule, write=write)) as outcomes:
             yield from saved(folder, editor.name, outcomes, part)
 
 
@@ -130,7 +130,7 @@ def judged_both_ways(
     if [(outcome.case_id, outcome.query) for outcome in outcomes] != asked:
         with (
             _usage_recorded(folder, "judged both ways", model),
-            closing(evaluate(editor, model, cases, judge=GREEDY, write=True)) as judged,
+            closing(evaluate(editor, model, cases, rule=GREEDY, write=True)) as judged,
         ):
             outcomes = list(judged)
         write_text(path, "".join(json.dumps(asdict(outcome), ensure_ascii=False) + "\n" for outcome in outcomes))

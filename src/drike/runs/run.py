@@ -18,7 +18,7 @@ from drike.editors.rankers import Retriever
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
-from drike.evaluation.judge import JudgeName
+from drike.evaluation.judge import RuleName
 from drike.models.protocols import Template
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
@@ -71,7 +71,7 @@ class Settings:
     tokenizer: str | None = None
     epochs: int | None = None
     budget: str | None = None
-    judge: JudgeName | None = None
+    judge: RuleName | None = None
     run: str | None = None
     editors: tuple[str, ...] | None = None
 

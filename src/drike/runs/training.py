@@ -19,7 +19,7 @@ from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
-from drike.evaluation.judge import JUDGES, LIKELIHOOD, Judge, JudgeName
+from drike.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
 from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
@@ -68,7 +68,7 @@ class Method:
     own_copy: bool = True
     delay: int = 0
     noise: float = 0.0
-    judge: JudgeName | None = None
+    judge: RuleName | None = None
 
     @property
     def is_per_query(self) -> bool:
@@ -81,9 +81,9 @@ class Method:
         return PromptStyle(self.layout, self.own_copy, self.retain)
 
     @property
-    def rule(self) -> Judge | None:
+    def rule(self) -> Rule | None:
         """The rule by which answers are right; None for the model's default."""
-        return JUDGES[self.judge] if self.judge else None
+        return RULES[self.judge] if self.judge else None
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def run_query_policy(
     yield QueryPolicyStarted(len(cases), len(policy.mixes), len(answers))
     asked = answers_under(
         policy.mixes, model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
-        judge=method.rule,
+        rule=method.rule,
     )  # fmt: skip
     with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
         yield from recorded
@@ -251,9 +251,9 @@ def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
 def _reward(method: Method, model: LanguageModel, editor: IKE) -> Reward:
     if method.reward == "rewrite":
         return rewrite_reward(
-            model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, judge=method.rule
+            model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=method.rule
         )  # fmt: skip
-    return every_probe(model, editor.style, editor.limit, soft=method.soft, judge=method.rule)
+    return every_probe(model, editor.style, editor.limit, soft=method.soft, rule=method.rule)
 
 
 def _channel(method: Method, edits: int, seed: int) -> RewardChannel:

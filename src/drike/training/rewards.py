@@ -17,8 +17,7 @@ from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.budgets import TokenLimit
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.errors import ReplayError, UsageError
-from drike.evaluation.judge import Judge, Question, Verdict, is_right, judge_for
-from drike.evaluation.judge import judge as judged
+from drike.evaluation.judge import Judge, Question, Rule, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 
@@ -85,16 +84,16 @@ def rewrite_reward(
     limit: TokenLimit | None = None,
     *,
     stop_on_flip: bool = False,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
     The prompts of all prefixes are sent at once, since none depends on another's answer. limit: prefixes whose prompt
     is longer are not evaluated. stop_on_flip: evaluate one by one, and end where an added retain breaks the answer.
-    judge: the rule by which answers are right; default: as in `drike.evaluate`. Raises UsageError for a rule that the
+    rule: the rule by which answers are right; default: as in `drike.evaluate`. Raises UsageError for a rule that the
     model cannot be judged by; the reward does so for an edit that the rule cannot judge.
     """
-    by = judge_for(model, judge)
+    judge = Judge(model, rule)
 
     def reward(attempt: Rollout) -> Rewards:
         began = time.perf_counter()
@@ -103,10 +102,12 @@ def rewrite_reward(
         prompts = [style.show(attempt.pool, prefix, [probe.query])[0] for prefix in prefixes]
         if limit is not None:
             prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1 : j])]
-        questions = [Question(prompt, probe.target, probe.distractor if by.compares else None) for prompt in prompts]
+        questions = [
+            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None) for prompt in prompts
+        ]
         verdicts: list[Verdict] = []
         for batch in [[question] for question in questions] if stop_on_flip else [questions]:
-            verdicts += judged(model, batch, by)
+            verdicts += judge.ask(batch)
             if stop_on_flip and [verdict.correct for verdict in verdicts[-2:]] == [True, False]:
                 break
         correct = tuple(map(is_right, verdicts))
@@ -122,16 +123,17 @@ def every_probe(
     limit: TokenLimit | None = None,
     *,
     soft: bool = False,
-    judge: Judge | None = None,
+    rule: Rule | None = None,
 ) -> Reward:
     """The mean over aspects of what the case's probes earn: +1 for a right answer, else -1.
 
     All probes under all prefixes are asked in one call. soft: a probe earns sigma(m) - sigma(-m), m being the
     log-probability of its target minus that of its distractor; without a distractor 2 P(target) - 1.
-    judge: as in `rewrite_reward`. Raises UsageError if soft and the model gives no log-probabilities, or if they are
+    rule: as in `rewrite_reward`. Raises UsageError if soft and the model gives no log-probabilities, or if they are
     not asked for by the rule.
     """
-    _require_scores(model, judge_for(model, judge), soft=soft)
+    judge = Judge(model, rule)
+    _require_scores(judge, soft=soft)
 
     def reward(attempt: Rollout) -> Rewards:
         began = time.perf_counter()
@@ -140,7 +142,7 @@ def every_probe(
         prompts = [style.show(attempt.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
         if limit is not None:
             prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1])]
-        rows, verdicts = ask_probes(model, probes, prompts, soft=soft, judge=judge)
+        rows, verdicts = ask_probes(judge, probes, prompts, soft=soft)
         correct = tuple(map(is_right, verdicts[:: len(probes)]))  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)
         return Rewards(rewards, correct, _tokens(verdicts), time.perf_counter() - began, rows)
@@ -149,38 +151,32 @@ def every_probe(
 
 
 def ask_probes(
-    model: LanguageModel,
-    probes: Sequence[Probe],
-    prompts: Sequence[Sequence[Prompt]],
-    *,
-    soft: bool,
-    judge: Judge | None = None,
+    judge: Judge, probes: Sequence[Probe], prompts: Sequence[Sequence[Prompt]], *, soft: bool
 ) -> tuple[tuple[tuple[float, ...], ...], list[Verdict]]:
     """What each probe earns under each choice of demonstrations, [choices, probes], and the verdicts in that order.
 
-    prompts: one for each probe, under each choice. soft, judge: see `every_probe`.
+    prompts: one for each probe, under each choice. soft: see `every_probe`.
     """
-    by = judge_for(model, judge)
-    _require_scores(model, by, soft=soft)
-    verdicts = judged(
-        model,
+    _require_scores(judge, soft=soft)
+    verdicts = judge.ask(
         [
-            Question(prompt, probe.target, probe.distractor if soft or by.compares else None)
+            Question(prompt, probe.target, probe.distractor if soft or judge.rule.compares else None)
             for under_choice in prompts
             for prompt, probe in zip(under_choice, probes, strict=True)
-        ],
-        by,
+        ]
     )
     earned = [_margin(verdict) if soft else 1.0 if is_right(verdict) else -1.0 for verdict in verdicts]
     return tuple(tuple(earned[i : i + len(probes)]) for i in range(0, len(earned), len(probes))), verdicts
 
 
-def _require_scores(model: LanguageModel, by: Judge, *, soft: bool) -> None:
-    if soft and model.score is None:
-        raise UsageError(f"soft rewards need log-probabilities, and {model.info.name} gives none: leave --soft out")
-    if soft and not by.by_scores:
+def _require_scores(judge: Judge, *, soft: bool) -> None:
+    if soft and judge.model.score is None:
         raise UsageError(
-            f"soft rewards are log-probabilities, which the rule {by.name} does not read: leave --soft out"
+            f"soft rewards need log-probabilities, and {judge.model.info.name} gives none: leave --soft out"
+        )
+    if soft and not judge.rule.by_scores:
+        raise UsageError(
+            f"soft rewards are log-probabilities, which the rule {judge.rule.name} does not read: leave --soft out"
         )
 
 

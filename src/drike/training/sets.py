@@ -26,7 +26,7 @@ from drike.editors.subsets import PlackettLuce, Subset, SubsetPolicy
 from drike.edits import Aspect, EditCase
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
-from drike.evaluation.judge import Question, Verdict, is_right, judge
+from drike.evaluation.judge import Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 
@@ -71,7 +71,7 @@ class RememberedAnswers:
         new = {(one.prompt.text, one.target): one for one in questions}
         new = {key: one for key, one in new.items() if key not in self.known}
         if new:
-            self.known |= zip(new, judge(self.model, [*new.values()]), strict=True)
+            self.known |= zip(new, Judge(self.model).ask([*new.values()]), strict=True)
         return [self.known[one.prompt.text, one.target] for one in questions]
 
 

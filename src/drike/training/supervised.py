@@ -16,6 +16,7 @@ from drike.editors.pool import Pool
 from drike.editors.rankers import Retriever
 from drike.edits import Aspect, EditCase
 from drike.errors import UsageError
+from drike.evaluation.judge import Judge
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
@@ -51,7 +52,8 @@ def utilities(
         retains = candidates.retains
         shown = [retains, *(retains[:i] + retains[i + 1 :] for i in range(len(retains)))]
         queries = [probe.query for probe in case.probes]
-        rows = ask_probes(model, case.probes, [style.show(candidates, kept, queries) for kept in shown], soft=soft)[0]
+        prompts = [style.show(candidates, kept, queries) for kept in shown]
+        rows, _ = ask_probes(Judge(model), case.probes, prompts, soft=soft)
         everything, *without = [mean_of_aspects(case.probes, row, weights) for row in rows]
         return Utilities(case.case_id, tuple(everything - one for one in without))
 
