@@ -132,7 +132,7 @@ def evaluate(
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
     chosen = choose_edits(run, data, encoder, at)
-    base, given = chosen.base, chosen.run_settings
+    base, earlier = chosen.base, chosen.run_settings
     names = editor_names(method, chosen)
     check_deployed(deployed)
     folder = at.resume or new_run(at.out, "evaluate")
@@ -140,8 +140,8 @@ def evaluate(
     if method.probes == "all":
         test = with_generated(setup.split.test, setup.pool.seed)
         setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
-    opened = open_model(model, api, given, at=at, cache=False)
-    rule = Judge(opened.model, RULES.get(method.judge or given.judge or "")).rule
+    opened = open_model(model, api, earlier, at=at, cache=False)
+    rule = Judge(opened.model, RULES.get(method.judge or earlier.judge or "")).rule
     editors = make_editors(names, method, setup, base.trained if base else None, opened)
     deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
     everyone = [*editors, *(deployment.editors(editors) if deployment else [])]
@@ -151,7 +151,7 @@ def evaluate(
     described = describe_model(opened.name, opened.model)
     settings = {
         **chosen.settings, **asdict(method), "model": opened.name, "template": opened.template, "judge": rule.name,
-        "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "replicas": at.replicas,
+        "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
         "tokenizer": opened.api.tokenizer, "editors": [editor.name for editor in editors], "stored": deployed.stored,
         "gate": deployment.name if deployment else None,
         "unrelated": None if deployed.unrelated is None else str(deployed.unrelated),

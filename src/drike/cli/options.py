@@ -43,7 +43,7 @@ VALUES_OF_MODEL = (
     "a folder or hub name of a Hugging Face causal model, or SERVICE:MODEL, SERVICE:MODEL@URL for a model behind an "
     f"API. SERVICE is one of {', '.join(SERVICES)}."
 )
-RUN_DECIDES = "Options that are not given are the run's if --run is given."
+RUN_DECIDES = "With --run, the run's values replace the defaults."
 
 
 def option(
