@@ -13,9 +13,10 @@ from drike.cli.opening import open_setup, open_trained_run
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.catalog import make
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.prompts import PromptStyle
 from drike.runs.folder import read_outcomes
@@ -48,7 +49,7 @@ def test_evaluation_words_its_prompts_as_training_did(tmp_path: Path) -> None:
     past = open_trained_run(folder)
     setup = open_setup(list(past.run.data), encoder=past.run.encoder, seed=past.run.seed, split=past.split)
     editor = make("dr-ike", pool=setup.pool, trained=past.trained)
-    assert isinstance(editor, IKE)
+    assert ranks_retains(editor)
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
@@ -75,12 +76,13 @@ def test_orders_and_sigmas_are_evaluated_as_separate_editors(
 def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
     encoder = HashingEncoder()
     pool = Pool(datasets.load(tinyfacts.rows_path()).cases[459:], encoder)
-    learned = IKE("DR-IKE", pool, Retriever(encoder), Threshold(0.2, 7, "algorithm1"))
+    learned = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(encoder), Threshold(0.2, 7, "algorithm1")))
     sigmas = [0.0, 0.06, 1.0]
-    assert [one.budget for one in swept(learned, sigmas)] == [Threshold(s, 7, "algorithm1") for s in sigmas]
-    fixed = swept(IKE("DR-IKE", pool, Retriever(encoder), Fraction(0.5)), sigmas)
-    assert [one.budget for one in fixed] == [Threshold(s) for s in sigmas]
-    assert all(one.ranker is learned.ranker for one in swept(learned, sigmas))
+    variants = swept(learned, sigmas)
+    assert [editor.selector.budget for editor in variants] == [Threshold(s, 7, "algorithm1") for s in sigmas]
+    assert all(editor.selector.ranker is learned.selector.ranker for editor in variants)
+    fixed = swept(InContextEditor("DR-IKE", pool, RankAndCut(Retriever(encoder), Fraction(0.5))), sigmas)
+    assert [editor.selector.budget for editor in fixed] == [Threshold(s) for s in sigmas]
 
 
 def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> None:

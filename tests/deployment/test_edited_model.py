@@ -12,10 +12,11 @@ from rich.console import Console
 from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery
@@ -27,7 +28,7 @@ from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()
-EDITOR = IKE("DR-IKE", Pool(CAPITALS[10:], ENCODER), Retriever(ENCODER), Threshold(0.062))
+EDITOR = InContextEditor("DR-IKE", Pool(CAPITALS[10:], ENCODER), RankAndCut(Retriever(ENCODER), Threshold(0.062)))
 MODEL = ScriptedModel(follows_the_fact)
 ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
 
@@ -176,7 +177,9 @@ def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
 
 def test_an_explanation_states_the_cut_of_each_budget() -> None:
     def page(budget: Budget) -> str:
-        explained = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
+        explained = EditedModel(MODEL, replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)), ONE).explain(
+            ONE.query
+        )
         return explained._repr_html_()
 
     assert "8 of 16 retains, a fixed share of 50%" in page(Fraction(0.5))

@@ -16,7 +16,7 @@ from drike.errors import UsageError
 from drike.evaluation.judge import GREEDY
 from drike.gates.by_name import Named
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
-from drike.runs.evaluating import CaseEvaluated, Evaluation, EvaluationStarted, run_evaluation
+from drike.runs.evaluating import CaseEvaluated, Evaluation, run_evaluation
 from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.folder import DEPLOYED, GATE, outcomes_path, read_outcomes
 from tests.worlds.setups import small_setup
@@ -35,17 +35,16 @@ def test_every_case_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
             files = [outcomes_path(tmp_path, editor.name) for editor in EDITORS]
             assert sum(len(read_outcomes(path)) for path in files) == saved
     of_editor = [PhaseStarted, *[CaseEvaluated] * 3]
-    assert [type(event) for event in events] == [Prepared, EvaluationStarted, *of_editor, *of_editor, Evaluation]
+    assert [type(event) for event in events] == [Prepared, *of_editor, *of_editor, Evaluation]
     assert set(json.loads((tmp_path / "summary.json").read_text("utf-8"))) == {"Unedited", "FactPrompt"}
 
 
 def test_an_evaluation_that_is_closed_goes_on_where_it_was(tmp_path: Path) -> None:
     begun = run_evaluation(tmp_path, SETUP, drike.load_model("reader"), EDITORS)
-    list(islice(begun, 2 + 1 + 2))
+    list(islice(begun, 1 + 1 + 2))
     begun.close()
     events = list(run_evaluation(tmp_path, SETUP, drike.load_model("reader"), EDITORS))
-    [started] = [event for event in events if isinstance(event, EvaluationStarted)]
-    assert (started.recovered, started.total) == (2, 6)
+    assert isinstance(events[0], Prepared) and events[0].recovered == 2
     assert sum(isinstance(event, CaseEvaluated) for event in events) == 4
     done = events[-1]
     assert isinstance(done, Evaluation) and all(len(done.outcomes[editor.name]) for editor in EDITORS)

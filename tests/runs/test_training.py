@@ -9,34 +9,28 @@ from pathlib import Path
 import pytest
 
 import drike
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
+from drike.editors.selectors import RankAndCut
 from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.runs import checkpoint
 from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.folder import read_episodes
 from drike.runs.resume import recovered_episodes
-from drike.runs.training import (
-    Method,
-    QueryPolicyStarted,
-    QueryPolicyTrained,
-    TrainingStarted,
-    new_editor,
-    run_query_policy,
-    run_training,
-)
+from drike.runs.training import Method, new_editor, run_query_policy, run_training
 from drike.training.algorithm1 import Episode
+from drike.training.s_objective import Step
 from tests.worlds.setups import ENCODER, small_setup
 
 SETUP = small_setup()
 METHOD = Method(epochs=2, policy_encoder="hashing")
 
 
-def editor() -> IKE:
+def editor() -> InContextEditor[RankAndCut]:
     return new_editor(METHOD, SETUP, ENCODER, seed=0)
 
 
-def events(folder: Path, trained: IKE) -> Iterator[object]:
+def events(folder: Path, trained: InContextEditor[RankAndCut]) -> Iterator[object]:
     past = recovered_episodes(folder)
     model = drike.load_model("reader")
     return run_training(folder, SETUP, model, trained, METHOD, seed=0, described={}, past=past)
@@ -48,7 +42,7 @@ def test_every_episode_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
         seen.append(event)
         episodes = [one for one in seen if isinstance(one, Episode)]
         assert len(read_episodes(tmp_path / "episodes.jsonl")) == len(episodes)
-    assert [type(event) for event in seen[:3]] == [TrainingStarted, Prepared, PhaseStarted]
+    assert [type(event) for event in seen[:2]] == [Prepared, PhaseStarted]
     assert [episode.epoch for episode in episodes] == [1] * 4 + [2] * 4
     assert checkpoint.load(tmp_path).training["episodes"] == 8
 
@@ -57,11 +51,11 @@ def test_a_training_that_is_closed_goes_on_as_it_would_have(tmp_path: Path) -> N
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     list(events(whole, editor()))
     begun = events(stopped, editor())
-    list(islice(begun, 3 + 5))
+    list(islice(begun, 2 + 5))
     begun.close()  # type: ignore[attr-defined]
     assert checkpoint.load(stopped).training["episodes"] == 5
     started = next(event for event in events(stopped, editor()))
-    assert isinstance(started, TrainingStarted) and started.recovered == 5
+    assert isinstance(started, Prepared) and started.recovered == 5
     list(events(stopped, editor()))
     assert checkpoint.fingerprint(stopped) == checkpoint.fingerprint(whole)
 
@@ -70,12 +64,10 @@ def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path
     trained, model = editor(), drike.load_model("reader")
     list(events(tmp_path, trained))
     first = list(run_query_policy(tmp_path, SETUP, model, trained, METHOD))
-    assert [type(event) for event in first] == [
-        QueryPolicyStarted, PhaseStarted, *[CaseAnswers] * 4, QueryPolicyTrained,
-    ]  # fmt: skip
+    assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, Step]
     again = list(run_query_policy(tmp_path, SETUP, drike.CustomModel("silent", lambda *_: []), trained, METHOD))
-    assert [type(event) for event in again] == [QueryPolicyStarted, PhaseStarted, QueryPolicyTrained]
-    assert isinstance(again[0], QueryPolicyStarted) and again[0].recovered == 4
+    assert [type(event) for event in again] == [PhaseStarted, Step]
+    assert again[0] == PhaseStarted("asking", 4, 4)
     assert again[-1].score == first[-1].score  # type: ignore[union-attr]
     assert checkpoint.load(tmp_path).per_query is not None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from drike.cli.console import draw, metered, say, this_command, watch
@@ -11,14 +11,12 @@ from drike.cli.dry_run import CountingModel, count_only
 from drike.cli.opening import OpenedModel, choose_edits, describe_model, new_run, open_model
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, begin_or_check, options_in
-from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.editors.catalog import make
-from drike.editors.in_context import IKE
 from drike.editors.role_counts import RoleCounts, mixes_of
+from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.edits import EditCase
 from drike.evaluation import ceilings
-from drike.evaluation.answer_matrix import CaseAnswers, Chooser, answers_under
-from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, Subset, hindsight_answers, measured
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers, measured
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import as_markdown
@@ -29,17 +27,6 @@ from drike.runs.recording import recorded_answers
 from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.support.files import write_text
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The demonstrations that an editor selects."""
-
-    editor: IKE
-
-    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
-        """In the editor's order."""
-        return self.editor.style.arrange(candidates, self.editor.select([candidates.edit]).kept)
 
 
 @takes_options
@@ -60,7 +47,7 @@ def ceiling(
     setup, base = chosen.open(), chosen.base
     opened = open_model(model, api, chosen.run_settings, at=at)
     trained = base.trained if base else None
-    choices = _choices(setup, random_subsets, trained, opened)
+    choices = _choices(setup, random_subsets, trained)
     style = trained.style if trained else PromptStyle()
     if count_only(opened.model, opened.api, lambda counting: _count(counting, setup, choices, style, opened)):
         return
@@ -82,22 +69,21 @@ def ceiling(
     say(f"\nSaved in {folder}. Show it in the report of a run: {this_command()} report {run or 'RUN'} {folder}")
 
 
-def _choices(setup: Setup, random_subsets: int, trained: Checkpoint | None, opened: OpenedModel) -> list[Chooser]:
-    """All mixes, random subsets of the retains and, of a training run, what its editor selects, which is the last."""
+def _choices(setup: Setup, random_subsets: int, trained: Checkpoint | None) -> list[Selector]:
+    """All mixes, random subsets of the retains and, of a training run, what its policy selects, which is the last."""
     subsets = ceilings.random_subsets(ceilings.retains_of(setup.pool), random_subsets, setup.pool.seed)
-    choices: list[Chooser] = [*mixes_of(setup.pool.roles), *subsets]
+    choices: list[Selector] = [*mixes_of(setup.pool.roles), *subsets]
     if trained is not None:
-        dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=opened.limit)
-        choices.append(Selected(dr_ike))  # type: ignore[arg-type]
+        choices.append(RankAndCut(trained.retriever, trained.budget))
     return choices
 
 
 def _count(
-    counting: CountingModel, setup: Setup, choices: Sequence[Chooser], style: PromptStyle, opened: OpenedModel
+    counting: CountingModel, setup: Setup, choices: Sequence[Selector], style: PromptStyle, opened: OpenedModel
 ) -> None:
     """Count the most calls that the answers and all rounds of the greedy search can take."""
     every = frozenset(range(ceilings.retains_of(setup.pool)))
-    greedy = [Subset(every - {place}) for place in every]
+    greedy = [RetainSubset(every - {place}) for place in every]
     for tried, rounds in ((greedy, ROUNDS), (choices, 1)):
         for _ in answers_under(tried, counting, setup.pool, setup.split.test, style=style, limit=opened.limit):
             pass
@@ -105,7 +91,7 @@ def _count(
 
 
 def _asked(
-    folder: Path, setup: Setup, choices: Sequence[Chooser], style: PromptStyle, opened: OpenedModel
+    folder: Path, setup: Setup, choices: Sequence[Selector], style: PromptStyle, opened: OpenedModel
 ) -> list[CaseAnswers]:
     """The answers about all test edits, those that are not in the folder asked for with a bar."""
     cases, model = setup.split.test, opened.model
@@ -119,7 +105,7 @@ def _asked(
 
 
 def _ceilings(
-    setup: Setup, choices: Sequence[Chooser], answers: Sequence[CaseAnswers], trained: Checkpoint | None
+    setup: Setup, choices: Sequence[Selector], answers: Sequence[CaseAnswers], trained: Checkpoint | None
 ) -> Mapping[str, object]:
     """What each choice in hindsight reaches; that of the paper's method and of the policy per query come first."""
     cases: Sequence[EditCase] = setup.split.test

@@ -15,15 +15,17 @@ from drike.cli.resume import alone_at
 from drike.cli.train import watch_query_policy, watch_training
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, Editor, make
+from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, make
+from drike.editors.editor import Editor
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge
 from drike.models import EMBEDDED, load
+from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
@@ -63,12 +65,14 @@ def demo(
     method, watched = Method(epochs=epochs), WatchedEncoder(encoder)
     with alone_at(folder, None):
         editor = new_editor(method, setup, watched, seed=seed)
-        assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it has one
+        retriever, budget = editor.selector.ranker, editor.selector.budget
+        assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
         untrained = QueryPolicy(watched, policy_mixes(setup.pool.roles))
-        planned = _editors(setup, Checkpoint(editor.ranker, editor.budget, per_query=untrained))
+        planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
         Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
         watch_training(folder, setup, opened, editor, method, seed=seed, described=described)
-        trained = watch_query_policy(folder, setup, opened, editor, method)
+        watch_query_policy(folder, setup, opened, editor, method)
+        trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
         outcomes = watch_evaluation(folder, setup, opened, editors, sample=SAMPLE).outcomes

@@ -93,7 +93,7 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
     """
     answers = dict.fromkeys(own_answers(model, cases, rule), longest_answer())
     usable = [
-        replace(case, unanswered=tuple(replace(question, among=()) for question in case.unanswered)) for case in cases
+        replace(case, unanswered=tuple(replace(question, choices=()) for question in case.unanswered)) for case in cases
     ]
     return with_own_answers(usable, answers)
 
@@ -143,7 +143,7 @@ def count_training(
     questions: the probes that the reward asks about the edits of a case. With a limit, as many prefixes as fit with
     the shortest retains.
     """
-    for candidates in pool.beside(list(questions)):
+    for candidates in pool.for_groups(list(questions)):
         probes = questions[candidates.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in candidates.retains}

@@ -16,14 +16,14 @@ from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, open_model,
 from drike.cli.options import METHOD, AnyGate, Command, ModelOptions, RunOptions, flag, option, takes_options
 from drike.deployment.edit_checks import Check, check, doubts
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import PER_QUERY, Editor, make
+from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
+from drike.editors.editor import Editor
 from drike.gates import store_gate
 from drike.gates.calibrated import Calibrated
 from drike.gates.verification import require_doubt
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.runs.run import TrainedRun
-from drike.serving.placement import NearestWriter
 from drike.stores import log as stores
 from drike.stores.log import EditStore
 from drike.stores.opening import open_store
@@ -99,10 +99,8 @@ def _editor(name: str | None, base: TrainedRun | None, opened: OpenedModel) -> E
         earlier.data, encoder=earlier.encoder if base or name else "hashing", seed=earlier.seed,
         split=base.split if base else None, train=0, test=0, target=earlier.zsre_target,
     )  # fmt: skip
-    name = name or (None if base is None else PER_QUERY if base.trained.per_query else "dr-ike")
-    if name is None:
-        return NearestWriter(setup.pool)
     trained = base.trained if base else None
+    name = name or (NO_RETAINS if trained is None else PER_QUERY if trained.per_query else "dr-ike")
     return make(name.casefold(), pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
 
 

@@ -33,12 +33,13 @@ from drike.editors.catalog import (
     SAME_SIZE,
     TRAINED,
     UNTRAINED,
-    Editor,
     make,
     require_editor,
 )
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.baseline_answers import Resolved
@@ -74,10 +75,8 @@ from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
 from drike.runs.evaluating import (
     SAMPLE,
-    BaselineAnswered,
     Evaluation,
     EvaluationEvent,
-    EvaluationStarted,
     run_evaluation,
 )
 from drike.runs.events import Prepared
@@ -190,7 +189,7 @@ def make_editors(
     editors += reordered(editors, parse_orders(method.order), setup.pool.seed)
     if thresholds := parse_sigmas(method.sigmas):
         dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=opened.limit)
-        editors += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+        editors += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
     return editors
 
 
@@ -225,12 +224,10 @@ def watch_evaluation(
 
     def show(event: EvaluationEvent) -> None:
         match event:
-            case BaselineAnswered():
-                say(baseline_sentence(event.resolved))
+            case Resolved():
+                say(baseline_sentence(event))
             case Prepared():
-                show_prepared(event)
-            case EvaluationStarted() if event.recovered:
-                say(f"Recovered {event.recovered} of {event.total} edits")
+                show_prepared(event, len(editors) * len(setup.split.test), "edits")
 
     done = watch(run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model)
     assert isinstance(done, Evaluation)  # noqa: S101 - its last event
@@ -363,12 +360,12 @@ def _parts(text: str | None) -> list[str]:
     return [part.strip().casefold() for part in (text or "").split(",") if part.strip()]
 
 
-def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[IKE]:
+def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
     """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
 
     Raises UsageError where orders are wanted and no editor has a learned ranking.
     """
-    learned = [editor for editor in editors if isinstance(editor, IKE) and isinstance(editor.ranker, Retriever)]
+    learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
     return [
@@ -378,10 +375,15 @@ def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int)
     ]
 
 
-def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:
+def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:
     """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
-    own = dr_ike.budget if isinstance(dr_ike.budget, Threshold) else Threshold()
+    selector = dr_ike.selector
+    own = selector.budget if isinstance(selector.budget, Threshold) else Threshold()
     return [
-        replace(dr_ike, name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})", budget=replace(own, sigma=sigma))
+        replace(
+            dr_ike,
+            name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})",
+            selector=replace(selector, budget=replace(own, sigma=sigma)),
+        )
         for sigma in sigmas
     ]

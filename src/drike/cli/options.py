@@ -145,12 +145,9 @@ OPTIONS: Mapping[str, Any] = {
     ),
     "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
     "reward": option(
-        "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD
+        "NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes (all its probes)",
+        METHOD
     ),
-    "credit": option(
-        "NAME", "A retain's reward: that of its prefix, or marginal: its gain over the prefix before", METHOD
-    ),
-    "soft": flag("--soft", "Rewards from log-probabilities instead of right and wrong answers", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,

@@ -12,39 +12,29 @@ from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, describe_mo
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, begin_or_check, options_in
 from drike.datasets import TINYFACTS
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S
 from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.judge import Judge
-from drike.evaluation.risk_control import Guarantee
+from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
 from drike.report import work
 from drike.report.training import by_epoch
-from drike.runs.checkpoint import Checkpoint
 from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.folder import read_usage
 from drike.runs.resume import recovered_episodes
 from drike.runs.run import Setup
-from drike.runs.training import (
-    Method,
-    QueryPolicyCertified,
-    QueryPolicyEvent,
-    QueryPolicyStarted,
-    QueryPolicyTrained,
-    TrainingEvent,
-    TrainingStarted,
-    new_editor,
-    run_query_policy,
-    run_training,
-    scored_probes,
-)
+from drike.runs.training import Method, new_editor, run_query_policy, run_training, scored_probes
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
 from drike.training.rewards import RecordedRollout
+from drike.training.s_objective import Step
 
 CALIBRATE_ON = 100  # edits held out for a guarantee
 
@@ -100,8 +90,6 @@ def _checked(method: Method, replicas: int) -> Guarantee | None:
             f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: "
             f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
         )
-    if method.reward == "rewrite" and method.soft:
-        raise UsageError("--soft is for rewards of all probes: add --reward probes or balanced")
     if method.reward != "rewrite" and method.stop_on_flip:
         raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     if method.promise is None:
@@ -131,7 +119,7 @@ def watch_training(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     method: Method,
     *,
     seed: int,
@@ -139,19 +127,18 @@ def watch_training(
     past: Sequence[RecordedRollout] = (),
 ) -> None:
     """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
-    epoch: list[Episode] = []
+    selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
 
-    def show(event: TrainingEvent) -> str | None:
+    def show(event: Prepared | PhaseStarted | Episode) -> str | None:
         match event:
-            case TrainingStarted():
-                say(
-                    f"Training on {event.edits} edits of {event.title}, {event.epochs} epochs, model {event.model}, "
-                    f"head {event.form} over {event.encoder} ({event.parameters:,} parameters)"
-                )
-                if event.recovered:
-                    say(f"Recovered {event.recovered} of {event.epochs * event.edits} episodes")
             case Prepared():
-                show_prepared(event)
+                assert isinstance(selector.ranker, Retriever)  # noqa: S101 - only these are trained
+                head, name = selector.ranker, selector.ranker.encoder.name
+                say(
+                    f"Training on {cases} edits of {setup.split.ids.title}, {method.epochs} epochs, model "
+                    f"{model.info.name}, head {head.form} over {name} ({head.parameters:,} parameters)"
+                )
+                show_prepared(event, method.epochs * cases, "episodes")
             case PhaseStarted():
                 console.print(
                     f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}",
@@ -159,8 +146,8 @@ def watch_training(
                 )
             case Episode():
                 epoch.append(event)
-                status = _epoch_so_far(epoch, finished=len(epoch) == len(setup.split.train))
-                if len(epoch) == len(setup.split.train):
+                status = _epoch_so_far(epoch, finished=len(epoch) == cases)
+                if len(epoch) == cases:
                     epoch.clear()
                 return status
         return None
@@ -187,38 +174,42 @@ def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
 
 
 def watch_query_policy(
-    folder: Path, setup: Setup, model: LanguageModel, editor: IKE, method: Method, *, guarantee: Guarantee | None = None
-) -> Checkpoint:
-    """Train the policy that decides for each query, show what comes of it, and return what was saved.
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: InContextEditor[RankAndCut],
+    method: Method,
+    *,
+    guarantee: Guarantee | None = None,
+) -> None:
+    """Train the policy that decides for each query, and show what comes of it.
 
     Raises GuaranteeError as `run_query_policy` does.
     """
+    mixes = len(policy_mixes(setup.pool.roles))
 
-    def show(event: QueryPolicyEvent) -> None:
+    def show(event: PhaseStarted | CaseAnswers | Step | CertifiedGuarantee) -> None:
         match event:
-            case QueryPolicyStarted():
-                mixes = f"each of {event.mixes} mixes, for DR-IKE-Q"
-                say(f"\nAsking every probe of {event.edits} edits under {mixes}")
-                if event.recovered:
-                    say(f"Recovered {event.recovered} of {event.edits} edits")
-            case QueryPolicyTrained():
+            case PhaseStarted():
+                say(f"\nAsking every probe of {event.total} edits under each of {mixes} mixes, for DR-IKE-Q")
+                if event.done:
+                    say(f"Recovered {event.done} of {event.total} edits")
+            case Step():
                 absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]
                 if absent:
                     note(f"no training edit has a {' or a '.join(absent)} probe, so the policy learns from none")
                 means = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in event.means.items())
                 shots = f"{event.shots:.1f} demonstrations per prompt"
                 say(f"Expected on these edits: S {event.score:.3f} ({means}) with {shots}")
-            case QueryPolicyCertified():
-                certified = event.guarantee
-                measured = f"measured there: {certified.measured:.3f}, offset {certified.offset:g}"
-                say(f"Guaranteed: {certified.sentence} ({measured})")
+            case CertifiedGuarantee():
+                say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, offset {event.offset:g})")
 
-    last = watch(run_query_policy(folder, setup, model, editor, method, guarantee=guarantee), show, model)
-    assert isinstance(last, QueryPolicyTrained | QueryPolicyCertified)  # noqa: S101 - its last events
-    return last.checkpoint
+    watch(run_query_policy(folder, setup, model, editor, method, guarantee=guarantee), show, model)
 
 
-def show_prepared(event: Prepared) -> None:
-    """Print the notes on the demonstrations."""
+def show_prepared(event: Prepared, total: int, unit: str) -> None:
+    """Print how much of a stopped run is recovered, and the notes on the demonstrations."""
+    if event.recovered:
+        say(f"Recovered {event.recovered} of {total} {unit}")
     for sentence in event.notes:
         say(sentence, "dim")

@@ -99,9 +99,9 @@ def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     edit = case.edit
     first, *others = DOUBTS
     rng.shuffle(others)
-    for doubts in ((first,), (first, *others)):
-        turns = tuple(f"{doubt} {AGAIN} {edit.query}" for doubt in doubts)
-        yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, doubts=turns)
+    for challenges in ((first,), (first, *others)):
+        turns = tuple(f"{challenge} {AGAIN} {edit.query}" for challenge in challenges)
+        yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 
 def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:

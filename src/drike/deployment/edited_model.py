@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.demonstrations import Demonstration, Role
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
+from drike.editors.editor import Editor
+from drike.editors.in_context import ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.case_study import EditorColumn, Retain, side_of
@@ -226,8 +226,8 @@ class EditedModel:
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""
         decision = self.decide(query)
-        if decision.matched and isinstance(self.editor, IKE):
-            selection = self.editor.fit(self.editor.select(decision.edits), [query])
+        if decision.matched and ranks_retains(self.editor):
+            selection = self.editor.fit(self.editor.select(decision.edits, [query])[0], [query])
             [prompt] = self.editor.show(selection, [query])
             side = side_of(self.editor, selection, prompt)
         else:

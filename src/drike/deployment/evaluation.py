@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError

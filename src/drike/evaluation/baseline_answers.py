@@ -70,7 +70,7 @@ def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> R
             asked += 1
             if not answer:
                 unusable += 1
-            elif one.among and not any(matches(answer, known) for known in one.among):
+            elif one.choices and not any(matches(answer, known) for known in one.choices):
                 unknown += 1
             elif one.target is not None:
                 probes.append(Probe(one.aspect, one.query, one.target, answer))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import EditCase
 from drike.evaluation.judge import Rule
 from drike.evaluation.metrics import Outcome

@@ -11,8 +11,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
+from drike.editors.editor import Editor
+from drike.editors.in_context import ranks_retains
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
@@ -28,21 +28,6 @@ from drike.runs.run import Setup
 
 OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
 SAMPLE = 20  # edits whose prompts are kept and that are judged by greedy and by generate
-
-
-@dataclass(frozen=True)
-class BaselineAnswered:
-    """The unedited model has answered the questions without a published answer."""
-
-    resolved: Resolved
-
-
-@dataclass(frozen=True)
-class EvaluationStarted:
-    """`total` edits are asked, each under every editor; the outcomes of `recovered` are in the folder already."""
-
-    total: int
-    recovered: int
 
 
 @dataclass(frozen=True)
@@ -67,7 +52,7 @@ class Evaluation:
     summaries: Sequence[Summary]
 
 
-EvaluationEvent = BaselineAnswered | Prepared | EvaluationStarted | PhaseStarted | CaseEvaluated | Evaluation
+EvaluationEvent = Resolved | Prepared | PhaseStarted | CaseEvaluated | Evaluation
 
 
 def run_evaluation(
@@ -82,6 +67,7 @@ def run_evaluation(
 ) -> Generator[EvaluationEvent, None, None]:
     """Evaluate every editor on the test edits; yield the outcomes of every case after they are saved, then all results.
 
+    If there are questions without a published answer, the cases with the unedited model's own answers come first.
     The prompts of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs
     here or wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there
     is no edit to test on, RunError for a damaged folder, and what the model raises.
@@ -91,13 +77,14 @@ def run_evaluation(
     resolved = answered_cases(folder, model, cases, rule)
     if resolved is not None:
         cases = resolved.cases
-        yield BaselineAnswered(resolved)
+        yield resolved
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
-    parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
-    yield Prepared(tuple(setup.prepare(cases, {id(part): part for part in parts}.values())))
+    selectors = [editor.selector for editor in editors if ranks_retains(editor)]
+    parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
+    notes = setup.prepare(cases, {id(part): part for part in parts}.values())
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    yield EvaluationStarted(len(editors) * len(cases), sum(map(number_of_cases, outcomes.values())))
+    yield Prepared(tuple(notes), sum(map(number_of_cases, outcomes.values())))
     sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
     ids = {case.case_id for case in sampled}
     for editor in editors:

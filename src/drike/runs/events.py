@@ -1,4 +1,4 @@
-"""Events that several kinds of long work yield; what only one kind yields is defined beside it."""
+"""Events that training and evaluation yield beside their records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Prepared:
-    """All texts are encoded. notes: sentences about the demonstrations."""
+    """All texts are encoded. notes: on the demonstrations. recovered: episodes, or edits, that the folder holds."""
 
     notes: tuple[str, ...]
+    recovered: int
 
 
 @dataclass(frozen=True)

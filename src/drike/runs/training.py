@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold, TokenLimit
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Form, Retriever
+from drike.editors.retriever import Form, Retriever
 from drike.editors.role_counts import policy_mixes
-from drike.edits import Aspect, EditCase, Probe, rewrite_probe
+from drike.editors.selectors import RankAndCut
+from drike.edits import EditCase, Probe, rewrite_probe
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
@@ -24,7 +25,6 @@ from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel
 from drike.prompts import Layout, PromptStyle, RetainForm
 from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
 from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.recording import recorded_answers, recorded_training
 from drike.runs.resume import recovered_answers
@@ -32,11 +32,10 @@ from drike.runs.run import Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
 from drike.training.certify import most_probes, promised
-from drike.training.credit import balanced, marginal
 from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import train_balanced
-from drike.training.schedules import RewardChannel, disturbed, in_blocks
+from drike.training.s_objective import Step, train_query_policy
+from drike.training.schedules import disturbed, in_blocks
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,7 @@ class Method:
     shot_price: float = 0.05
     promise: str | None = None
     calibrate_on: int | None = None
-    reward: Literal["rewrite", "probes", "balanced"] = "rewrite"
-    credit: Literal["prefix", "marginal"] = "prefix"
-    soft: bool = False
+    reward: Literal["rewrite", "probes"] = "rewrite"
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16
@@ -86,80 +83,28 @@ class Method:
         return RULES[self.judge] if self.judge else None
 
 
-@dataclass(frozen=True)
-class TrainingStarted:
-    """What will be trained, on what. recovered: episodes that the folder holds; parameters: of the head."""
-
-    edits: int
-    title: str
-    epochs: int
-    model: str
-    form: Form
-    encoder: str
-    parameters: int
-    recovered: int
-
-
-@dataclass(frozen=True)
-class QueryPolicyStarted:
-    """Every probe of so many edits is asked under each mix; the answers to `recovered` of the edits are known."""
-
-    edits: int
-    mixes: int
-    recovered: int
-
-
-@dataclass(frozen=True)
-class QueryPolicyTrained:
-    """A saved policy per query, and what is expected of it on the training edits.
-
-    means: of each aspect that has probes. score: S. shots: demonstrations per prompt.
-    """
-
-    checkpoint: Checkpoint
-    means: Mapping[Aspect, float]
-    score: float
-    shots: float
-
-
-@dataclass(frozen=True)
-class QueryPolicyCertified:
-    """The saved policy with the offset at which it is guaranteed to keep a level."""
-
-    checkpoint: Checkpoint
-    guarantee: CertifiedGuarantee
-
-
-TrainingEvent = TrainingStarted | Prepared | PhaseStarted | Episode
-QueryPolicyEvent = QueryPolicyStarted | PhaseStarted | CaseAnswers | QueryPolicyTrained | QueryPolicyCertified
-
-
 def run_training(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     method: Method,
     *,
     seed: int,
     described: Mapping[str, object],
     past: Sequence[RecordedRollout] = (),
-) -> Generator[TrainingEvent, None, None]:
+) -> Generator[Prepared | PhaseStarted | Episode, None, None]:
     """Train the editor's retriever and budget; yield every episode after it is saved.
 
     described: the model, for the checkpoint. past: episodes that this run recorded before it was stopped; they are
     yielded again. Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training,
     and what the model raises.
     """
-    retriever, epochs, cases = editor.ranker, method.epochs, setup.split.train
-    assert isinstance(retriever, Retriever)  # noqa: S101 - as `new_editor` makes it
+    retriever, budget = editor.selector.ranker, editor.selector.budget
+    epochs, cases = method.epochs, setup.split.train
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
-    yield TrainingStarted(
-        len(cases), setup.split.ids.title, epochs, model.info.name, retriever.form, retriever.encoder.name,
-        retriever.parameters, len(past),
-    )  # fmt: skip
-    yield Prepared(tuple(setup.prepare(cases, [retriever, editor.budget])))
+    yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past))
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
         "edits": len(cases), "seed": seed, "method": asdict(method),
@@ -169,7 +114,8 @@ def run_training(
     episodes = algorithm1.train(
         editor, replayed(past, _reward(method, model, editor)), cases, epochs=epochs,
         learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
-        schedule=in_blocks(blocks, model.info.calls_at_once), channel=_channel(method, len(cases), seed),
+        schedule=in_blocks(blocks, model.info.calls_at_once),
+        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
     )  # fmt: skip
     recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
     yield PhaseStarted("training", epochs * len(cases))
@@ -181,32 +127,33 @@ def run_query_policy(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     method: Method,
     *,
     guarantee: Guarantee | None = None,
-) -> Generator[QueryPolicyEvent, None, None]:
+) -> Generator[PhaseStarted | CaseAnswers | Step | CertifiedGuarantee, None, None]:
     """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
 
-    Answers that the folder holds are not asked for again. Raises GuaranteeError, after the policy is saved, if the
-    validation edits do not certify the guarantee, and what the model raises.
+    Yields the answers to every edit after they are saved, those in the folder excepted; the last step of training once
+    the policy is saved; and the certified guarantee, if one is asked for, once the policy is saved with its offset.
+    Raises GuaranteeError if the validation edits do not certify it, and what the model raises.
     """
-    assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
-    trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    retriever = editor.selector.ranker
+    assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
+    trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
     cases = (*train, *setup.split.validation)
     policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=method.named)
     answers = recovered_answers(folder, cases, len(policy.mixes))
-    yield QueryPolicyStarted(len(cases), len(policy.mixes), len(answers))
     asked = answers_under(
         policy.mixes, model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
         rule=method.rule,
     )  # fmt: skip
     with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
         yield from recorded
-    *_, last = train_balanced(policy, train, answers[: len(train)], price=method.shot_price)
-    both = replace(trained, per_query=policy)
-    checkpoint.save(both, folder)
-    yield QueryPolicyTrained(both, last.means, last.score, last.shots)
+    *_, last = train_query_policy(policy, train, answers[: len(train)], price=method.shot_price)
+    trained = replace(trained, per_query=policy)
+    checkpoint.save(trained, folder)
+    yield last
     if guarantee is None:
         return
     certified = promised(
@@ -215,18 +162,17 @@ def run_query_policy(
     )  # fmt: skip
     policy = policy.with_logit_offset(certified.offset)
     policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
-    both = replace(both, per_query=policy, promise=certified)
-    checkpoint.save(both, folder)
-    yield QueryPolicyCertified(both, certified)
+    checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
+    yield certified
 
 
 def new_editor(
     method: Method, setup: Setup, encoder: TextEncoder, *, seed: int, limit: TokenLimit | None = None
-) -> IKE:
+) -> InContextEditor[RankAndCut]:
     """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
     retriever = Retriever(encoder, form=method.form, seed=seed)
     budget = new_budget(method.budget, encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)
-    return IKE("DR-IKE", setup.pool, retriever, budget, method.style, limit)
+    return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
 
 
 def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
@@ -244,19 +190,11 @@ def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, s
 def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
     """What the reward asks of a case under each prefix; where it compares, its distractors are asked for, too."""
     probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
-    compares = method.soft or method.judge == LIKELIHOOD.name
+    compares = method.judge == LIKELIHOOD.name
     return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
 
 
-def _reward(method: Method, model: LanguageModel, editor: IKE) -> Reward:
-    if method.reward == "rewrite":
-        return rewrite_reward(
-            model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=method.rule
-        )  # fmt: skip
-    return every_probe(model, editor.style, editor.limit, soft=method.soft, rule=method.rule)
-
-
-def _channel(method: Method, edits: int, seed: int) -> RewardChannel:
-    channel = disturbed(method.delay, method.noise, episodes=method.epochs * edits, seed=seed)
-    channel = marginal(channel) if method.credit == "marginal" else channel
-    return balanced(edits, channel) if method.reward == "balanced" else channel
+def _reward(method: Method, model: LanguageModel, editor: InContextEditor[RankAndCut]) -> Reward:
+    if method.reward == "probes":
+        return every_probe(model, editor.style, editor.limit, rule=method.rule)
+    return rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=method.rule)

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from drike.demonstrations import Demonstration, interleave
-from drike.editors.pool import Pool
+from drike.demonstrations import Demonstration
 from drike.edits import Edit
-from drike.prompts import Prompt, PromptStyle, demonstration_block, facts_of
+from drike.prompts import Prompt, demonstration_block, facts_of
 
 MAX_FACT = 512  # characters
 _TAG = "corrected-facts"
@@ -69,24 +68,6 @@ class AsPrompt:
         """The prompt, which ends in the text."""
         [prompt] = self.writer.prompts(edits, [text])
         return prompt.text
-
-
-@dataclass(frozen=True)
-class NearestWriter:
-    """Shows the copies and updates nearest to the edits, for queries that concern them; it needs no torch.
-
-    most: demonstrations in a prompt; None is all.
-    """
-
-    pool: Pool
-    most: int | None = None
-    style: PromptStyle = PromptStyle()
-    name: str = "Copies and updates"
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """The same demonstrations for every query."""
-        shown = interleave([one.fixed for one in self.pool.together(edits)])[: self.most]
-        return self.style.write(edits, shown, queries)
 
 
 def block(facts: Sequence[str], demonstrations: Sequence[Demonstration], nonce: str, *, tokens: int) -> str:
