@@ -101,7 +101,7 @@ def test_evaluating_on_other_data_excludes_the_trained_edits(tmp_path: Path) -> 
         assert run("evaluate", "--run", str(folder), *asked, "--out", str(out)) == 0
         outcomes = read_outcomes(out / "outcomes" / "unedited.jsonl")
         cases = {case.case_id: case for case in datasets.load(*(data if i else [tinyfacts.rows_path()])).cases}
-        asked_about = {cases[one.case_id].edit for one in outcomes}
+        asked_about = {cases[outcome.case_id].edit for outcome in outcomes}
         assert len(asked_about) == 40
         assert not learned & {(edit.query, edit.target_new) for edit in asked_about}
 

@@ -21,13 +21,13 @@ from tests.worlds.commands import SMALL, run
 
 
 def commands() -> dict[str, Any]:
-    """Yield every command with its name, including those in groups."""
-    found, left = {}, [("drike", typer.main.get_command(app))]
+    """Every command by its name, those in groups too."""
+    by_name, left = {}, [("drike", typer.main.get_command(app))]
     while left:
         name, command = left.pop()
-        found[name] = command
-        left += [(f"{name} {sub}", one) for sub, one in getattr(command, "commands", {}).items()]
-    return found
+        by_name[name] = command
+        left += [(f"{name} {sub}", inner) for sub, inner in getattr(command, "commands", {}).items()]
+    return by_name
 
 
 @pytest.mark.parametrize("name", sorted(commands()))

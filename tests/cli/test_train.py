@@ -158,11 +158,11 @@ def test_tinyfacts_can_be_combined_with_a_data_file(tmp_path: Path) -> None:
 def test_options_under_their_former_names_do_the_same(tmp_path: Path) -> None:
     asked = ("train", *SMALL, "--edits", "6", "--test", "1", "--epochs", "1", "--calibrate-on", "12")
     names = {"new": ("--objective", "s", "--guarantee"), "old": ("--objective", "balanced", "--promise")}
-    found = {}
+    trained = {}
     for name, words in names.items():
         assert run(*asked, *words, "rr>=.05", "--out", str(tmp_path / name)) == 0
-        found[name] = load(tmp_path / name, encoder=HashingEncoder())
-    new, old = found["new"], found["old"]
+        trained[name] = load(tmp_path / name, encoder=HashingEncoder())
+    new, old = trained["new"], trained["old"]
     assert new.promise == old.promise is not None and new.per_query and old.per_query
     assert torch.equal(new.per_query.head.weight, old.per_query.head.weight)
     assert run("train", "--resume", str(tmp_path / "new")) == 0

@@ -40,7 +40,7 @@ def test_every_episode_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
     seen: list[object] = []
     for event in events(tmp_path, editor()):
         seen.append(event)
-        episodes = [one for one in seen if isinstance(one, Episode)]
+        episodes = [known for known in seen if isinstance(known, Episode)]
         assert len(read_episodes(tmp_path / "episodes.jsonl")) == len(episodes)
     assert [type(event) for event in seen[:2]] == [Prepared, PhaseStarted]
     assert [episode.epoch for episode in episodes] == [1] * 4 + [2] * 4

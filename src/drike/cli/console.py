@@ -142,14 +142,12 @@ class _Status(bars.ProgressColumn):
 
 
 def watch(events: Generator[Event, None, None], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
-    """Do work to its end, with a progress bar for each phase, and return its last event.
+    """Run work to its end, with a progress bar for each phase, and return its last event.
 
-    show: prints an event, and may return figures for the bar. Those of a served model are shown behind them.
+    show: prints an event, and may return figures to show after the bar, where those of a served model follow.
     """
-    last: list[Event] = []
     with ExitStack() as phase, closing(events):
         for event in events:
-            last = [event]
             if not isinstance(event, _RECORDS):
                 phase.close()
             figures = show(event)
@@ -158,7 +156,7 @@ def watch(events: Generator[Event, None, None], show: Callable[[Event], str | No
                 bar.update(task, total=event.total, completed=event.done)
             elif isinstance(event, _RECORDS):
                 bar.update(task, advance=1, status=figures or "")
-    return last[0]
+    return event
 
 
 @contextmanager

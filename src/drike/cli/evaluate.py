@@ -73,12 +73,7 @@ from drike.report.deployed import deployed_tables
 from drike.report.variants import distribution_table, variations
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
-from drike.runs.evaluating import (
-    SAMPLE,
-    Evaluation,
-    EvaluationEvent,
-    run_evaluation,
-)
+from drike.runs.evaluating import SAMPLE, Evaluation, EvaluationEvent, run_evaluation
 from drike.runs.events import Prepared
 from drike.runs.folder import read_usage
 from drike.runs.run import Setup
@@ -137,15 +132,15 @@ def evaluate(
     folder = at.resume or new_run(at.out, "evaluate")
     setup, notes = chosen.open(), []
     if method.probes == "all":
-        test = with_generated(setup.split.test, setup.pool.seed)
-        setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
+        cases = with_generated(setup.split.test, setup.pool.seed)
+        setup, notes = replace(setup, split=replace(setup.split, test=cases)), [GENERATED]
     opened = open_model(model, api, earlier, at=at, cache=False)
     rule = Judge(opened.model, RULES.get(method.judge or earlier.judge or "")).rule
     editors = make_editors(names, method, setup, base.trained if base else None, opened)
     deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
-    everyone = [*editors, *(deployment.editors(editors) if deployment else [])]
-    cases, write = setup.split.test, method.write
-    if count_only(opened.model, opened.api, lambda counting: _count(counting, cases, everyone, rule=rule, write=write)):
+    asked = [*editors, *(deployment.editors(editors) if deployment else [])]
+    test, write = setup.split.test, method.write
+    if count_only(opened.model, opened.api, lambda counting: _count(counting, test, asked, rule=rule, write=write)):
         return
     described = describe_model(opened.name, opened.model)
     settings = {
@@ -158,13 +153,13 @@ def evaluate(
     with alone_at(folder, "evaluate"):
         begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
         with metered(opened.model, folder):
-            done = watch_evaluation(
-                folder, setup, opened.model, editors, rule=rule, write=method.write, notes=notes, variants=True
+            evaluation = watch_evaluation(
+                folder, setup, opened.model, editors, rule=rule, write=write, notes=notes, variants=True
             )
             if deployment is not None:
-                watch_deployed(folder, deployment, opened.model, editors, done)
-    show_guarantee(base.trained.promise if base else None, done.outcomes.get("DR-IKE-Q", []))
-    note_long_prompts(done.outcomes, opened.limit)
+                watch_deployed(folder, deployment, opened.model, editors, evaluation)
+    show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
+    note_long_prompts(evaluation.outcomes, opened.limit)
     say(f"\nOutcomes and tables are in {folder}")
 
 
@@ -229,22 +224,23 @@ def watch_evaluation(
             case Prepared():
                 show_prepared(event, len(editors) * len(setup.split.test), "edits")
 
-    done = watch(run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model)
-    assert isinstance(done, Evaluation)  # noqa: S101 - its last event
-    title = (
-        f"{setup.split.ids.title}, {len(done.cases)} test edits, model {model.info.name}, judged by {done.rule.name}"
+    evaluation = watch(
+        run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model
     )
-    tables = evaluation_tables(done, title, notes, variants=variants)
+    assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
+    data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
+    title = f"{data}, model {model.info.name}, {judged}"
+    tables = evaluation_tables(evaluation, title, notes, variants=variants)
     write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
     for table in tables:
         draw(table)
-    usages = {name: used for name, used in read_usage(folder).items() if name in done.outcomes}
+    usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))
     cached = [name for name, used in usages.items() if model.info.served and used.cached]
     if cached:
         note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
-    return done
+    return evaluation
 
 
 def baseline_sentence(resolved: Resolved) -> str:
@@ -256,16 +252,16 @@ def baseline_sentence(resolved: Resolved) -> str:
     )
 
 
-def evaluation_tables(done: Evaluation, title: str, notes: Sequence[str], *, variants: bool) -> list[Table]:
+def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], *, variants: bool) -> list[Table]:
     """Table 1 of the evaluation, the further tables, and the paper's."""
-    differing = [disagreement(done.both_ways)] if any(done.both_ways.values()) else []
-    summaries = done.summaries
-    first = table1(summaries, title, done.rule.caption, *differing)
+    differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
+    summaries = evaluation.summaries
+    first = table1(summaries, title, evaluation.rule.caption, *differing)
     tables = [table for table in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if table]
-    tables += paired(done.counts, compared(list(done.counts)), "Paired differences")
+    tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
     if variants:
-        tables += [distribution_table(done.outcomes["DR-IKE"])] if "DR-IKE" in done.outcomes else []
-        tables += variations(done.outcomes, done.counts)
+        tables += [distribution_table(evaluation.outcomes["DR-IKE"])] if "DR-IKE" in evaluation.outcomes else []
+        tables += variations(evaluation.outcomes, evaluation.counts)
     return [*tables, published()]
 
 
@@ -277,12 +273,12 @@ def watch_deployed(
     paper: the same editors with every query under its edit.
     """
     events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
-    done = watch(events, lambda event: None, model)
-    assert isinstance(done, DeployedEvaluation)  # noqa: S101 - its last event
-    counts = {name: (paper.counts[name], counted(outcomes)) for name, outcomes in done.outcomes.items()}
+    deployed = watch(events, lambda event: None, model)
+    assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event
+    counts = {name: (paper.counts[name], counted(outcomes)) for name, outcomes in deployed.outcomes.items()}
     size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
     title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
-    tables = deployed_tables(counts, done.decisions, title, paper.rule.caption)
+    tables = deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
     text = (folder / TABLES).read_text("utf-8")
     write_text(folder / TABLES, "\n".join([text, *map(as_markdown, tables)]))
     for table in tables:
