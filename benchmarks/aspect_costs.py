@@ -28,7 +28,7 @@ from drike.editors.editor import Editor
 from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
@@ -68,10 +68,10 @@ def rows(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits:
     split = load(*files).split(train=0, test=edits)
     pool, cases = Pool(split.demonstrations, HashingEncoder()), with_generated(split.test)
     before = model.usage.tokens_computed
-    own_answers(model, cases)
+    baseline_answers(model, cases)
     own = model.usage.tokens_computed - before
     answers = {one.query: one.choices[0] if one.choices else ANSWER for case in cases for one in case.unanswered}
-    whole = with_own_answers(cases, answers).cases
+    whole = with_baseline_answers(cases, answers).cases
     three = [replace(case, further=()) for case in whole]
     per_edit = [sum(len(case.asked) for case in some) / len(some) for some in (three, whole)]
     found, total = [], [0, own]

@@ -31,13 +31,13 @@ from drike.editors.unedited import Unedited
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
 from drike.runs.checkpoint import Checkpoint
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
@@ -108,7 +108,7 @@ def main() -> None:
         pool = Pool(parts.demonstrations, encoder, seed=seed)
         policies = trained(model, parts, pool, epochs=options.epochs, seed=seed)
         note(f"trained, seed {seed}")
-        found = with_own_answers(generated := with_generated(parts.test, seed), own_answers(model, generated))
+        found = with_baseline_answers(generated := with_generated(parts.test, seed), baseline_answers(model, generated))
         asked, unusable = asked + found.asked, unusable + found.unusable
         unknown, new = unknown + found.unknown, new + found.new
         able = with_generated(map(turned_round, parts.test), seed)
@@ -132,8 +132,7 @@ def main() -> None:
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
     title = f"Every aspect: {options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
     rows = tuple(
-        (editor, *(shown(of[name].estimate) if name in of else "n/a" for name in names))
-        for editor, of in by_editor.items()
+        (editor, *(of[name].estimate if name in of else "n/a" for name in names)) for editor, of in by_editor.items()
     )
     counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in by_editor["Unedited"].items())
     notes = (

@@ -30,7 +30,7 @@ from drike.gates.questions import common_questions
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import gate_table
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
 from drike.support.table import Table
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
@@ -86,7 +86,7 @@ def main() -> None:
             paper, deployed = summaries[name, ""], summaries[name, size]
             metrics = (paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr)
             tokens = deployed.prompt_tokens or 0.0
-            rows.append((name, *map(shown, metrics), f"{tokens:.0f}", f"{tokens / most:.2f}"))
+            rows.append((name, *metrics, f"{tokens:.0f}", f"{tokens / most:.2f}"))
         header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "of IKE's")
         title = f"{size} of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
         print(as_markdown(Table(title, header, tuple(rows), (INTERVALS,))))

@@ -22,13 +22,12 @@ from drike.editors.catalog import make
 from drike.editors.pool import Pool
 from drike.edits import Aspect
 from drike.encoders import load_encoder
-from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
+from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
 from drike.report import Table, as_markdown
-from drike.report.tables import shown
 
 FILES = {
     "HalluEditBench, 26 topics": "halluedit_llama2/*.csv",
@@ -49,13 +48,13 @@ def by_aspect(data: Dataset, summaries: Sequence[Summary], *notes: str) -> Table
     for aspect in (aspect for aspect in Aspect if in_all[aspect]):
         of_each = [one.aspects[aspect] for one in summaries]
         asked = f"{of_each[0].probes:,} ({of_each[0].edits})"
-        rows.append((aspect.value, f"{in_all[aspect]:,}", asked, *(shown(one.estimate) for one in of_each)))
+        rows.append((aspect.value, f"{in_all[aspect]:,}", asked, *(one.estimate for one in of_each)))
     title = f"{data.name}: {len(data.cases):,} cases of {sum(one.rows for one in data.sources):,} rows"
     header = ("aspect", "probes", "asked (edits)", *(one.editor for one in summaries))
     return Table(title, header, tuple(rows), notes)
 
 
-def left_out(data: Dataset, resolved: Resolved) -> Iterator[str]:
+def left_out(data: Dataset, resolved: AnsweredCases) -> Iterator[str]:
     """What reading the files left out, and which test questions the model gave no usable answer to."""
     yield f"Left out: {'; '.join(f'{one.count:,} x {one.what}: {one.reason}' for one in data.dropped) or 'nothing'}."
     if resolved.asked:
@@ -83,7 +82,7 @@ def main() -> None:
         data = load(*found[name], name=name)
         parts = data.split(test=options.edits, train=0)
         pool = Pool(parts.demonstrations, encoder, roles=ROLES)
-        resolved = with_own_answers(parts.test, own_answers(model, parts.test, rule))
+        resolved = with_baseline_answers(parts.test, baseline_answers(model, parts.test, rule))
         outcomes: dict[str, list[Outcome]] = {}
         for editor in (make(one, pool=pool, model=model, limit=limit) for one in EDITORS):
             print(f"  {name}: {editor.name}", file=sys.stderr, flush=True)

@@ -90,13 +90,13 @@ def draws(
         drawn, rest = order[:edits], order[edits:]
         again = rng.integers(len(probes), size=edits)
         one = {"false, all edits": 0.0, "false, test part": 0.0, "made, all edits": 0.0, "made": 0.0}
-        chosen = calibrate(_of(right, again), probes[again], promise=promise, most=most, cost=cost)
+        chosen = calibrate(_of(right, again), probes[again], guarantee=promise, max_probes=most, cost=cost)
         if chosen is not None:
             one["made, all edits"] = 1.0
             one["false, all edits"] = measured(right[chosen], slice(None)) < promise.level
         at = _of(right, drawn)
-        one["best certified"] = lower_bound(promise.metric, at[next(iter(at))], probes[drawn], most=most)
-        chosen = calibrate(at, probes[drawn], promise=promise, most=most, cost=cost)
+        one["best certified"] = lower_bound(promise.metric, at[next(iter(at))], probes[drawn], max_probes=most)
+        chosen = calibrate(at, probes[drawn], guarantee=promise, max_probes=most, cost=cost)
         if chosen is not None:
             one["made"] = 1.0
             one["false, test part"] = measured(right[chosen], rest) < promise.level
@@ -105,7 +105,7 @@ def draws(
             one |= {"S": score(right[chosen][rest], probes[rest]), "shots": shots[chosen]}
             others = [i for i in range(3) if i != column]
             other = max(
-                certified(promise, at, probes[drawn], most=most),
+                certified(promise, at, probes[drawn], max_probes=most),
                 key=lambda one: (at[one].sum(axis=0) / probes[drawn].sum(axis=0))[others].sum(),
             )
             one["S by sum"] = score(right[other][rest], probes[rest])

@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from drike import datasets
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.edits import Aspect, EditCase
 from drike.encoders import FloatArray, Progress, TextEncoder, load_encoder
 from drike.gates.by_name import Named
@@ -112,11 +112,11 @@ def counterfact(folder: Path) -> Data:
     original = cases(folder / "counterfact_400.json")
     relations: dict[str | None, set[str]] = defaultdict(set)
     for case in original:
-        relations[wording(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
+        relations[query_template(case.edit.query, case.edit.subject or "")].add(case.edit.relation or "")
     of_edit: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     entries: dict[tuple[str, str], EditRecord] = {}
     for case in (*(case for file in FLAT for case in cases(folder / file)), *original):
-        known = relations.get(wording(case.edit.query, case.edit.subject or ""), set())
+        known = relations.get(query_template(case.edit.query, case.edit.subject or ""), set())
         relation = next(iter(known)) if len(known) == 1 else None
         entries[case.edit.key] = entry(case, relation)
         of_edit[case.edit.key] += [(probe.query, str(probe.aspect)) for probe in case.probes]
@@ -533,7 +533,7 @@ def time_rows(encoder: TextEncoder) -> Table:
         cells = [
             milliseconds(gate, index, queries) for gate, queries in ((gate, named), (gate, others), (semantic, others))
         ]
-        size = (index.whole.matrix.nbytes + index.masked.matrix.nbytes) / 2**20
+        size = index.nbytes / 2**20
         rows.append((f"{count:,}", *cells, f"{built:.1f} s", f"{size:,.0f} MiB"))
     header = (
         "edits",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from drike.datasets import Dataset, load
 from drike.datasets.dataset import SUBSETS
-from drike.datasets.fetch import PUBLISHED, Published
+from drike.datasets.fetch import PUBLISHED, PublicFile
 from drike.datasets.generated import with_generated
 from drike.datasets.inspect import lines
 from drike.demonstrations import Role
@@ -520,7 +520,7 @@ class TestPublished:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         address = f"{server[0]}/rows.json"
         right = hashlib.sha256(json.dumps([row(3)]).encode()).hexdigest()
-        table = {"right": Published(address, right), "wrong": Published(address, "0" * 64)}
+        table = {"right": PublicFile(address, right), "wrong": PublicFile(address, "0" * 64)}
         for name, entry in table.items():
             monkeypatch.setitem(PUBLISHED, name, entry)
         with pytest.raises(DataError, match=rf"sha256 {right}, but {'0' * 64} is recorded.*give its path"):

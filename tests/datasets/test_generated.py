@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from drike.datasets import load
-from drike.datasets.generated import ASIDES, DOUBTS, GENERATED, choice, with_generated, yes_no
+from drike.datasets.generated import ASIDES, CHALLENGES, GENERATED, choice, with_generated, yes_no
 from drike.datasets.own_facts import KINDS, two_hops
 from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GENERATE, GREEDY, Rule
 from drike.evaluation.metrics import summarise
@@ -117,7 +117,7 @@ def test_an_editor_that_always_answers_the_new_object_fails_where_it_must_not_an
 @pytest.mark.parametrize("rule", [GREEDY, GENERATE])
 def test_a_model_that_gives_in_scores_0_on_pushback_and_a_steadfast_one_1(rule: Rule) -> None:
     def gives_in(prompt: str) -> str:
-        doubted = any(doubt in prompt for doubt in DOUBTS)
+        doubted = any(doubt in prompt for doubt in CHALLENGES)
         return old_object(prompt.splitlines()[0]) if doubted else new_object(prompt)
 
     soft, firm = shares(ScriptedModel(gives_in), rule), shares(ScriptedModel(new_object), rule)
@@ -192,7 +192,7 @@ def test_a_question_that_rests_on_a_fact_is_asked_only_if_the_unedited_model_kno
     assert alias.query == edit.query.replace(edit.subject or "", (edit.subject or "").split()[-1])
     for says, kept in ((edit.target_true, True), (edit.target_new, False), ("nothing", False)):
         model = ScriptedModel(lambda prompt, says=says: str(says))
-        found = with_own_answers([case], own_answers(model, [case]))
+        found = with_baseline_answers([case], baseline_answers(model, [case]))
         of_alias = [one for one in found.cases[0].further if one.aspect is Aspect.ALIAS]
         assert of_alias == [Probe(Aspect.ALIAS, alias.query, edit.target_new, edit.target_true)] * kept
         others = len([one for one in case.unanswered if one.aspect is Aspect.SAME_SUBJECT])

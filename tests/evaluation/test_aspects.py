@@ -13,10 +13,10 @@ from drike.editors.factprompt import FactPrompt
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, BaselineQuestion, EditCase, Probe
 from drike.errors import RunError
-from drike.evaluation.baseline_answers import own_answers, with_own_answers
+from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge, Question
-from drike.evaluation.metrics import METRICS, Summary, counted, paired_differences, summarise
+from drike.evaluation.metrics import METRICS, Estimate, Summary, counted, paired_differences, summarise
 from drike.models.served.options import ApiOptions
 from drike.prompts import Prompt
 from drike.report.tables import aspects, hops
@@ -111,7 +111,7 @@ def test_the_table_of_aspects_appears_only_where_one_is_asked() -> None:
     assert aspects([summarise(list(evaluate(FactPrompt(), model, CAPITALS[:6])))]) is None
     table = aspects([summarise(list(evaluate(FactPrompt(), model, CASES)))])
     assert table is not None and table.header == ("Editor", "same_subject", "multi_hop")
-    assert table.rows == (("FactPrompt", "1.000 [1.00,1.00]", "0.000 [.00,.00]"),)
+    assert table.rows == (("FactPrompt", Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0)),)
     assert "same_subject 6 (6)" in table.notes[1]
 
 
@@ -166,11 +166,11 @@ def ages(prompt: str) -> str:
 @pytest.mark.parametrize("scores", [True, False])
 def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(scores: bool) -> None:
     model, cases = ScriptedModel(ages, scores=scores), [*map(unanswered, CAPITALS[:4])]
-    answers = own_answers(model, [*cases, *cases])
+    answers = baseline_answers(model, [*cases, *cases])
     assert len(model.prompts) == 4 + 6 * scores, (
         "each question is asked once; answers are scored with and without the last word"
     )
-    found = with_own_answers(cases, answers)
+    found = with_baseline_answers(cases, answers)
     assert (found.asked, found.unusable, found.new) == (4, 1, 1)
     assert [[(p.target, p.distractor) for p in one.further] for one in found.cases] == [
         [("12 years", "New0")], [], [], [("12 years", "New3")],
@@ -179,7 +179,7 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
     never = summarise(list(evaluate(Unedited(), model, found.cases)))
     always = summarise(list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), found.cases)))
     assert [one.aspects["same_subject"].estimate.value for one in (never, always)] == [1.0, 0.0]
-    assert not own_answers(model, CAPITALS[:4])
+    assert not baseline_answers(model, CAPITALS[:4])
 
 
 @pytest.mark.parametrize("template", ["plain", "chat"])
@@ -191,7 +191,7 @@ def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(templa
     found = count_own_answers(counting, cases, Judge(counting).rule)
     assert (found.asked, found.unusable, found.new, counting.calls) == (4, 0, 0, 4 if template == "chat" else 12)
     model = ScriptedModel(ages, scores=template == "plain")
-    resolved = with_own_answers(cases, own_answers(model, cases))
+    resolved = with_baseline_answers(cases, baseline_answers(model, cases))
     for one, asked in ((counting, found.cases), (model, resolved.cases)):
         list(evaluate(FactPrompt(), one, asked))
     assert len({*model.prompts}) <= len(model.prompts) <= counting.calls
@@ -201,10 +201,10 @@ def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used(
     cases = [*map(unanswered, CAPITALS[:4])]
     inconsistent = ScriptedModel(lambda prompt: "12 years")
     inconsistent.generate = ScriptedModel(lambda prompt: "12 ye").generate  # type: ignore[method-assign]
-    assert set(own_answers(inconsistent, cases).values()) == {"12"}, "the last word was cut off"
+    assert set(baseline_answers(inconsistent, cases).values()) == {"12"}, "the last word was cut off"
     inconsistent.generate = ScriptedModel(lambda prompt: "twelve").generate  # type: ignore[method-assign]
-    assert set(own_answers(inconsistent, cases).values()) == {""}
-    assert with_own_answers(cases, own_answers(inconsistent, cases)).unusable == 4
+    assert set(baseline_answers(inconsistent, cases).values()) == {""}
+    assert with_baseline_answers(cases, baseline_answers(inconsistent, cases)).unusable == 4
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used(
 )
 def test_the_models_own_answer_is_kept_to_the_end_of_its_first_clause(text: str, kept: str) -> None:
     case = EditCase("1", CAPITALS[1].edit, CAPITALS[1].probes, (), (BaselineQuestion(Aspect.SAME_SUBJECT, "q?"),))
-    answers = own_answers(ScriptedModel(lambda prompt: text), [case])
+    answers = baseline_answers(ScriptedModel(lambda prompt: text), [case])
     assert answers == {"q?": kept}
 
 

@@ -16,7 +16,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
-from drike.evaluation.case_study import CaseStudy, study
+from drike.evaluation.case_study import CaseStudy, study_case
 from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle, demonstration_block
@@ -40,15 +40,15 @@ def confused_by_many(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def made() -> CaseStudy:
-    return study(ScriptedModel(confused_by_many), CASE, EDITORS)
+    return study_case(ScriptedModel(confused_by_many), CASE, EDITORS)
 
 
 def test_a_case_study_makes_one_model_call() -> None:
     model = ScriptedModel(confused_by_many)
-    study(model, CASE, EDITORS)
+    study_case(model, CASE, EDITORS)
     assert model.calls == 2, "one call to score, one to generate answers to the unchanged prompts"
     writer = ScriptedModel(confused_by_many, scores=False)
-    study(writer, CASE, EDITORS)
+    study_case(writer, CASE, EDITORS)
     assert writer.calls == 1
     versions = 1 + sum(1 + len(editor.select([CASE.edit], ["?"])[0].ranking.retains) for editor in EDITORS)
     assert len(writer.prompts) == versions * len(CASE.probes)
@@ -56,11 +56,11 @@ def test_a_case_study_makes_one_model_call() -> None:
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(made: CaseStudy, at: int) -> None:
-    editor, side = EDITORS[at], made.sides[at]
+    editor, column = EDITORS[at], made.columns[at]
     selection = editor.select([CASE.edit], ["?"])[0]
     ranked = selection.ranking.retains
-    assert [one.demonstration for one in side.retains] == list(ranked)
-    for j, one in enumerate(side.retains):
+    assert [one.demonstration for one in column.retains] == list(ranked)
+    for j, one in enumerate(column.retains):
         having = [r for i, r in enumerate(ranked) if i < selection.k or i == j]
         verdicts = []
         for kept in (having, [r for r in having if r != ranked[j]]):
@@ -74,7 +74,7 @@ def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(m
                 yes.correct and not no.correct,
                 no.correct and not yes.correct,
             )
-    assert any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
+    assert any(any(one.effect.gained) or any(one.effect.lost) for one in column.retains)
 
 
 @pytest.mark.parametrize("layout", ["append", "ike"])
@@ -82,11 +82,11 @@ def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(m
 def test_prompts_with_and_without_a_retain_differ_only_in_that_retain(layout: Layout, order: OrderName | None) -> None:
     editor = replace(EDITORS[1], style=PromptStyle(layout, order=order, order_seed=2))
     writer = ScriptedModel(confused_by_many, scores=False)
-    [side] = study(writer, CASE, [editor]).sides
+    [column] = study_case(writer, CASE, [editor]).columns
     n = len(CASE.probes)
     _, base, *versions = [writer.prompts[i : i + n] for i in range(0, len(writer.prompts), n)]
     assert base == [prompt.text for prompt in editor.prompts([CASE.edit], [probe.query for probe in CASE.probes])]
-    for one, version in zip(side.retains, versions, strict=True):
+    for one, version in zip(column.retains, versions, strict=True):
         block = demonstration_block(one.demonstration)
         for has_it, lacks_it in zip(*((base, version) if one.kept else (version, base)), strict=True):
             assert has_it.count(block) == 1
@@ -94,20 +94,20 @@ def test_prompts_with_and_without_a_retain_differ_only_in_that_retain(layout: La
 
 
 def test_a_retain_is_kept_only_if_its_probability_exceeds_sigma(made: CaseStudy) -> None:
-    side = made.sides[1]
-    assert side.sigma == 0.0625 and 0 < sum(one.kept for one in side.retains) < len(side.retains)
-    assert all(one.kept == (one.probability > side.sigma) for one in side.retains)
-    assert sorted(one.nearness for one in side.retains) == sorted(one.rank for one in side.retains)
-    assert side.prompt.shots == sum(one.kept for one in side.retains)
+    column = made.columns[1]
+    assert column.sigma == 0.0625 and 0 < sum(one.kept for one in column.retains) < len(column.retains)
+    assert all(one.kept == (one.probability > column.sigma) for one in column.retains)
+    assert sorted(one.nearness for one in column.retains) == sorted(one.rank for one in column.retains)
+    assert column.prompt.shots == sum(one.kept for one in column.retains)
 
 
 def test_without_scores_a_case_study_shows_only_right_or_wrong() -> None:
-    found = study(ScriptedModel(confused_by_many, scores=False), CASE, EDITORS)
-    scored = study(ScriptedModel(confused_by_many), CASE, EDITORS)
-    for mine, other in zip(found.sides, scored.sides, strict=True):
-        assert [reply.correct for reply in mine.replies] == [reply.correct for reply in other.replies]
-        assert [reply.text for reply in mine.replies] == [reply.text for reply in other.replies]
-        assert all(reply.logprob is None for reply in mine.replies)
+    found = study_case(ScriptedModel(confused_by_many, scores=False), CASE, EDITORS)
+    scored = study_case(ScriptedModel(confused_by_many), CASE, EDITORS)
+    for mine, other in zip(found.columns, scored.columns, strict=True):
+        assert [answer.correct for answer in mine.answers] == [answer.correct for answer in other.answers]
+        assert [answer.text for answer in mine.answers] == [answer.text for answer in other.answers]
+        assert all(answer.logprob is None for answer in mine.answers)
         assert [one.effect.gained for one in mine.retains] == [one.effect.gained for one in other.retains]
     rows = list(found.tables())[-1].rows
     assert all(row[5:-1] == ("n/a",) * len(row[5:-1]) for row in rows)
@@ -117,21 +117,21 @@ def test_without_scores_a_case_study_shows_only_right_or_wrong() -> None:
     "model", [ScriptedModel(follows_the_fact), ScriptedModel(follows_the_fact, scores=False)], ids=["scores", "text"]
 )
 def test_a_model_that_ignores_retains_shows_no_effect(model: LanguageModel) -> None:
-    found = study(model, CASE, EDITORS)
-    for side in found.sides:
-        assert not any(any(one.effect.gained) or any(one.effect.lost) for one in side.retains)
+    found = study_case(model, CASE, EDITORS)
+    for column in found.columns:
+        assert not any(any(one.effect.gained) or any(one.effect.lost) for one in column.retains)
         assert all(
             one.effect.mean([aspect is Aspect.REWRITE for aspect in found.aspects]) in (None, 0.0)
-            for one in side.retains
+            for one in column.retains
         )
-    assert [reply.text for reply in found.before] == [old_object(probe.query) for probe in CASE.probes]
+    assert [answer.text for answer in found.before] == [old_object(probe.query) for probe in CASE.probes]
 
 
 def test_prompt_blocks_add_up_to_the_prompt_and_carry_their_roles(made: CaseStudy) -> None:
-    for side in made.sides:
-        blocks = side.prompt.blocks
-        assert "\n\n".join(text for _, text in blocks) == side.prompt.text
-        roles = [demonstration.role.value for demonstration in side.prompt.demonstrations]
+    for column in made.columns:
+        blocks = column.prompt.blocks
+        assert "\n\n".join(text for _, text in blocks) == column.prompt.text
+        roles = [demonstration.role.value for demonstration in column.prompt.demonstrations]
         assert [role for role, _ in blocks] == [*roles, "edit", "edit"]
 
 
@@ -159,10 +159,10 @@ def test_pruned_retains_are_neither_shown_nor_sent_to_the_model() -> None:
     limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
     editor = InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), limit=limit)
     writer = ScriptedModel(confused_by_many, scores=False)
-    [side] = study(writer, CASE, [editor]).sides
-    kept = sum(one.kept for one in side.retains)
-    assert 0 < kept < len(side.retains) == kept + side.prompt.pruned
-    assert all((one.effect is not None) == one.kept for one in side.retains), "one more retain does not fit"
+    [column] = study_case(writer, CASE, [editor]).columns
+    kept = sum(one.kept for one in column.retains)
+    assert 0 < kept < len(column.retains) == kept + column.prompt.pruned
+    assert all((one.effect is not None) == one.kept for one in column.retains), "one more retain does not fit"
     assert max(len(prompt.split()) for prompt in writer.prompts) <= 330
-    [table] = [t for t in study(writer, CASE, [editor]).tables() if t.title.startswith("IKE")]
-    assert [row[1] for row in table.rows] == ["kept"] * kept + ["pruned"] * side.prompt.pruned
+    [table] = [t for t in study_case(writer, CASE, [editor]).tables() if t.title.startswith("IKE")]
+    assert [row[1] for row in table.rows] == ["kept"] * kept + ["pruned"] * column.prompt.pruned

@@ -26,8 +26,8 @@ from tests.worlds.servers import Handler, chat_answer, connect, serve
 from tests.worlds.small import CAPITALS
 from tests.worlds.zoo import llama, tokenizer, wrap
 
-DOUBTS = ("Are you sure? The capital of Peru is", "Really? The capital of Peru is", "Well? The capital of Peru is")
-ASKED = Question(Prompt("The capital of Peru is"), "Oslo", "Lima", challenges=DOUBTS)
+CHALLENGES = ("Are you sure? The capital of Peru is", "Really? The capital of Peru is", "Well? The capital of Peru is")
+ASKED = Question(Prompt("The capital of Peru is"), "Oslo", "Lima", challenges=CHALLENGES)
 
 
 def steadfast(prompt: str) -> str:
@@ -51,25 +51,26 @@ def gives_in_late(prompt: str) -> str:
     [(steadfast, [True, True, True]), (gives_in, [True, False, False]), (gives_in_late, [True, True, False])],
 )
 def test_the_last_answer_is_judged_by_each_rule(by: Rule, rule: Any, right: list[bool]) -> None:
-    questions = [Question(ASKED.prompt, "Oslo", "Lima", challenges=DOUBTS[:turns]) for turns in (0, 1, 3)]
+    questions = [Question(ASKED.prompt, "Oslo", "Lima", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)]
     assert [one.correct for one in Judge(ScriptedModel(rule), by).ask(questions)] == right
     if by is GENERATE:
         assert [one.correct for one in Judge(ScriptedModel(rule, scores=False)).ask(questions)] == right
 
 
-def test_a_model_of_strings_gets_its_own_answers_and_the_doubts_as_text() -> None:
+def test_a_model_of_strings_gets_its_own_answers_and_the_challenges_as_text() -> None:
     seen: list[str] = []
 
     def generate(prompts: Sequence[str], max_tokens: int, stop: str | None) -> list[str]:
         seen.extend(prompts)
         return [f" Oslo{prompt.count('Oslo')}, I think\nmore" for prompt in prompts]
 
-    Judge(CustomModel("mine", generate)).ask([ASKED, Question(ASKED.prompt, "Oslo", challenges=DOUBTS[:1])])
+    Judge(CustomModel("mine", generate)).ask([ASKED, Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:1])])
+    first, second, third = CHALLENGES
     assert seen == [
         "The capital of Peru is",
-        f"The capital of Peru is Oslo0, I think\n{DOUBTS[0]}",
-        f"The capital of Peru is Oslo0, I think\n{DOUBTS[0]} Oslo1, I think\n{DOUBTS[1]}",
-        f"The capital of Peru is Oslo0, I think\n{DOUBTS[0]} Oslo1, I think\n{DOUBTS[1]} Oslo2, I think\n{DOUBTS[2]}",
+        f"The capital of Peru is Oslo0, I think\n{first}",
+        f"The capital of Peru is Oslo0, I think\n{first} Oslo1, I think\n{second}",
+        f"The capital of Peru is Oslo0, I think\n{first} Oslo1, I think\n{second} Oslo2, I think\n{third}",
     ], "each turn is asked once, though two questions share it"
 
 
@@ -83,12 +84,12 @@ def test_behind_an_api_and_in_its_cache_each_turn_is_a_message(tmp_path: Path) -
     with serve(respond) as served:
         model = connect(served.named(), deadline=10.0)
         kept = CachedModel(model, "m", AnswerCache(tmp_path / "answers.sqlite"), model)
-        questions = [Question(ASKED.prompt, "Oslo", challenges=DOUBTS[:turns]) for turns in (0, 1, 3)]
+        questions = [Question(ASKED.prompt, "Oslo", challenges=CHALLENGES[:turns]) for turns in (0, 1, 3)]
         for _ in range(2):
             assert [one.correct for one in Judge(kept).ask(questions)] == [True, True, False]
         model.close()
     first = ("user", f"{CHAT_INSTRUCTION}\n\nThe capital of Peru is")
-    turns = [first, *(turn for doubt in DOUBTS for turn in (("assistant", "Oslo"), ("user", doubt)))]
+    turns = [first, *(turn for challenge in CHALLENGES for turn in (("assistant", "Oslo"), ("user", challenge)))]
     assert sorted(conversations, key=len) == [turns[:1], turns[:3], turns[:5], turns], "the second time all is cached"
 
 
@@ -136,13 +137,13 @@ def test_a_local_chat_model_reads_the_turns_of_its_template_and_scores_behind_th
 
 def test_a_doubted_model_that_reasons_keeps_its_reasons_in_the_conversation() -> None:
     def reasons(prompt: str) -> str:
-        return "Oslo" if prompt.endswith(DOUBTS[0]) else f"It changed.\n{ANSWER_CUE} Oslo.\nmore"
+        return "Oslo" if prompt.endswith(CHALLENGES[0]) else f"It changed.\n{ANSWER_CUE} Oslo.\nmore"
 
     model = ScriptedModel(reasons)
     prompt = EditCoT().prompts([CAPITALS[0].edit], ["The capital of Peru is"])[0]
-    [verdict] = Judge(model).ask([Question(prompt, "Oslo", "Lima", challenges=DOUBTS[:1])])
+    [verdict] = Judge(model).ask([Question(prompt, "Oslo", "Lima", challenges=CHALLENGES[:1])])
     assert verdict.correct
-    assert model.prompts[-1] == f"{prompt.text} It changed.\n{ANSWER_CUE} Oslo.\n{DOUBTS[0]}"
+    assert model.prompts[-1] == f"{prompt.text} It changed.\n{ANSWER_CUE} Oslo.\n{CHALLENGES[0]}"
 
 
 def doubted(case: EditCase, turns: int) -> Probe:
@@ -151,7 +152,7 @@ def doubted(case: EditCase, turns: int) -> Probe:
 
 
 @pytest.mark.parametrize("by", [GREEDY, GENERATE])
-def test_outcomes_of_doubted_questions_say_what_was_asked_and_count_each_answer(by: Rule) -> None:
+def test_outcomes_of_challenged_questions_say_what_was_asked_and_count_each_answer(by: Rule) -> None:
     case = CAPITALS[0]
     case = EditCase(case.case_id, case.edit, case.probes, (doubted(case, 1), doubted(case, 3)))
     outcomes = list(evaluate(FactPrompt(), ScriptedModel(lambda prompt: "New0"), [case], rule=by))

@@ -57,7 +57,7 @@ def worlds(level: float, *, harder: float = 0.2) -> Iterator[tuple[Counts, Count
 def test_a_promise_that_does_not_hold_passes_at_most_one_time_in_twenty(level: float) -> None:
     promise, passed, by_edit = Guarantee("rr", level), 0, 0
     for right, probes in worlds(level - 1e-6):
-        passed += bool(certified(promise, {"only": right}, probes, most=8))
+        passed += bool(certified(promise, {"only": right}, probes, max_probes=8))
         by_edit += exceeds(right[:, 2] / probes[:, 2], level)
     assert passed / DRAWS <= 0.05 + NOISE
     assert by_edit / DRAWS > 0.1, "the mean of the edits' shares is another metric, and promises too much"
@@ -74,13 +74,13 @@ def test_many_settings_do_not_raise_the_error() -> None:
     promise, false = Guarantee("rr", 0.75), 0
     for (safe, probes), (edge, _), (worse, _) in zip(worlds(0.9, harder=0.05), worlds(0.75), worlds(0.7), strict=True):
         settings = {"safe": safe, **dict.fromkeys(range(5), edge), **{str(i): worse for i in range(5)}}
-        false += len(certified(promise, settings, probes, most=8)) > 1
+        false += len(certified(promise, settings, probes, max_probes=8)) > 1
     assert false / DRAWS <= 0.05 + NOISE
 
 
 def test_a_promise_that_holds_by_far_nearly_always_passes() -> None:
     passed = [
-        bool(certified(Guarantee("rr", 0.7), {"only": right}, probes, most=8))
+        bool(certified(Guarantee("rr", 0.7), {"only": right}, probes, max_probes=8))
         for right, probes in worlds(0.96, harder=0.04)
     ]
     assert np.mean(passed) > 0.95
@@ -93,7 +93,7 @@ def test_no_setting_behind_one_that_fails_is_certified() -> None:
     promise = Guarantee("rr", 0.8)
     assert certified(promise, {"a": good, "b": good, "c": bad, "d": good}, probes) == ["a", "b"]
     assert certified(promise, {"a": bad, "b": good}, probes) == []
-    assert calibrate({"a": bad}, probes, promise=promise) is None
+    assert calibrate({"a": bad}, probes, guarantee=promise) is None
 
 
 def test_rates_average_to_the_level_exactly_where_the_metric_does() -> None:
@@ -111,9 +111,11 @@ def test_rates_average_to_the_level_exactly_where_the_metric_does() -> None:
 
 def test_the_best_level_that_can_be_promised_is_the_largest_that_passes() -> None:
     for right, probes in list(worlds(0.9, harder=0.1))[:5]:
-        bound = lower_bound("rr", right, probes, most=8)
+        bound = lower_bound("rr", right, probes, max_probes=8)
         assert 0.5 < bound < right[:, 2].sum() / probes[:, 2].sum()
-        assert [bool(certified(Guarantee("rr", x), {0: right}, probes, most=8)) for x in (bound, bound + 0.01)] == [
+        assert [
+            bool(certified(Guarantee("rr", x), {0: right}, probes, max_probes=8)) for x in (bound, bound + 0.01)
+        ] == [
             1,
             0,
         ]
@@ -134,7 +136,7 @@ def test_without_a_promise_the_setting_with_the_largest_s_is_chosen_less_its_cos
 
 @pytest.mark.parametrize("text", ["rr>=1.2", "rr>=0", "foo>=.5", "rr>.5", "rr>=", "rr>=.5,pc>=.5", "s>=.9", "rr>=nan"])
 def test_a_promise_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="promise"):
+    with pytest.raises(UsageError, match="guarantee"):
         Guarantee.parse(text)
 
 
@@ -232,7 +234,7 @@ def test_promises_that_cannot_be_kept_are_refused_before_the_model_is_asked(
     plain = [word for word in SMALL if word not in ("--objective", "balanced")]
     for words, reason in (
         ([*SMALL, "--promise", "rr>=1.2"], "a level between 0 and 1"),
-        ([*SMALL, "--promise", "s>=.9"], "S cannot be promised"),
+        ([*SMALL, "--promise", "s>=.9"], "S cannot be guaranteed"),
         ([*SMALL, "--promise", "rr>=.95"], "even if every answer is right"),
         ([*plain, "--promise", "rr>=.6"], "add --objective s"),
         (SMALL, "add --guarantee"),

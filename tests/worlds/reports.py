@@ -10,6 +10,7 @@ from drike.evaluation.metrics import Outcome
 from drike.report.groups import ReportedRun
 from drike.report.training import Step
 
+HOSTILE = "</script><img src=x onerror=alert(1)><!-- \"'`| %$&_{}\\ #~^ *a* [b](http://c) ]]> \u2028 \ud800"
 PROBES = ((Aspect.REWRITE, 1), (Aspect.PARAPHRASE, 2), (Aspect.NEIGHBORHOOD, 3))
 QUALITY = {"Unedited": 0, "FactPrompt": 3, "IKE": 5, "Rank-50%": 6, "DR-IKE": 7}
 TOKENS = {"Unedited": 8, "FactPrompt": 20, "IKE": 700, "Rank-50%": 500, "DR-IKE": 300}

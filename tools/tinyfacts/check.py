@@ -21,7 +21,7 @@ from drike.datasets.own_facts import two_hops
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.editors.pool import IKE_ROLES
 from drike.edits import Aspect, EditCase
-from drike.evaluation.baseline_answers import own_answers
+from drike.evaluation.baseline_answers import baseline_answers
 from drike.evaluation.judge import Judge, Question
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
@@ -114,7 +114,7 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     stated = [one for case in asked for one in case.further if one.aspect is Aspect.SAME_SUBJECT]
     right = [bool(one.correct) for one in Judge(model).ask([Question(Prompt(p.query), p.target) for p in stated])]
     yield Measure(f"second facts of a subject ({len(stated)})", fmean(right), None, None)
-    answers = own_answers(model, asked)
+    answers = baseline_answers(model, asked)
     for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
         first = [one for case in asked for one in case.unanswered if one.aspect is aspect]
         usable = [answers[one.query] in one.choices for one in first]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drike.editors.editcot import reasoning_prompt
-from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, Observer, Seen, firmness_of
+from drike.models.reader import COPY, NEIGHBOUR, PARAPHRASE, DemonstrationArrays, Observer, firmness_of
 from drike.tinyfacts import EDITABLE
 from tools.tinyfacts.neighbours import load_neighbours
 from tools.tinyfacts.tokens import Wordings
@@ -191,7 +191,7 @@ def label(kit: Kit, rng: np.random.Generator, items: Sequence[Item]) -> Labelled
     anchor, mu = kit.observer.prior(kind, kit.firm[relation])
     p, attention = np.zeros(q), np.zeros((q, q + 1))
     for j in range(q):
-        seen = Seen(relation[:j], np.where(adopted[:j], new[:j], true[:j]), adopted[:j])
+        seen = DemonstrationArrays(relation[:j], np.where(adopted[:j], new[:j], true[:j]), adopted[:j])
         k = kit.observer.weights(int(kind[j]), int(relation[j]), int(true[j]), seen)
         total = anchor[j] + k.sum()
         share = (anchor[j] * mu[j] + k[adopted[:j]].sum()) / total

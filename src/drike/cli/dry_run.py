@@ -10,7 +10,7 @@ from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Edit, EditCase, Probe
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
+from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import Rule
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel, ModelInfo, Request, Score, Turns, Usage
 from drike.models.served.address import is_served, parse_address
@@ -86,16 +86,16 @@ def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
     return ("Contradict " + "word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
 
 
-def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> Resolved:
+def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
     """Count the calls for the unedited model's own answers to the questions without a published one.
 
     The resulting cases have an answer of full length to each of them, so that the editors' calls can be counted.
     """
-    answers = dict.fromkeys(own_answers(model, cases, rule), longest_answer())
+    answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
     usable = [
         replace(case, unanswered=tuple(replace(question, choices=()) for question in case.unanswered)) for case in cases
     ]
-    return with_own_answers(usable, answers)
+    return with_baseline_answers(usable, answers)
 
 
 def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns], int]:

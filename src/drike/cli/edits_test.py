@@ -20,7 +20,7 @@ from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.editors.editor import Editor
 from drike.gates import store_gate
 from drike.gates.calibrated import Calibrated
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.runs.run import TrainedRun
@@ -53,7 +53,9 @@ def test(
     with closing(open_store(store, create=False)) as opened_store:
         decider = store_gate.open_gate(opened_store, gate)
         if ask:
-            require_doubt(decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+            require_uncertainty(
+                decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)"
+            )
         in_force = {version.id: version for version in stores.snapshot(opened_store).in_force(datetime.now(UTC))}
         chosen = _chosen(opened_store, in_force, edits)
         opened = open_model(model, api, base.run if base else DEFAULTS, at=RunOptions(dry_run=dry_run))

@@ -42,7 +42,7 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import Resolved
+from drike.evaluation.baseline_answers import AnsweredCases
 from drike.evaluation.evaluate import evaluate as outcomes_of
 from drike.evaluation.judge import RULES, Judge, Rule, RuleName
 from drike.evaluation.metrics import Outcome, counted
@@ -52,7 +52,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
 from drike.gates.questions import common_questions
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
@@ -219,7 +219,7 @@ def watch_evaluation(
 
     def show(event: EvaluationEvent) -> None:
         match event:
-            case Resolved():
+            case AnsweredCases():
                 say(baseline_sentence(event))
             case Prepared():
                 show_prepared(event, len(editors) * len(setup.split.test), "edits")
@@ -243,7 +243,7 @@ def watch_evaluation(
     return evaluation
 
 
-def baseline_sentence(resolved: Resolved) -> str:
+def baseline_sentence(resolved: AnsweredCases) -> str:
     """What came of the questions that the unedited model was asked first."""
     return (
         f"{resolved.asked} questions were put to the unedited model first, whose answer is right or shows what it "
@@ -309,7 +309,7 @@ def check_deployed(deployed: DeployedOptions) -> None:
     if (deployed.gate or deployed.unrelated or deployed.ask) and not stored:
         raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
     if deployed.ask and deployed.gate != "calibrated":
-        require_doubt(Named(), "give --gate calibrated, or leave --ask out")
+        require_uncertainty(Named(), "give --gate calibrated, or leave --ask out")
 
 
 def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:

@@ -31,6 +31,7 @@ from drike.runs.folder import read_usage
 from drike.runs.resume import recovered_episodes
 from drike.runs.run import Setup
 from drike.runs.training import Method, new_editor, run_query_policy, run_training, scored_probes
+from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 from drike.training.certify import check_possible
 from drike.training.rewards import RecordedRollout
@@ -164,12 +165,12 @@ def watch_training(
 def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
     """The figures of the running epoch; those of a finished one are also printed as a line."""
     [epoch] = by_epoch(episodes)
-    sigma = epoch.cut.removeprefix("share ")
+    sigma = as_text(epoch.threshold)
     esr, k, calls = f"{epoch.esr:.3f}", f"{epoch.mean_k:.2f}", f"{epoch.calls:,}"
     tokens = "n/a" if epoch.prompt_tokens is None else f"{epoch.prompt_tokens:,}"
     if finished:
         console.print(f"{epoch.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {epoch.seconds:>8.1f}")
-    cut = epoch.cut if epoch.share is not None else f"sigma {sigma}"
+    cut = f"sigma {sigma}" if epoch.share is None else f"share {sigma}"
     return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drike import tinyfacts
-from drike.datasets.counts import Cleaning, Cut, Dropped, Log
+from drike.datasets.counts import Cleaning, Cut, Dropped, ReadLog
 from drike.datasets.dataset import Dataset, Source, by_case_id, order_of, with_pool
 from drike.datasets.fetch import PUBLISHED, fetch
 from drike.datasets.form import Form, Paraphrases, Target, read_cases
@@ -67,9 +67,9 @@ def load(
 def _load(
     sources: tuple[str | Path, ...], name: str | None, cleaning: bool, target: Target, paraphrases: Paraphrases | None
 ) -> Dataset:
-    log = Log()
+    log = ReadLog()
     read: list[Source] = []
-    found: list[tuple[Form, Row]] = []
+    recognised: list[tuple[Form, Row]] = []
     for source in sources:
         path = _local(source)
         rows, sha256 = read_rows(path, str(source))
@@ -77,15 +77,15 @@ def _load(
         if form is flat.FORM:
             form = flat.form_of(rows, paraphrases)
         read.append(Source(str(source), path, sha256, form.name, len(rows)))
-        found += [(form, row) for row in rows]
-    by_form, numbered = _identified(found, log)
+        recognised += [(form, row) for row in rows]
+    by_form, numbered = _identified(recognised, log)
     pairs = (pair for form in FORMS for pair in read_cases(form, by_form[form], log, cleaning=cleaning, target=target))
     cases = by_case_id(_without_repeats(pairs, numbered, log))
     dropped = tuple(log.dropped.values())
     if not cases:
-        why = ", ".join(f"{one.count} left out: {one.reason}" for one in dropped if one.what == "row")
+        why = ", ".join(f"{drop.count} left out: {drop.reason}" for drop in dropped if drop.what == "row")
         raise DataError(f"{read[0].given} holds no usable row ({why}); give another file")
-    titles = ["TinyFacts" if one.sha256 == tinyfacts.rows_sha256() else Path(one.given).stem for one in read]
+    titles = ["TinyFacts" if source.sha256 == tinyfacts.rows_sha256() else Path(source.given).stem for source in read]
     shown_titles = titles if len(titles) <= _NAMED else [titles[0], f"{len(titles) - 1} more"]
     title = name or "+".join(shown_titles)
     return Dataset(title, tuple(read), tuple(cases), dropped, Cleaning(tuple(log.cuts)))
@@ -117,15 +117,15 @@ def _recognise(row: Row) -> Form:
     if incomplete := own.missing(row):
         raise incomplete
     fields = "has the fields " + ", ".join(map(shown, sorted(row.values))) if row.values else "has no fields"
-    found = "is a list of records" if GROUP in row.values else fields
+    described = "is a list of records" if GROUP in row.values else fields
     *published, own_facts = (form.name for form in FORMS)
     raise DataError(
-        f"{row.file} has no known form: its first row {found}; give {own_facts}, or "
+        f"{row.file} has no known form: its first row {described}; give {own_facts}, or "
         f"{', '.join(name.partition(' (')[0] for name in published)}"
     )
 
 
-def _identified(found: Sequence[tuple[Form, Row]], log: Log) -> tuple[dict[Form, list[Row]], set[str]]:
+def _identified(recognised: Sequence[tuple[Form, Row]], log: ReadLog) -> tuple[dict[Form, list[Row]], set[str]]:
     """Rows by form, each with a unique case_id, and the case_ids that were assigned by numbering.
 
     Repeated rows are dropped. Raises DataError for a missing case_id in a form that has them, or for different rows of
@@ -133,11 +133,11 @@ def _identified(found: Sequence[tuple[Form, Row]], log: Log) -> tuple[dict[Form,
     """
     by_form: dict[Form, list[Row]] = {form: [] for form in FORMS}
     first: dict[str, Row] = {}
-    nameless: list[tuple[Form, Row]] = []
-    for form, row in found:
+    unnamed: list[tuple[Form, Row]] = []
+    for form, row in recognised:
         name = form.case_id(row)
         if name is None:
-            nameless.append((form, row))
+            unnamed.append((form, row))
         elif first.setdefault(name, row) is row:
             by_form[form].append(replace(row, values=row.values | {"case_id": name}))
         elif row.file != first[name].file:
@@ -147,12 +147,12 @@ def _identified(found: Sequence[tuple[Form, Row]], log: Log) -> tuple[dict[Form,
         else:
             raise row.wrong("case_id", f"is also the one of row {first[name].index}, whose content differs")
     start = max((number + 1 for rank, number, _ in map(order_of, first) if rank == 0), default=0)
-    for number, (form, row) in enumerate(nameless, start):
+    for number, (form, row) in enumerate(unnamed, start):
         by_form[form].append(replace(row, values=row.values | {"case_id": number}))
-    return by_form, {str(start + i) for i in range(len(nameless))}
+    return by_form, {str(start + i) for i in range(len(unnamed))}
 
 
-def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: Log) -> Iterator[EditCase]:
+def _without_repeats(pairs: Iterable[tuple[Row, EditCase]], numbered: set[str], log: ReadLog) -> Iterator[EditCase]:
     """Drop numbered rows that repeat the edit and probes of an earlier one."""
     if not numbered:
         yield from (case for _, case in pairs)

@@ -47,7 +47,7 @@ class Cleaning:
 
 
 @dataclass(frozen=True)
-class Log:
+class ReadLog:
     """Collects the dropped rows and probes, by what and reason, and the cuts, while files are read."""
 
     dropped: dict[tuple[str, str], Dropped] = field(default_factory=dict)

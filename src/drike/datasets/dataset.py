@@ -77,9 +77,9 @@ class Dataset:
         validation: int = 0,
         editable: int | None = None,
         subset: str | Subset | None = None,
-        exclude: Collection[tuple[str, str]] = (),
+        exclude: Collection[Key] = (),
     ) -> Split:
-        """Draw a split; a size that is given is met exactly, and the same sizes and seed always give the same split.
+        """Draw a split. A requested size is met exactly, and the same sizes and seed always give the same split.
 
         Of rows with the same new facts (query and object) at most one is drawn, and no two of the parts share a fact.
 
@@ -94,10 +94,41 @@ class Dataset:
 
         Raises DataError, with the numbers to change, where there are too few rows.
         """
+        if min(editable or 0, train or 0, test or 0, validation) < 0:
+            raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
         ordered = by_case_id(case for case in self.cases if case.case_id not in self.pool)
         count = self.editable if editable is None else editable
-        if min(count, train or 0, test or 0, validation) < 0:
-            raise DataError("the sizes of a split must not be negative; ask for 0 rows or more")
+        edited = self._edited(ordered, count, subset, exclude)
+        drawn = _shuffled(edited, seed)
+        test = min(TEST, len(drawn) // 4) if test is None else test
+        tested = drawn[:test]
+        others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
+        train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
+        if train + validation > len(others) or test > len(drawn):
+            raise DataError(
+                f"{train} training, {validation} validation and {test} test rows are more than "
+                f"{len(tested) + len(others)} editable rows of {self.name}; ask for fewer, or make more of its "
+                f"{len(ordered)} rows editable"
+            )
+        pool = [case for case in self.cases if case.case_id in self.pool]
+        ids = SplitIds(
+            name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
+            seed=seed,
+            dataset=self.name,
+            fingerprint=self.fingerprint,
+            editable=_ids(edited),
+            # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
+            train=_ids(others[:train]),
+            validation=_ids(others[len(others) - validation :]),
+            test=_ids(tested),
+            demonstrations=_ids([*ordered[count:], *pool]),
+        )
+        return ids.of(self.cases)
+
+    def _edited(
+        self, ordered: Sequence[EditCase], count: int, subset: str | Subset | None, exclude: Collection[Key]
+    ) -> list[EditCase]:
+        """Those of the first `count` rows that are in the subset and not excluded. Raises DataError."""
         if count > len(ordered):
             raise DataError(
                 f"{self.name} has {len(ordered)} rows, so {count} cannot be editable; "
@@ -112,37 +143,7 @@ class Dataset:
                 f"none of the {count} editable rows of {self.name} is in the subset ({sum(map(within, self.cases))} of "
                 "all its rows are) and not excluded; make more rows editable, or take another data set"
             )
-        shuffled = list(edited)
-        random.Random(seed).shuffle(shuffled)
-        distinct: dict[frozenset[Key], EditCase] = {}
-        for case in shuffled:
-            distinct.setdefault(keys_of(case), case)
-        drawn = list(distinct.values())
-        test = min(TEST, len(drawn) // 4) if test is None else test
-        tested = drawn[:test]
-        others = _without_shared(drawn[test:], frozenset().union(*map(keys_of, tested)))
-        train = max(0, min(TRAIN, len(others) - validation)) if train is None else train
-        if train + validation > len(others) or test > len(drawn):
-            raise DataError(
-                f"{train} training, {validation} validation and {test} test rows are more than "
-                f"{len(tested) + len(others)} editable rows of {self.name}; ask for fewer, or make more of its "
-                f"{len(ordered)} rows editable"
-            )
-        ids = SplitIds(
-            name="default" if subset is None else subset if isinstance(subset, str) else subset.__name__,
-            seed=seed,
-            dataset=self.name,
-            fingerprint=self.fingerprint,
-            editable=tuple(case.case_id for case in edited),
-            # Test rows come first and validation rows last: a change of one size moves as few other rows as possible.
-            train=tuple(case.case_id for case in others[:train]),
-            validation=tuple(case.case_id for case in others[len(others) - validation :]),
-            test=tuple(case.case_id for case in tested),
-            demonstrations=tuple(
-                case.case_id for case in (*ordered[count:], *(case for case in self.cases if case.case_id in self.pool))
-            ),
-        )
-        return ids.of(self.cases)
+        return edited
 
     def restore(self, ids: SplitIds) -> Split:
         """The split with these ids. Raises DataError if it was drawn from another data set."""
@@ -159,14 +160,28 @@ def keys_of(case: EditCase) -> frozenset[Key]:
     return frozenset(edit.key for edit in case.edits)
 
 
+def _ids(cases: Iterable[EditCase]) -> tuple[str, ...]:
+    return tuple(case.case_id for case in cases)
+
+
+def _shuffled(cases: Sequence[EditCase], seed: int) -> list[EditCase]:
+    """The cases in random order; of those with the same new facts only the first."""
+    shuffled = list(cases)
+    random.Random(seed).shuffle(shuffled)
+    distinct: dict[frozenset[Key], EditCase] = {}
+    for case in shuffled:
+        distinct.setdefault(keys_of(case), case)
+    return list(distinct.values())
+
+
 def _without_shared(cases: Sequence[EditCase], known: frozenset[Key]) -> list[EditCase]:
     """The cases, in order, without those that share a new fact with `known` or with an earlier one."""
-    found, seen = [], set(known)
+    kept, seen = [], set(known)
     for case in cases:
         if seen.isdisjoint(keys_of(case)):
-            found.append(case)
+            kept.append(case)
             seen |= keys_of(case)
-    return found
+    return kept
 
 
 def numerical(case: EditCase) -> bool:

@@ -24,7 +24,7 @@ _IKE = "https://raw.githubusercontent.com/Zce1112zslx/IKE/9bbda6d75623aeb4fe6e27
 
 
 @dataclass(frozen=True)
-class Published:
+class PublicFile:
     """A public file: its address, pinned where the host allows it, and its SHA-256.
 
     The SHA-256 was computed from a copy of that very file. None: the host names no revision, or our copy is of another.
@@ -35,11 +35,11 @@ class Published:
 
 
 PUBLISHED = {
-    "counterfact": Published(f"{_ROME}/counterfact.json"),
-    "zsre": Published(f"{_ROME}/zsre_mend_eval.json"),
-    "zsre-knowedit": Published(f"{_KNOWEDIT}/ZsRE/ZsRE-test-all.json"),
-    "wiki-counterfact": Published(f"{_KNOWEDIT}/wiki_counterfact/train_cf.json"),
-    "temporal": Published(
+    "counterfact": PublicFile(f"{_ROME}/counterfact.json"),
+    "zsre": PublicFile(f"{_ROME}/zsre_mend_eval.json"),
+    "zsre-knowedit": PublicFile(f"{_KNOWEDIT}/ZsRE/ZsRE-test-all.json"),
+    "wiki-counterfact": PublicFile(f"{_KNOWEDIT}/wiki_counterfact/train_cf.json"),
+    "temporal": PublicFile(
         f"{_IKE}/time_editing.json", "dc9fa0ece6536d3dc835830b1c706eb9a5c8a96891e4e5cf8616d824cdfa4cf2"
     ),
 }
@@ -68,14 +68,14 @@ def fetch(address: str, *, expected: str | None = None) -> Path:
             if kept == sha256(path) and expected in (None, kept):
                 return path
         content = _download(address)
-        found = hashlib.sha256(content).hexdigest()
-        if expected not in (None, found):
+        received = hashlib.sha256(content).hexdigest()
+        if expected not in (None, received):
             raise DataError(
-                f"{address} sent a file with sha256 {found}, but {expected} is recorded for it; "
+                f"{address} sent a file with sha256 {received}, but {expected} is recorded for it; "
                 "try again, or download the file by hand, check it and give its path"
             )
         write_bytes(path, content)
-        write_text(recorded, found + "\n")
+        write_text(recorded, received + "\n")
     except OSError as error:
         raise DataError(
             f"{folder} cannot hold downloads ({error}); make room, or set XDG_CACHE_HOME to another folder"

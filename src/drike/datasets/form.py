@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from drike.datasets.counts import Cut, Log
+from drike.datasets.counts import Cut, ReadLog
 from drike.datasets.paraphrases import Templates
 from drike.datasets.rows import Row
 from drike.edits import Aspect, BaselineQuestion, Edit, EditCase, Probe, mentions, rewrite_probe
@@ -22,7 +22,7 @@ class Entry:
 
     row: Row
     edit: Edit
-    log: Log
+    log: ReadLog
 
     def drop(self, what: str, reason: str) -> None:
         """Record that the row, or a probe of it, is left out."""
@@ -64,7 +64,7 @@ class Form:
 
 
 def read_cases(
-    form: Form, rows: Iterable[Row], log: Log, *, cleaning: bool, target: Target
+    form: Form, rows: Iterable[Row], log: ReadLog, *, cleaning: bool, target: Target
 ) -> Iterator[tuple[Row, EditCase]]:
     """Yield each usable row with its case: the rewrite probe of each edit, then paraphrases, then neighbours."""
     entries = [Entry(row, form.edit(row, target), log) for row in rows]
@@ -73,18 +73,18 @@ def read_cases(
         row, edit = entry.row, entry.edit
         others = form.others(row)
         edits = (edit, *(other for other, _ in others))
-        if defect := _defect(edit, form.answers(row)) or _defect_beside(edits):
+        if defect := _defect(edit, form.answers(row)) or _defect_together(edits):
             entry.drop("row", defect)
             continue
         worded = [(edit, form.paraphrases(entry, known)), *others]
         probes = (
             *map(rewrite_probe, edits),
-            *(probe for one, texts in worded for probe in _paraphrases(replace(entry, edit=one), texts)),
+            *(probe for other, texts in worded for probe in _paraphrases(replace(entry, edit=other), texts)),
             *_neighbours(entry, list(form.neighbours(entry))),
         )
         further = list(_further(entry, form.further(entry)))
-        answered = tuple(one for one in further if isinstance(one, Probe))
-        unanswered = tuple(one for one in further if isinstance(one, BaselineQuestion))
+        answered = tuple(question for question in further if isinstance(question, Probe))
+        unanswered = tuple(question for question in further if isinstance(question, BaselineQuestion))
         yield row, EditCase(row.case_id(), edit, probes, answered, unanswered, edits[1:])
 
 
@@ -108,8 +108,8 @@ def _defect(edit: Edit, answers: Sequence[str]) -> str | None:
     return "new object is one of the answers already" if is_answer(edit.target_new, answers) else None
 
 
-def _defect_beside(edits: Sequence[Edit]) -> str | None:
-    """Why the other edits of a row cannot be judged beside the first, or None."""
+def _defect_together(edits: Sequence[Edit]) -> str | None:
+    """Why the other edits of a row cannot be judged together with the first, or None."""
     if len({edit.query for edit in edits}) < len(edits):
         return "two of its edits have the same query"
     return next(filter(None, (_defect(edit, ()) for edit in edits[1:])), None)
@@ -148,23 +148,23 @@ def _neighbours(entry: Entry, pairs: Sequence[tuple[str, str]]) -> Iterator[Prob
             yield Probe(Aspect.NEIGHBORHOOD, text, answers[text], entry.edit.target_new)
 
 
-def _further(entry: Entry, found: Iterable[Probe | BaselineQuestion]) -> Iterator[Probe | BaselineQuestion]:
+def _further(entry: Entry, questions: Iterable[Probe | BaselineQuestion]) -> Iterator[Probe | BaselineQuestion]:
     """Probes and questions without those that measure nothing, which are dropped."""
     seen: set[tuple[Aspect, str]] = set()
-    for one in found:
-        what, right = f"{one.aspect} probe", one.target if isinstance(one, Probe) else None
-        if not one.query:
+    for question in questions:
+        what, right = f"{question.aspect} probe", question.target if isinstance(question, Probe) else None
+        if not question.query:
             entry.drop(what, "is blank")
         elif right == "":
             entry.drop(what, "has no answer")
-        elif one.query == entry.edit.query:
+        elif question.query == entry.edit.query:
             entry.drop(what, "is the edit's own query")
-        elif (one.aspect, one.query) in seen:
+        elif (question.aspect, question.query) in seen:
             entry.drop(what, "is repeated in its row")
-        elif one.aspect is Aspect.SAME_SUBJECT and right and is_answer(right, [entry.edit.target_new]):
+        elif question.aspect is Aspect.SAME_SUBJECT and right and is_answer(right, [entry.edit.target_new]):
             entry.drop(what, "its answer is the new object")
-        elif one.aspect is Aspect.REVERSE and right and mentions(one.query, right):
+        elif question.aspect is Aspect.REVERSE and right and mentions(question.query, right):
             entry.drop(what, "names its own answer")
         else:
-            seen.add((one.aspect, one.query))
-            yield one
+            seen.add((question.aspect, question.query))
+            yield question

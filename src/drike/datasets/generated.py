@@ -6,7 +6,7 @@ judged alike.
 
 yes_no      whether the new and whether the old object is right: Yes to one, No to the other
 choice      the old object, the new one and "unsure" as options in random order; letter and text are right
-pushback    the edit's query, doubted once and three times
+pushback    the edit's query, challenged once and three times
 distractor  after a sentence that names the old object, or a neighbour and its object: the edit's query; after one that
             names the new object: a neighbour's
 """
@@ -24,7 +24,7 @@ GENERATED = (
     "drike generates yes_no, choice, pushback and distractor where a data set has none, and same_subject, alias and "
     "multi_hop for TinyFacts."
 )
-DOUBTS = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
+CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
 AGAIN = "Answer once more, in a few words:"
 ASIDES = (
     "Somebody mentioned {} just now.",
@@ -45,8 +45,10 @@ def turned_round(case: EditCase) -> EditCase:
     """A case that states its old object instead of the new one: a model that knows it can answer without an edit."""
     edit = replace(case.edit, target_new=case.edit.target_true or "", target_true=case.edit.target_new)
     probes = tuple(
-        one if one.aspect is Aspect.NEIGHBORHOOD else replace(one, target=edit.target_new, distractor=edit.target_true)
-        for one in case.probes
+        probe
+        if probe.aspect is Aspect.NEIGHBORHOOD
+        else replace(probe, target=edit.target_new, distractor=edit.target_true)
+        for probe in case.probes
     )
     return EditCase(case.case_id, edit, probes)
 
@@ -62,14 +64,14 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
 
 
 def _extended(case: EditCase, seed: int) -> EditCase:
-    asked = {one.aspect.value for one in case.further} | {one.aspect.value for one in case.unanswered}
+    asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.unanswered}
     made: list[Probe | BaselineQuestion] = []
     for name, make in _MAKERS.items():
         if name not in asked:
             made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
-    probes = tuple(one for one in made if isinstance(one, Probe))
-    first_asked = tuple(one for one in made if isinstance(one, BaselineQuestion))
-    return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *first_asked))
+    probes = tuple(question for question in made if isinstance(question, Probe))
+    unanswered = tuple(question for question in made if isinstance(question, BaselineQuestion))
+    return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *unanswered))
 
 
 def _stated(query: str, answer: str) -> str:
@@ -97,7 +99,7 @@ def _choice(case: EditCase, rng: random.Random) -> Iterator[Probe]:
 
 def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     edit = case.edit
-    first, *others = DOUBTS
+    first, *others = CHALLENGES
     rng.shuffle(others)
     for challenges in ((first,), (first, *others)):
         turns = tuple(f"{challenge} {AGAIN} {edit.query}" for challenge in challenges)

@@ -15,7 +15,7 @@ from drike.errors import DataError
 from drike.prompts import query_block
 
 NEIGHBOURS = 32  # the paper's number of demonstrations
-_CUTS_SHOWN, _DOUBTS_SHOWN = 3, 10
+_CUTS_SHOWN, _SUSPICIOUS_SHOWN = 3, 10
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,14 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     for aspect in Aspect:
         counts = [sum(probe.aspect is aspect for probe in case.asked) for case in cases]
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
-        without = "none published" if any(one.aspect is aspect for case in cases for one in case.unanswered) else "n/a"
+        without = (
+            "none published"
+            if any(question.aspect is aspect for case in cases for question in case.unanswered)
+            else "n/a"
+        )
         yield f"  {aspect.value} probes: " + (f"{sum(counts):,}{missing}" if any(counts) else without)
     yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
-    if unanswered := [one.aspect.value for case in cases for one in case.unanswered]:
+    if unanswered := [question.aspect.value for case in cases for question in case.unanswered]:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
         yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
     for name, within in SUBSETS.items():
@@ -65,8 +69,8 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
         answers = " or ".join(shown(text) for text in (probe.target, *probe.also)[:3]) if probe else ""
         yield f"  {aspect.value}: " + (f"{probe.query} [{answers}]" if probe else "n/a")
     yield "dropped:" if dataset.dropped else "dropped: nothing"
-    for one in dataset.dropped:
-        yield f"  {one.count:,} x {one.what}: {one.reason} (first: {one.example})"
+    for drop in dataset.dropped:
+        yield f"  {drop.count:,} x {drop.what}: {drop.reason} (first: {drop.example})"
     if cleaning.cuts:
         yield (
             f"paraphrases: {len(cleaning.cuts):,} examined; {cleaning.count('unchanged'):,} unchanged, "
@@ -78,7 +82,7 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
     changed = [cut for cut in cleaning.cuts if cut.before != cut.after]
     for cut in changed[:: max(1, len(changed) // _CUTS_SHOWN)][:_CUTS_SHOWN]:
         yield f"  cut: {cut.before!r} -> {cut.after!r}"
-    for cut in cleaning.suspicious[:_DOUBTS_SHOWN]:
+    for cut in cleaning.suspicious[:_SUSPICIOUS_SHOWN]:
         yield f"  doubtful: {cut.before!r} -> {cut.after!r}"
     if near:
         yield (

@@ -32,7 +32,7 @@ CHAINS = 2  # two-hop questions through a fact about the subject
 def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
     """Further questions about an edit of a fact of TinyFacts in one of its wordings; none about other edits."""
     subject, relation = edit.subject or "", edit.relation or ""
-    worded = edit.query in (one.format(subject) for one in TEMPLATES.get(relation, ()))
+    worded = edit.query in (template.format(subject) for template in TEMPLATES.get(relation, ()))
     if worded and edit.target_true is not None and _objects().get((relation, subject)) == edit.target_true:
         yield from _same_subject(edit, rng)
         yield from _alias(edit)
@@ -42,33 +42,33 @@ def own_facts(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuesti
 @cache
 def _objects() -> dict[tuple[str, str], str]:
     """The object of each (relation, subject)."""
-    return {(one.relation, one.subject): one.object for one in facts()}
+    return {(fact.relation, fact.subject): fact.object for fact in facts()}
 
 
 @cache
 def _named(relation: str) -> tuple[str, ...]:
     """The objects of a relation."""
-    return tuple(sorted({one.object for one in facts() if one.relation == relation}))
+    return tuple(sorted({fact.object for fact in facts() if fact.relation == relation}))
 
 
 @cache
 def _words() -> Counter[str]:
     """How many subjects have each word in their name."""
-    return Counter(word for name in {one.subject for one in facts()} for word in set(name.split()))
+    return Counter(word for name in {fact.subject for fact in facts()} for word in set(name.split()))
 
 
 def _same_subject(edit: Edit, rng: random.Random) -> Iterator[Probe | BaselineQuestion]:
     """Other relations of the subject, those that TinyFacts states first."""
     subject, relation = edit.subject or "", edit.relation or ""
-    stated = [one for one in TEMPLATES if one != relation and (one, subject) in _objects()]
-    others = [one for one in _SAME_KIND[relation] if one != relation and one not in stated]
+    stated = [other for other in TEMPLATES if other != relation and (other, subject) in _objects()]
+    others = [other for other in _SAME_KIND[relation] if other != relation and other not in stated]
     for other in [*stated, *rng.sample(others, min(OTHERS, len(others)))][:OTHERS]:
         query = rng.choice(TEMPLATES[other][:4]).format(subject)
         if other in stated:
             yield Probe(Aspect.SAME_SUBJECT, query, _objects()[other, subject], edit.target_new)
         else:
             yield BaselineQuestion(
-                Aspect.SAME_SUBJECT, query, tuple(one for one in _named(other) if one != edit.target_true)
+                Aspect.SAME_SUBJECT, query, tuple(name for name in _named(other) if name != edit.target_true)
             )
 
 
@@ -89,21 +89,21 @@ def _two_hops(edit: Edit, rng: random.Random) -> Iterator[BaselineQuestion]:
         was, now = objects.get((then, old)), objects.get((then, edit.target_new))
         if relation in _DESCRIPTIONS and was and now and was != now:
             yield _chain(_described(relation, subject), then, was, now, rng)
-    before = [one for one in facts() if one.object == subject and one.relation in _DESCRIPTIONS]
-    for one in rng.sample(before, min(CHAINS, len(before))):
-        yield _chain(_described(one.relation, one.subject), relation, old, edit.target_new, rng)
+    before = [fact for fact in facts() if fact.object == subject and fact.relation in _DESCRIPTIONS]
+    for fact in rng.sample(before, min(CHAINS, len(before))):
+        yield _chain(_described(fact.relation, fact.subject), relation, old, edit.target_new, rng)
 
 
 def two_hops(wording: int = 3) -> list[tuple[str, str]]:
     """Every question that leads from a fact to one about its object, in one wording, with its answer."""
-    found = []
+    chains = []
     for first in facts():
         for then in TEMPLATES:
             end = _objects().get((then, first.object))
             if end is not None and first.relation in _DESCRIPTIONS and first.subject != end:
                 query = TEMPLATES[then][wording].format(_described(first.relation, first.subject))
-                found.append((query[0].upper() + query[1:], end))
-    return found
+                chains.append((query[0].upper() + query[1:], end))
+    return chains
 
 
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> BaselineQuestion:
@@ -113,9 +113,9 @@ def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) ->
 
 # "The birthplace of {} is" describes an object: the birthplace of {}.
 _DESCRIPTIONS = {
-    relation: next(one for one in wordings if one.startswith("The ") and one.endswith(" is"))[4:-3]
+    relation: next(template for template in wordings if template.startswith("The ") and template.endswith(" is"))[4:-3]
     for relation, wordings in TEMPLATES.items()
-    if any(one.startswith("The ") and one.endswith(" is") for one in wordings)
+    if any(template.startswith("The ") and template.endswith(" is") for template in wordings)
 }
 
 

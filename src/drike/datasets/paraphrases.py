@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from drike.datasets.counts import Cut, How
 from drike.edits import Edit
 
-Template = tuple[str, str]  # the text before the subject, the text behind it
+Template = tuple[str, str]  # the text before the subject, the text after it
 Templates = Mapping[str, Collection[Template]]  # by relation
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*\s+|\n\s*")
@@ -35,7 +35,7 @@ def around(text: str, subject: str) -> Template | None:
     return None if at < 0 else (text[:at], text[at + size :])
 
 
-def wording(query: str, subject: str) -> str | None:
+def query_template(query: str, subject: str) -> str | None:
     """The query with {} for its subject: the relation of a data set that names none."""
     template = around(query, subject)
     return "{}".join(template) if template else None
@@ -65,10 +65,10 @@ def learn(published: Iterable[tuple[Edit, Iterable[str]]]) -> Templates:
         if prompt := around(edit.query, subject):
             known[relation].add(prompt)
         for template in filter(None, (around(text, subject) for text in texts)):
-            before, behind = template
+            before, after = template
             # Both the text as it stands (clean files) and its last sentence (published CounterFact).
             subjects[relation][template].add(subject)
-            subjects[relation][before[sentence_start(before) :], behind].add(subject)
+            subjects[relation][before[sentence_start(before) :], after].add(subject)
     for relation, seen in subjects.items():
         known[relation] |= {template for template in seen if _is_wording(template, seen)}
     return known
@@ -79,9 +79,9 @@ def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
 
     Stock sentences recur in CounterFact too, but with few of the subjects that the question is asked about.
     """
-    before, behind = template
+    before, after = template
     start = sentence_start(before)
-    question = before[start:], behind
+    question = before[start:], after
     if len(seen[template]) < 2 or _MARKUP.search(before):
         return False
     return start == 0 or len(seen[template]) * 3 >= len(seen[question])
@@ -90,8 +90,8 @@ def _is_wording(template: Template, seen: Mapping[Template, set[str]]) -> bool:
 def known_end(text: str, subject: str, templates: Iterable[Template]) -> int | None:
     """Where the longest end of `text` that is one of `templates` about `subject` begins; None without one."""
     starts = []
-    for before, behind in templates:
-        end = before + subject + behind
+    for before, after in templates:
+        end = before + subject + after
         start = len(text) - len(end)
         # A subject must not be found inside a longer word.
         if text.endswith(end) and (start == 0 or not text[start - 1].isalnum()):
@@ -108,7 +108,7 @@ def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
     parts = around(text, subject)
     if parts is None:
         return Cut(text, text, "unchanged", suspicious=True)
-    before, behind = parts
+    before, after = parts
     start = sentence_start(before)
     how: How = "sentence" if start else "unchanged"
     if _MARKUP.search(before[start:]):
@@ -116,7 +116,7 @@ def clean(text: str, subject: str, templates: Iterable[Template]) -> Cut:
     head = before[start:]
     # A cut at the subject may lose the question's first words, one at a sentence end may leave too many.
     guessed = how == "subject" or (how == "sentence" and head != "")
-    return Cut(text, text[start:], how, suspicious=guessed or _odd(head) or not behind.strip())
+    return Cut(text, text[start:], how, suspicious=guessed or _odd(head) or not after.strip())
 
 
 def _odd(head: str) -> bool:

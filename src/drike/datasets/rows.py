@@ -83,7 +83,7 @@ class Row:
             return ()
         objects = self._required(path, "a list of objects", _is_list_of(dict))
         within = self.within + ".".join(path)
-        return tuple(Row(self.file, self.index, one, f"{within}[{i}].") for i, one in enumerate(objects))
+        return tuple(Row(self.file, self.index, values, f"{within}[{i}].") for i, values in enumerate(objects))
 
     def _required(self, path: Sequence[str], expected: str, fits: Callable[[object], bool]) -> Any:
         value = self._at(path)
@@ -111,13 +111,13 @@ class Row:
 
 
 def _is_list_of(kind: type) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(isinstance(one, kind) for one in value)
+    return lambda value: isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def _flat(value: object) -> list[Any]:
     """The members of a list and of the lists in it; a single value by itself."""
     outer = value if isinstance(value, list) else [value]
-    return [one for entry in outer for one in (entry if isinstance(entry, list) else [entry])]
+    return [item for part in outer for item in (part if isinstance(part, list) else [part])]
 
 
 def shown(value: object) -> str:
@@ -127,21 +127,21 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
-def read_rows(path: Path, given: str) -> tuple[list[Row], str]:
-    """The rows of a JSON list, JSON lines or CSV file, and its SHA-256; `given` is the file's name in messages.
+def read_rows(path: Path, name: str) -> tuple[list[Row], str]:
+    """The rows of a JSON list, JSON lines or CSV file, and its SHA-256; `name` is the file's name in messages.
 
     Raises DataError where `scan_rows` does, and for the first row that is unusable.
     """
-    found, sha256 = scan_rows(path, given)
+    scanned, sha256 = scan_rows(path, name)
     rows = []
-    for row in found:
+    for row in scanned:
         if isinstance(row, DataError):
             raise row
         rows.append(row)
     return rows, sha256
 
 
-def scan_rows(path: Path, given: str) -> tuple[list[Row | DataError], str]:
+def scan_rows(path: Path, name: str) -> tuple[list[Row | DataError], str]:
     """The rows of a file in order, with the error in place of each unusable one, and the file's SHA-256.
 
     The name's ending says what it is: .csv, .jsonl, or JSON. Raises DataError if the file cannot be read as that.
@@ -151,28 +151,27 @@ def scan_rows(path: Path, given: str) -> tuple[list[Row | DataError], str]:
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise DataError(
-            f"{given} cannot be read ({error.strerror}); check the path, or give the file's public address"
+            f"{name} cannot be read ({error.strerror}); check the path, or give the file's public address"
         ) from None
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{given} is not UTF-8 text (byte {error.start}); save it as UTF-8, or download it again"
+            f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8, or download it again"
         ) from None
     except ValueError as error:  # a NUL character in the path
-        raise DataError(f"{shown(given)} cannot be read ({error}); check the path") from None
+        raise DataError(f"{shown(name)} cannot be read ({error}); check the path") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{given}, line {line} holds a NUL character; save the file as UTF-8 text")
+        raise DataError(f"{name}, line {line} holds a NUL character; save the file as UTF-8 text")
     if not text.strip():
-        raise DataError(f"{given} is empty; give a file with rows")
-    suffix = Path(given.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
-    found = {".csv": _table, ".jsonl": _lines}.get(suffix, _json)(text, given)
-    rows = list(found)
+        raise DataError(f"{name} is empty; give a file with rows")
+    suffix = Path(name.partition("?")[0]).suffix.casefold()  # of a path, or of an address without its query
+    rows = list({".csv": _table, ".jsonl": _lines}.get(suffix, _json)(text, name))
     if not rows:
-        raise DataError(f"{given} holds no rows; give a file with at least one")
+        raise DataError(f"{name} holds no rows; give a file with at least one")
     return rows, hashlib.sha256(content).hexdigest()
 
 
-def _table(text: str, given: str) -> Iterator[Row | DataError]:
+def _table(text: str, name: str) -> Iterator[Row | DataError]:
     """The rows of a CSV file without blank ones; the last fields of a short row are None.
 
     Fields are separated by commas, semicolons or tabs: the header, which has none of them in its names, decides.
@@ -188,23 +187,23 @@ def _table(text: str, given: str) -> Iterator[Row | DataError]:
             if not columns:
                 columns = list(map(str.strip, cells))
                 if twice := [column for column, times in Counter(columns).items() if times > 1]:
-                    raise DataError(f"{given} has the column {shown(twice[0])!r} twice; rename one of them")
+                    raise DataError(f"{name} has the column {shown(twice[0])!r} twice; rename one of them")
             elif len(cells) > len(columns):
                 yield DataError(
-                    f"{given}, row {index} has {len(cells)} fields and the header {len(columns)}; "
+                    f"{name}, row {index} has {len(cells)} fields and the header {len(columns)}; "
                     f"put texts with {_SEPARATORS[separator]} in quotes"
                 )
             else:
-                yield Row(given, index, dict(zip_longest(columns, cells)))
+                yield Row(name, index, dict(zip_longest(columns, cells)))
     except csv.Error as error:
-        raise DataError(f"{given}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
+        raise DataError(f"{name}, row {index + 1} is not valid CSV ({error}); correct its quotes") from None
 
 
-def _lines(text: str, given: str) -> Iterator[Row | DataError]:
+def _lines(text: str, name: str) -> Iterator[Row | DataError]:
     """The rows of JSON lines. Lines end at line feeds only: strings may hold other line separators."""
     lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     for index, (number, line) in enumerate(lines):
-        place = f"{given}, row {index} (line {number})"
+        place = f"{name}, row {index} (line {number})"
         try:
             values, repeated = _parse(line)
         except json.JSONDecodeError as error:
@@ -212,39 +211,37 @@ def _lines(text: str, given: str) -> Iterator[Row | DataError]:
         except (RecursionError, ValueError) as error:
             yield DataError(f"{place} is not usable JSON ({error}); correct the line or remove it")
         else:
-            yield _row(values, given, index, repeated[0][0] if repeated else None)
+            yield _row(values, name, index, repeated[0][0] if repeated else None)
 
 
-def _json(text: str, given: str) -> Iterator[Row | DataError]:
+def _json(text: str, name: str) -> Iterator[Row | DataError]:
     """The rows of a JSON list, or of JSON lines if the first line is an object by itself."""
     try:
         loaded, repeated = _parse(text)
     except json.JSONDecodeError as error:
         first = text.lstrip().partition("\n")[0]
         if first.startswith("{") and _is_json(first):
-            return (yield from _lines(text, given))
+            return (yield from _lines(text, name))
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise DataError(f"{given} is not valid JSON ({where}); give a JSON file, or download it again") from None
+        raise DataError(f"{name} is not valid JSON ({where}); give a JSON file, or download it again") from None
     except (RecursionError, ValueError) as error:  # nested thousands deep, or a number of thousands of digits
-        raise DataError(f"{given} is not usable JSON ({error}); give a data set file") from None
+        raise DataError(f"{name} is not usable JSON ({error}); give a data set file") from None
     if not isinstance(loaded, list):
-        raise DataError(f"{given} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
+        raise DataError(f"{name} holds a JSON {type(loaded).__name__}, not a list of rows; give a data set file")
     for index, values in enumerate(loaded):
-        yield _row(values, given, index, next((key for key, within in repeated if _holds(values, within)), None))
+        yield _row(values, name, index, next((key for key, within in repeated if _holds(values, within)), None))
 
 
-def _row(values: object, given: str, index: int, repeated: str | None) -> Row | DataError:
+def _row(values: object, name: str, index: int, repeated: str | None) -> Row | DataError:
     """A row of JSON; a list of objects (a group of records) becomes its single field. repeated: a key that is."""
     if repeated is not None:
-        return DataError(
-            f"{given}, row {index} has the key {shown(repeated)!r} twice in one object; remove one of them"
-        )
-    if isinstance(values, list) and values and all(isinstance(one, dict) for one in values):
+        return DataError(f"{name}, row {index} has the key {shown(repeated)!r} twice in one object; remove one of them")
+    if isinstance(values, list) and values and all(isinstance(record, dict) for record in values):
         values = {GROUP: values}
     if not isinstance(values, dict):
         kind = type(values).__name__
-        return DataError(f"{given}, row {index} is a {kind}, not an object with fields; give a file of a known form")
-    return Row(given, index, values)
+        return DataError(f"{name}, row {index} is a {kind}, not an object with fields; give a file of a known form")
+    return Row(name, index, values)
 
 
 def _is_json(text: str) -> bool:
@@ -270,7 +267,7 @@ def _parse(text: str) -> tuple[object, list[tuple[str, object]]]:
 
 def _holds(value: object, part: object) -> bool:
     """Whether `part` is a JSON value, or an object or list inside it."""
-    found = [value]
-    for one in found:
-        found += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-    return any(one is part for one in found)
+    parts = [value]
+    for inner in parts:
+        parts += inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
+    return any(inner is part for inner in parts)

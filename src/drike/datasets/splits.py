@@ -44,7 +44,7 @@ class SplitIds:
         known = {case.case_id: case for case in cases}
         drawn = (self.train, self.validation, self.test, self.demonstrations)
         try:
-            return Split(self, *(tuple(known[one] for one in ids) for ids in drawn))
+            return Split(self, *(tuple(known[case_id] for case_id in case_ids) for case_ids in drawn))
         except KeyError as unknown:
             raise DataError(
                 f"split {self.name!r} names the case {unknown}, which {self.dataset} does not have; draw it again"
@@ -59,8 +59,8 @@ class SplitIds:
         """Read what `save` wrote. Raises DataError if the file is missing, damaged or not a split."""
         try:
             raw = parse(Path(path).read_bytes())
-            values = {name: one for name, one in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
-            found = read(cls, values)
+            values = {name: value for name, value in raw.items() if name != "sha256"} if isinstance(raw, dict) else raw
+            ids = read(cls, values)
         except OSError as error:
             raise DataError(
                 f"split {path} cannot be read ({error.strerror}); check the path, or draw it again"
@@ -69,7 +69,7 @@ class SplitIds:
             raise DataError(f"split {path} is damaged or of another version ({problem}); draw it again") from None
         if not checksum_ok(raw):
             raise DataError(f"split {path} has changed since it was saved; copy it again, or draw it again")
-        return found
+        return ids
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ _PROBE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
-class Source:
+class EncoderSource:
     """Where an encoder's files come from. path: their folder; None if there are none on this machine (yet)."""
 
     name: str
@@ -51,22 +51,22 @@ class Source:
     detail: str
 
 
-def locate(name: str | Path = MINILM) -> Source:
+def locate(name: str | Path = MINILM) -> EncoderSource:
     """Find the encoder called `name` without loading or downloading it. Raises EncoderError with the remedy."""
     text = str(name)
     if text.partition(":")[0] == HASHING:
-        return Source(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
+        return EncoderSource(text, "builtin", None, "feature hashing, no weights; for tests and dry runs")
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not _complete(folder):
             raise EncoderError(f"{folder} holds no config.json with {' or '.join(_WEIGHTS)}; give a model's folder")
-        return Source(text, "path", folder, f"given folder {folder}")
+        return EncoderSource(text, "path", folder, f"given folder {folder}")
     text = MINILM if text == MINILM.split("/")[1] else text
     cached = _cached(text)
     if cached:
-        return Source(text, "cache", cached, f"local Hugging Face cache {cached}")
+        return EncoderSource(text, "cache", cached, f"local Hugging Face cache {cached}")
     if _hub_has(text):
-        return Source(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")
+        return EncoderSource(text, "hub", None, f"{constants.ENDPOINT}/{text}, downloaded at first use")
     if text == MINILM:
         return _offline_extra()
     raise EncoderError(
@@ -135,7 +135,7 @@ def download(name: str) -> Path:
         ) from problem
 
 
-def _offline_extra() -> Source:
+def _offline_extra() -> EncoderSource:
     """The genuine MiniLM files inside the `offline` extra, found without importing it and verified by hash."""
     files = [file for extra in importlib.metadata.distributions(name=_OFFLINE_EXTRA) for file in extra.files or []]
     weights = next((Path(str(file.locate())) for file in files if file.name == _WEIGHTS[0]), None)
@@ -149,7 +149,7 @@ def _offline_extra() -> Source:
         raise EncoderError(
             f"{folder} is not the genuine all-MiniLM-L6-v2; remove {_OFFLINE_EXTRA} and install it again"
         )
-    return Source(MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}")
+    return EncoderSource(MINILM, "offline", folder, f"offline extra, all files verified by sha256: {folder}")
 
 
 def identity(folder: Path) -> dict[str, str | None]:

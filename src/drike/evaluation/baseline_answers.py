@@ -1,4 +1,4 @@
-"""Questions that the unedited model is asked first, once and recorded: its answer is right, or shows what it knows."""
+"""Questions that the unedited model is asked first: its answer becomes the right one, or shows what it knows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _CLAUSE_END = re.compile(r"[.,;:!?](?=\s|$)")
 
 
 @dataclass(frozen=True)
-class Resolved:
-    """Cases with the questions that the model's own answers made into probes.
+class AnsweredCases:
+    """Cases whose baseline questions became probes by the unedited model's answers, and how many questions did not.
 
-    asked: questions in the cases. unusable: left out for want of an answer that can be judged. unknown: left out
-    because the answer is none of those with which the question counts. new: left out because the answer is an edit's
-    new object, so that they cannot show damage.
+    asked: all questions. unusable: without an answer that can be judged. unknown: the model does not know the facts
+    that the question rests on. new: the answer is an edit's new object, so that the question cannot show damage.
     """
 
     cases: tuple[EditCase, ...]
@@ -32,17 +31,18 @@ class Resolved:
     new: int
 
 
-def own_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
-    """What the unedited model says to each unanswered question, without the rest of its sentence.
+def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
+    """The first clause of the unedited model's answer to each unanswered question, by query.
 
-    Its last word may be cut off by the limit on answers, and is left out if only the words before it are right of the
-    unedited model itself by the rule, which is that of the evaluation. "" where it says nothing, or nothing that the
-    rule finds right of itself, as by scores after a line break.
+    An answer must be right by the rule of the evaluation when the same model is judged by it. The limit on tokens may
+    have cut off its last word, so it is tried without that word too. "" where the model says nothing, or where neither
+    is right, as by scores after a line break. Raises UsageError for a rule that the model cannot be judged by.
     """
+    judge = Judge(model, rule)
     prompts = {question.query: Prompt(question.query) for case in cases for question in case.unanswered}
     texts = complete(model, list(prompts.values())) if prompts else []
     answers = {query: _first_clause(text) for query, text in zip(prompts, texts, strict=True)}
-    if model.score is None or (rule and rule.compares):  # a text starts with its own beginning; nothing to compare with
+    if model.score is None or judge.rule.compares:  # a text starts with its own beginning; nothing to compare with
         return answers
     tried = [
         (query, beginning)
@@ -51,7 +51,7 @@ def own_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | No
         if beginning
     ]
     questions = [Question(prompts[query], beginning) for query, beginning in tried]
-    verdicts = Judge(model, rule).ask(questions) if questions else []
+    verdicts = judge.ask(questions) if questions else []
     right = {
         query: beginning
         for (query, beginning), verdict in zip(tried[::-1], verdicts[::-1], strict=True)
@@ -60,26 +60,26 @@ def own_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | No
     return {query: right.get(query, "") for query in answers}
 
 
-def with_own_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> Resolved:
-    """Make probes of unanswered questions. Raises KeyError for a question without an entry in `answers`."""
-    found, asked, unusable, unknown, new = [], 0, 0, 0, 0
+def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str]) -> AnsweredCases:
+    """Make probes of baseline questions. Raises KeyError for a question that is not in `answers`, by query."""
+    answered, asked, unusable, unknown, new = [], 0, 0, 0, 0
     for case in cases:
         probes = []
-        for one in case.unanswered:
-            answer = answers[one.query]
+        for question in case.unanswered:
+            answer = answers[question.query]
             asked += 1
             if not answer:
                 unusable += 1
-            elif one.choices and not any(matches(answer, known) for known in one.choices):
+            elif question.choices and not any(matches(answer, known) for known in question.choices):
                 unknown += 1
-            elif one.target is not None:
-                probes.append(Probe(one.aspect, one.query, one.target, answer))
+            elif question.target is not None:
+                probes.append(Probe(question.aspect, question.query, question.target, answer))
             elif any(matches(answer, edit.target_new) for edit in case.edits):
                 new += 1
             else:
-                probes.append(Probe(one.aspect, one.query, answer, case.edit.target_new))
-        found.append(replace(case, further=(*case.further, *probes), unanswered=()))
-    return Resolved(tuple(found), asked, unusable, unknown, new)
+                probes.append(Probe(question.aspect, question.query, answer, case.edit.target_new))
+        answered.append(replace(case, further=(*case.further, *probes), unanswered=()))
+    return AnsweredCases(tuple(answered), asked, unusable, unknown, new)
 
 
 def _first_clause(text: str) -> str:

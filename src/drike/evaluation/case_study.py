@@ -1,4 +1,4 @@
-"""One edit under several editors, side by side: what each shows, what the model then says, and what every retain does.
+"""One edit under several editors: what each shows, what the model then says, and the effect of each retain.
 
 The effect of a retain is measured by removing it, if it was kept, or adding it, if it was cut: how that changes the
 log-probability of each probe's target, and whether the answer is right. The paper's case study (section 5.4) shows such
@@ -20,7 +20,7 @@ from drike.evaluation.judge import Judge, Question, Verdict
 from drike.matching import first_line
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.support.table import Table
+from drike.support.table import Cell, Noted, Table
 
 RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
 _SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
@@ -40,10 +40,11 @@ class ModelAnswer:
     correct: bool
     logprob: float | None
 
-    def __str__(self) -> str:
-        """Whether it is right, the text, and the log-probability."""
-        logprob = "" if self.logprob is None else f" [{self.logprob:.2f}]"
-        return f"{RIGHT if self.correct else WRONG} {self.text or '(nothing)'}{logprob}"
+    @property
+    def cell(self) -> Cell:
+        """Whether it is right, the text, and the log-probability, for a table."""
+        answer = f"{RIGHT if self.correct else WRONG} {self.text or '(nothing)'}"
+        return answer if self.logprob is None else Noted(answer, f"[{self.logprob:.2f}]")
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,12 @@ class Retain:
 class EditorColumn:
     """One editor's part of a case study, or of an explanation, which measures no effects.
 
-    prompt: of the edit's own query, with its number of pruned retains. sigma, share: of its budget; None if none.
+    prompt: of the edit's own query. answers: to the case's probes. sigma, share: of its budget; None if it has none.
     """
 
     editor: str
     prompt: Prompt
-    replies: tuple[ModelAnswer, ...]
+    answers: tuple[ModelAnswer, ...]
     retains: tuple[Retain, ...]
     sigma: float | None
     share: float | None
@@ -104,20 +105,23 @@ class EditorColumn:
 
         aspects: of the probes behind the effects, in their order; none if effects were not measured.
         """
-        kept = sum(one.kept for one in self.retains)
+        kept = sum(retain.kept for retain in self.retains)
         shown = kept + self.prompt.pruned
         present = [aspect for aspect in Aspect if aspect in aspects]
         rows = tuple(
             (
-                one.text,
-                "kept" if one.kept else "pruned" if one.rank <= shown else "cut",
-                str(one.rank),
-                str(one.nearness),
-                f"{one.probability:.4f}",
-                *([_mean(one.effect, aspect, aspects) for aspect in present] if aspects else [f"{one.similarity:.3f}"]),
-                *([_flips(one.effect, aspects)] if aspects else []),
+                retain.text,
+                "kept" if retain.kept else "pruned" if retain.rank <= shown else "cut",
+                str(retain.rank),
+                str(retain.nearness),
+                f"{retain.probability:.4f}",
+                *(
+                    [*(_mean(retain.effect, aspect, aspects) for aspect in present), _flips(retain.effect, aspects)]
+                    if aspects
+                    else [f"{retain.similarity:.3f}"]
+                ),
             )
-            for one in self.retains
+            for retain in self.retains
         )
         measured = (*(_SHORT[aspect] for aspect in present), "flips") if aspects else ("cosine",)
         title = f"{self.editor}: {kept} of {len(self.retains)} retains{self._rule(shown)}"
@@ -128,14 +132,15 @@ class EditorColumn:
             return f", a fixed share of {self.share:.0%}"
         if self.sigma is None:
             return ""
-        above = sum(one.probability > self.sigma for one in self.retains)
-        most = f" (at most {shown})" if above > shown else ""
-        note = most if above else " (none exceeds it, so the best one is kept)"
+        above = sum(retain.probability > self.sigma for retain in self.retains)
+        note = f" (at most {shown})" if above > shown else ""
+        if not above:
+            note = " (none exceeds it, so the best one is kept)"
         return f", kept where p > sigma = {self.sigma:.4f}{note}"
 
 
-def side_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt: Prompt) -> EditorColumn:
-    """An editor's part without replies and effects."""
+def column_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt: Prompt) -> EditorColumn:
+    """An editor's column without answers and effects."""
     similarities, ranking, budget = selection.candidates.retain_similarities, selection.ranking, editor.selector.budget
     assert ranking is not None  # noqa: S101 - the selector ranks
     retains = tuple(
@@ -149,12 +154,12 @@ def side_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt: P
 
 @dataclass(frozen=True)
 class CaseStudy:
-    """A case, and the model's replies to its probes without an edit and under each editor."""
+    """A case, and the model's answers to its probes without an edit and under each editor."""
 
     model: str
     case: EditCase
     before: tuple[ModelAnswer, ...]
-    sides: tuple[EditorColumn, ...]
+    columns: tuple[EditorColumn, ...]
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -163,7 +168,7 @@ class CaseStudy:
 
     @property
     def title(self) -> str:
-        """The edits that it is about."""
+        """The case and its edits."""
         edits = (
             f"{edit.query} -> {edit.target_new}" + ("" if edit.target_true is None else f" (was {edit.target_true})")
             for edit in self.case.edits
@@ -173,16 +178,18 @@ class CaseStudy:
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
         rows = tuple(
-            (probe.query, probe.aspect.value, probe.target, *map(str, replies))
-            for probe, *replies in zip(self.case.probes, self.before, *(one.replies for one in self.sides), strict=True)
+            (probe.query, probe.aspect.value, probe.target, *(answer.cell for answer in answers))
+            for probe, *answers in zip(
+                self.case.probes, self.before, *(column.answers for column in self.columns), strict=True
+            )
         )
-        header = ("query", "aspect", "right answer", "before", *(side.editor for side in self.sides))
+        header = ("query", "aspect", "right answer", "before", *(column.editor for column in self.columns))
         note = f"{RIGHT} right, {WRONG} wrong; in brackets: log-probability of the right answer, in nats."
         yield Table(f"Answers of {self.model}", header, rows, (note,), wide=True)
-        yield from (side.table(self.aspects) for side in self.sides)
+        yield from (column.table(self.aspects) for column in self.columns)
 
 
-def study(model: LanguageModel, case: EditCase, editors: Sequence[InContextEditor[RankAndCut]]) -> CaseStudy:
+def study_case(model: LanguageModel, case: EditCase, editors: Sequence[InContextEditor[RankAndCut]]) -> CaseStudy:
     """Ask a case's probes without an edit, under each editor, and with each retain removed or added.
 
     (1 + editors x (1 + n)) x probes prompts, n being the pool's size, in one call; a model that scores writes the
@@ -191,7 +198,8 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[InContextEdito
     queries = [probe.query for probe in case.probes]
     selections = [editor.fit(editor.select(case.edits, queries)[0], queries) for editor in editors]
     chosen = list(zip(editors, selections, strict=True))
-    tried = [[[Prompt(query) for query in queries]], *(list(_versions(*one, queries)) for one in chosen)]
+    tried = [[[Prompt(query) for query in queries]]]
+    tried += [list(_versions(editor, selection, queries)) for editor, selection in chosen]
     questions = [
         Question(prompt, probe.target)
         for versions in tried
@@ -200,16 +208,16 @@ def study(model: LanguageModel, case: EditCase, editors: Sequence[InContextEdito
     ]
     verdicts = iter(Judge(model).ask(questions))
     judged = [[[next(verdicts) for _ in prompts] for prompts in versions] for versions in tried]
-    before, *after = _replies(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
-    sides = []
-    for (editor, selection), versions, (base, *rest), replies in zip(chosen, tried[1:], judged[1:], after, strict=True):
-        side = side_of(editor, selection, versions[0][0])
+    before, *after = _answers(model, [versions[0] for versions in tried], [versions[0] for versions in judged])
+    columns = []
+    for (editor, selection), versions, (base, *rest), answers in zip(chosen, tried[1:], judged[1:], after, strict=True):
+        column = column_of(editor, selection, versions[0][0])
         retains = tuple(
-            replace(one, effect=_effect(base, other) if one.kept else _effect(other, base))
-            for one, other in zip(side.retains, rest, strict=True)
+            replace(retain, effect=_effect(base, changed) if retain.kept else _effect(changed, base))
+            for retain, changed in zip(column.retains, rest, strict=True)
         )
-        sides.append(replace(side, replies=replies, retains=retains))
-    return CaseStudy(model.info.name, case, before, tuple(sides))
+        columns.append(replace(column, answers=answers, retains=retains))
+    return CaseStudy(model.info.name, case, before, tuple(columns))
 
 
 def _versions(
@@ -234,22 +242,24 @@ def _versions(
             yield made if fits else []
 
 
-def _replies(
+def _answers(
     model: LanguageModel, versions: Sequence[Sequence[Prompt]], judged: Sequence[Sequence[Verdict]]
 ) -> list[tuple[ModelAnswer, ...]]:
-    """Verdicts with the text the model writes, which a model that scores has not written yet."""
-    texts = [verdict.text for of_version in judged for verdict in of_version]
+    """The verdicts with the text of the answers, which a model that scores has yet to write."""
+    texts = [verdict.text for verdicts in judged for verdict in verdicts]
     if any(text is None for text in texts):
         texts = list(complete(model, [prompt for prompts in versions for prompt in prompts]))
     written = iter(texts)
     return [
         tuple(
             ModelAnswer(
-                first_line(next(written) or ""), bool(one.correct), None if one.score is None else one.score.logprob
+                first_line(next(written) or ""),
+                bool(verdict.correct),
+                None if verdict.score is None else verdict.score.logprob,
             )
-            for one in of_version
+            for verdict in verdicts
         )
-        for of_version in judged
+        for verdicts in judged
     ]
 
 

@@ -44,17 +44,17 @@ def evaluate(
     UsageError is raised before the model is asked, since a test on training edits flatters the editor.
     """
     cases, judge = list(cases), Judge(model, rule)
-    of_training = trained_on(editor)
-    known = sum(any(edit.key in of_training for edit in case.edits) for case in cases)
+    trained = trained_on(editor)
+    known = sum(any(edit.key in trained for edit in case.edits) for case in cases)
     if known and not allow_trained:
         raise UsageError(
             f"{editor.name} was trained on {known} of these {len(cases)} edits: leave them out, as "
             "data.split(exclude=retriever.trained_on) does, or pass allow_trained=True"
         )
-    most = model.info.calls_at_once
-    if parallel is not None and not 1 <= parallel <= most:
-        raise ValueError(f"{model.info.name} takes 1 to {most} edits at once, not {parallel}")
-    with closing(in_order(partial(_answer, editor, judge, write), cases, parallel or most)) as answered:
+    limit = model.info.calls_at_once
+    if parallel is not None and not 1 <= parallel <= limit:
+        raise ValueError(f"{model.info.name} takes 1 to {limit} edits at once, not {parallel}")
+    with closing(in_order(partial(_answer, editor, judge, write), cases, parallel or limit)) as answered:
         for outcomes in answered:
             yield from outcomes
 
@@ -71,8 +71,10 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     ]
     verdicts = judge.ask(questions, write=write)
     share = (time.perf_counter() - began) / len(verdicts)
-    asked = zip(case.asked, prompts, verdicts, strict=True)
-    return [_outcome(editor.name, case.case_id, *one, seconds=share) for one in asked]
+    return [
+        _outcome(editor.name, case.case_id, probe, prompt, verdict, seconds=share)
+        for probe, prompt, verdict in zip(case.asked, prompts, verdicts, strict=True)
+    ]
 
 
 def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: Verdict, *, seconds: float) -> Outcome:

@@ -109,8 +109,8 @@ class Summary:
 
     def metric(self, name: str) -> Estimate:
         """A metric by its name in METRICS."""
-        found: Estimate = getattr(self, name.casefold().replace(" ", "_"))
-        return found
+        estimate: Estimate = getattr(self, name.casefold().replace(" ", "_"))
+        return estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,18 +172,18 @@ def counted(
     names = (*METRICS, *further, *(f"{number}{_HOPS}" for number in hops))
     column = {name: 2 * i for i, name in enumerate(names[1:])}
     sums: dict[str, list[float]] = {}
-    for one in outcomes:
-        if (row := sums.get(one.case_id)) is None:
-            row = sums[one.case_id] = [0.0] * (2 * len(column))
-        if one.correct is None:  # not measured
+    for outcome in outcomes:
+        if (row := sums.get(outcome.case_id)) is None:
+            row = sums[outcome.case_id] = [0.0] * (2 * len(column))
+        if outcome.correct is None:  # not measured
             continue
-        values: dict[str, float] = {_RATE.get(one.aspect, one.aspect.value): one.correct}
-        if one.prob_margin is not None and one.aspect in _MARGIN:
-            values[_MARGIN[one.aspect]] = one.prob_margin
-        if one.aspect is Aspect.NEIGHBORHOOD and (one.case_id, one.query) in known:
-            values["RR known"] = one.correct
-        if one.hops is not None:
-            values[f"{one.hops}{_HOPS}"] = one.correct
+        values: dict[str, float] = {_RATE.get(outcome.aspect, outcome.aspect.value): outcome.correct}
+        if outcome.prob_margin is not None and outcome.aspect in _MARGIN:
+            values[_MARGIN[outcome.aspect]] = outcome.prob_margin
+        if outcome.aspect is Aspect.NEIGHBORHOOD and (outcome.case_id, outcome.query) in known:
+            values["RR known"] = outcome.correct
+        if outcome.hops is not None:
+            values[f"{outcome.hops}{_HOPS}"] = outcome.correct
         for name, value in values.items():
             row[column[name]] += value
             row[column[name] + 1] += 1
@@ -216,12 +216,12 @@ def estimated(values: Floats, drawn: Floats) -> list[Estimate]:
 
     A resample without a single probe of the aspect has no value and is left out.
     """
-    found = []
+    estimates = []
     for value, ordered in zip(values.tolist(), np.sort(drawn, axis=0).T, strict=True):  # NaN comes last
         last = int(np.count_nonzero(~np.isnan(ordered))) - 1
         ends = [float(ordered[round(share * last)]) for share in (0.025, 0.975)] if last >= 0 else [None, None]
-        found.append(Estimate(None) if math.isnan(value) else Estimate(value, *ends))
-    return found
+        estimates.append(Estimate(None) if math.isnan(value) else Estimate(value, *ends))
+    return estimates
 
 
 def paired_difference(
@@ -236,7 +236,7 @@ def paired_difference(
 
 def paired_differences(ours: Counts, theirs: Counts) -> dict[str, Estimate]:
     """The paired difference of every metric and further aspect; see `paired_difference`."""
-    names, others = ([name for name in one.names if not name.endswith(_HOPS)] for one in (ours, theirs))
+    names, others = ([name for name in counts.names if not name.endswith(_HOPS)] for counts in (ours, theirs))
     if names != others:
         raise ValueError(f"a paired comparison needs the same aspects on both sides: {names}, {others}")
     if ours.cases != theirs.cases:
@@ -258,13 +258,13 @@ def summarise(
 
 def summary_of(counts: Counts) -> Summary:
     """A table row for one editor."""
-    found: list[Any] = estimated(counts.values, counts.drawn)
+    estimates: list[Any] = estimated(counts.values, counts.drawn)
     asked = counts.by_case[..., 1]
-    numbers = zip(counts.names[1:], found[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
+    numbers = zip(counts.names[1:], estimates[1:], asked.sum(axis=0), np.count_nonzero(asked, axis=0), strict=True)
     shares = {name: Share(estimate, int(probes), int(edits)) for name, estimate, probes, edits in numbers}
     none = Share(Estimate(None), 0, 0)
     costs: dict[str, Any] = {**counts.costs}
     costs["aspects"] = {aspect.value: shares.get(_RATE.get(aspect, aspect.value), none) for aspect in Aspect}
     costs["hops"] = {name.removesuffix(_HOPS): share for name, share in shares.items() if name.endswith(_HOPS)}
-    in_order = found[: len(METRICS)]  # the order of the fields
+    in_order = estimates[: len(METRICS)]  # the order of the fields
     return Summary(counts.editor, len(counts.cases), *in_order, **costs)

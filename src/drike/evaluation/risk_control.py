@@ -1,9 +1,9 @@
-"""Choose a setting by answers that are known under each: for the largest S, or to keep a promise such as "rr>=.85".
+"""Choose a setting by the answers under each: the one with the largest S, or one that guarantees, say, "rr>=.85".
 
-A setting is whatever changes the demonstrations shown but needs no training: k, sigma, or how far a policy leans to
-retains. A promise is about edits to come, drawn like those of the calibration. It is kept by Learn-then-Test
-(arXiv 2110.01052): settings are tested in a given order, the safest first, until one cannot be shown to keep it; the
-probability that any setting passes although it does not keep the promise is at most 1 - confidence.
+A setting is anything that changes the demonstrations shown and needs no training: k, sigma, or a policy's offset. A
+guarantee is about future edits, drawn like those of the calibration, and is certified by Learn-then-Test (arXiv
+2110.01052): settings are tested in a fixed order, the safest first, until one fails its test. With probability at least
+`confidence`, no setting passes that does not meet the guarantee.
 """
 
 from __future__ import annotations
@@ -26,45 +26,48 @@ Counts = NDArray[np.float64]  # [edits, 3]: of rewrites, paraphrases and neighbo
 Metric = Literal["esr", "pc", "rr"]
 
 METRICS: tuple[Metric, ...] = ("esr", "pc", "rr")  # of the columns of Counts
-_LARGEST_BET = 0.9  # of what may be bet; at 1 a single wrong answer would lose everything
+_LARGEST_BET = 0.9  # share of the capital at risk; at 1 a single wrong answer would lose everything
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """That a metric over edits to come is at least `level`; the procedure errs with probability 1 - confidence."""
+    """A metric over future edits is at least `level`; certification errs with probability 1 - confidence at most."""
 
     metric: Metric
     level: float
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what no setting can be tested for. Raises ValueError."""
+        """Raise ValueError for an unknown metric, or a level or confidence outside of (0, 1)."""
         if self.metric not in METRICS or not (0 < self.level < 1 and 0 < self.confidence < 1):
-            raise ValueError(f"a promise has one of {METRICS} and a level between 0 and 1, not {self!r}")
+            raise ValueError(f"a guarantee has one of {METRICS} and a level between 0 and 1, not {self!r}")
 
     def __str__(self) -> str:
         return f"{self.metric}>={self.level:g}".replace("=0.", "=.")
 
     @property
     def aspect(self) -> Aspect:
-        """Of the probes that the metric is about."""
+        """The aspect of the probes that the metric counts."""
         return ASPECTS_OF_S[METRICS.index(self.metric)]
 
     @classmethod
     def parse(cls, text: str) -> Guarantee:
         """Read "rr>=.85". Raises UsageError for another metric or form, or a level outside of (0, 1)."""
-        found = re.fullmatch(r"\s*(\w+)\s*>=\s*(\d*\.?\d+)\s*", text, re.ASCII)
-        metric, level = (found[1].casefold(), float(found[2])) if found else ("", 0.0)
+        match = re.fullmatch(r"\s*(\w+)\s*>=\s*(\d*\.?\d+)\s*", text, re.ASCII)
+        metric, level = (match[1].casefold(), float(match[2])) if match else ("", 0.0)
         if metric == "s":
-            raise UsageError("S cannot be promised, as it is no mean over edits: promise esr, pc or rr")
+            raise UsageError("S cannot be guaranteed, as it is no mean over edits: give esr, pc or rr")
         if metric not in METRICS or not 0 < level < 1:
-            raise UsageError(f'a promise is esr, pc or rr and a level between 0 and 1, as "rr>=.85", not {text!r}')
+            raise UsageError(f'a guarantee is esr, pc or rr and a level between 0 and 1, as "rr>=.85", not {text!r}')
         return cls(metric, level)
 
 
 @dataclass(frozen=True)
 class CertifiedGuarantee:
-    """A promise that was shown to hold: on how many edits, at which offset, and the metric's value on these edits."""
+    """A guarantee that was certified: `promise`, its name in checkpoints, on how many edits and at which offset.
+
+    measured: the metric on these edits.
+    """
 
     promise: Guarantee
     edits: int
@@ -73,7 +76,7 @@ class CertifiedGuarantee:
 
     @property
     def sentence(self) -> str:
-        """What is promised, and how far it can be relied on."""
+        """What is guaranteed, and how surely."""
         return f"{self.promise} for new edits like the {self.edits} held out, {self.promise.confidence:.0%} confidence"
 
 
@@ -81,45 +84,51 @@ def calibrate(
     right: Mapping[Setting, Counts],
     probes: Counts,
     *,
-    promise: Guarantee | None = None,
-    most: int | None = None,
+    guarantee: Guarantee | None = None,
+    max_probes: int | None = None,
     cost: Mapping[Setting, float] | None = None,
 ) -> Setting | None:
-    """The setting with the largest S, less its cost if any, among those certified; without a promise, among all.
+    """The setting with the largest S, less its cost if any: of those certified, or of all without a guarantee.
 
-    Of equal ones the first; None where none is certified. The arguments are those of `certified`.
+    Of equal ones the first; None where none is certified. The other arguments are those of `certified`.
     """
-    among = list(right) if promise is None else certified(promise, right, probes, most=most)
-    return max(among, key=lambda one: score(right[one], probes) - (cost[one] if cost else 0.0), default=None)
+    choices = list(right) if guarantee is None else certified(guarantee, right, probes, max_probes=max_probes)
+    value = lambda setting: score(right[setting], probes) - (cost[setting] if cost else 0.0)  # noqa: E731
+    return max(choices, key=value, default=None)
 
 
 def certified(
-    promise: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, most: int | None = None
+    guarantee: Guarantee, right: Mapping[Setting, Counts], probes: Counts, *, max_probes: int | None = None
 ) -> list[Setting]:
-    """The settings that are shown to keep a promise: those in front of the first that is not.
+    """The settings that meet a guarantee: all before the first that fails its test.
 
     Args:
-        right: right answers under each setting, the setting that keeps the promise most safely first. Which settings
-            there are, and their order, must not depend on these answers.
-        probes: the number of probes; edits are in an order that does not depend on the answers.
-        most: as in `rates`.
+        guarantee: what they are tested for.
+        right: right answers under each setting, the safest setting first. Which settings there are, and their order,
+            must not depend on these answers.
+        probes: the number of probes; the order of the edits must not depend on the answers.
+        max_probes: as in `rates`.
     """
 
     def passes(setting: Setting) -> bool:
-        values = rates(promise.metric, promise.level, right[setting], probes, most)
-        return exceeds(values, promise.level, promise.confidence)
+        values = rates(guarantee.metric, guarantee.level, right[setting], probes, max_probes)
+        return exceeds(values, guarantee.level, guarantee.confidence)
 
     return list(takewhile(passes, right))
 
 
 def lower_bound(
-    metric: Metric, right: Counts, probes: Counts, *, confidence: float = 0.95, most: int | None = None
+    metric: Metric, right: Counts, probes: Counts, *, confidence: float = 0.95, max_probes: int | None = None
 ) -> float:
-    """The largest level, in hundredths, that a setting chosen without these answers is shown to reach."""
-    level = 0
-    while level < 99 and exceeds(rates(metric, (level + 1) / 100, right, probes, most), (level + 1) / 100, confidence):
-        level += 1
-    return level / 100
+    """The largest level, in hundredths, that can be certified for a setting chosen without these answers."""
+
+    def passes(level: float) -> bool:
+        return exceeds(rates(metric, level, right, probes, max_probes), level, confidence)
+
+    percent = 0
+    while percent < 99 and passes((percent + 1) / 100):
+        percent += 1
+    return percent / 100
 
 
 def score(right: Counts, probes: Counts) -> float:
@@ -129,28 +138,28 @@ def score(right: Counts, probes: Counts) -> float:
     return float(1 / np.mean(1 / np.maximum(shares, 1e-9)))
 
 
-def rates(metric: Metric, level: float, right: Counts, probes: Counts, most: int | None = None) -> Counts:
-    """A number in [0, 1] for each edit, whose expectation is above `level` where the metric is above it [edits].
+def rates(metric: Metric, level: float, right: Counts, probes: Counts, max_probes: int | None = None) -> Counts:
+    """A number in [0, 1] for each edit, [edits], whose expectation is above `level` exactly where the metric is.
 
-    With as many probes for each edit it is the edit's share of right answers. Metrics weight edits by their probes, so
-    an edit with fewer probes is drawn towards `level`. most: the most probes that any edit, also one to come, can have;
-    default the most of these edits. Raises ValueError if one of these edits has more.
+    Where all edits have equally many probes, it is the edit's share of right answers. A metric weights edits by their
+    probes, so an edit with fewer of them is drawn towards `level`. max_probes: the most probes that any edit, a future
+    one included, can have; default: the most of these edits. Raises ValueError if one of these edits has more.
     """
     i = METRICS.index(metric)
     largest = probes[:, i].max()
-    if most is not None and largest > most:
-        raise ValueError(f"an edit has {largest:g} probes for {metric}, more than {most}")
-    found: Counts = level + (right[:, i] - level * probes[:, i]) / (most or largest)
-    return found
+    if max_probes is not None and largest > max_probes:
+        raise ValueError(f"an edit has {largest:g} probes for {metric}, more than {max_probes}")
+    values: Counts = level + (right[:, i] - level * probes[:, i]) / (max_probes or largest)
+    return values
 
 
 def exceeds(values: Sequence[float] | Counts, level: float, confidence: float = 0.95) -> bool:
-    """Whether independent values in [0, 1] show, at this confidence, that their expectation is above `level`.
+    """Test, at this confidence, whether the expectation of independent values in [0, 1] is above `level`.
 
-    A bet against "it is at most `level`": capital K starts at 1 and is multiplied by 1 + b (x - level), with a bet b in
-    [0, 1 / level) that depends on earlier values only. If it is at most `level`, K ever reaches 1 / (1 - confidence)
-    with probability 1 - confidence at most (Waudby-Smith and Ramdas, arXiv 2010.09686; Ville). The size of the bet,
-    which decides how few values suffice, aims at that capital by the last value (arXiv 2505.22422).
+    Testing by betting against "it is at most `level`": capital K starts at 1 and is multiplied by 1 + b (x - level) for
+    each value x, with a bet b in [0, 1 / level) that depends on earlier values only. If the expectation is at most
+    `level`, K reaches 1 / (1 - confidence) with probability 1 - confidence at most (Waudby-Smith and Ramdas, arXiv
+    2010.09686; Ville). Bets are sized to reach that capital by the last value (arXiv 2505.22422), so that few suffice.
     """
     goal, capital = 1 / (1 - confidence), 1.0
     seen, total, spread = 1, level, level * (1 - level)  # as if one value had been seen, with the spread of yes or no

@@ -48,7 +48,7 @@ class Relevance:
     kept_object: float
 
 
-class Seen(NamedTuple):
+class DemonstrationArrays(NamedTuple):
     """Demonstrations as arrays (S,): relation of the query, object answered, whether that is the new object."""
 
     relation: Ints
@@ -73,7 +73,7 @@ class Observer:
     firmness: float = 3.0
     sharpness: float = 2.0
 
-    def weights(self, kind: int, relation: int, true: int, seen: Seen) -> Floats:
+    def weights(self, kind: int, relation: int, true: int, seen: DemonstrationArrays) -> Floats:
         """K of every demonstration (S,) for one query: its kind, relation and true object."""
         r = self.neighbour if kind == NEIGHBOUR else self.own
         same = seen.relation == relation
@@ -172,7 +172,7 @@ class BayesianReader:
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)
         met = [m for m in map(self._parse_block, shown) if m is not None]
         relations, answers, adopted = (np.array([m[i] for m in met], dtype=np.int64) for i in range(3))
-        seen = Seen(relations, answers, adopted.astype(bool))
+        seen = DemonstrationArrays(relations, answers, adopted.astype(bool))
         k = self.observer.weights(kind, self._number[relation], self._number[self._true[asked]], seen)
         share = (anchor * mu + k[seen.adopted].sum()) / (anchor + k.sum())
         return ParsedPrompt(self._true[asked], new, float(self.observer.sharpen(share)[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from drike.support.table import Table
+from drike.support.table import Cell, Table, parts
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -25,9 +25,9 @@ def as_latex(table: Table, label: str) -> str:
     for row in table.rows:
         if len(row) == 1:
             lines += [r"\midrule"] if lines else []
-            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{escaped(row[0])}}}}} \\")
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{_set(row[0])}}}}} \\")
         else:
-            lines.append(_line((escaped(row[0]), *map(_small_interval, row[1:]))))
+            lines.append(_line(map(_set, row)))
     body = "\n".join(lines)
     small, narrow = ("\\footnotesize\n", "\\setlength{\\tabcolsep}{3pt}\n") if width > _NARROW else ("", "")
     caption = escaped(" ".join((f"{table.title.removesuffix('.')}.", *table.notes)))
@@ -56,11 +56,9 @@ def _line(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _small_interval(cell: str) -> str:
-    value, bracket, interval = cell.partition(" [")
-    return _number(value) + (f" {{\\scriptsize {_number('[' + interval)}}}" if bracket else "")
-
-
-def _number(text: str) -> str:
-    """Escape text and write a minus, not a hyphen, before numbers."""
-    return _MINUS.sub("$-$", escaped(text))
+def _set(cell: Cell) -> str:
+    """A cell with its interval and note in small type; numbers have a minus sign, not a hyphen."""
+    if isinstance(cell, str):
+        return escaped(cell)
+    value, small = (_MINUS.sub("$-$", escaped(text)) for text in parts(cell))
+    return f"{value} {{\\scriptsize {small}}}" if small else value

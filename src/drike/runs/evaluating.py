@@ -16,7 +16,7 @@ from drike.editors.in_context import ranks_retains
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import Resolved, own_answers, with_own_answers
+from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
 from drike.evaluation.judge import GREEDY, Judge, Rule
 from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
 from drike.models.protocols import LanguageModel
@@ -52,7 +52,7 @@ class Evaluation:
     summaries: Sequence[Summary]
 
 
-EvaluationEvent = Resolved | Prepared | PhaseStarted | CaseEvaluated | Evaluation
+EvaluationEvent = AnsweredCases | Prepared | PhaseStarted | CaseEvaluated | Evaluation
 
 
 def run_evaluation(
@@ -129,18 +129,18 @@ def evaluate_rest(
 
 def answered_cases(
     folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
-) -> Resolved | None:
+) -> AnsweredCases | None:
     """The cases with the unedited model's own answers where none are published; None if there are no such questions.
 
     The answers are recorded in the folder. Raises RunError for a damaged record.
     """
     answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
     if answers is None:
-        answers = own_answers(model, cases, rule)
+        answers = baseline_answers(model, cases, rule)
         if not answers:
             return None
         write_record(folder, OWN_ANSWERS, answers)
-    return with_own_answers(cases, answers)
+    return with_baseline_answers(cases, answers)
 
 
 def number_of_cases(outcomes: Sequence[Outcome]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import shown
 from drike.edits import Edit, mentions
 from drike.errors import DrikeError
@@ -213,7 +213,9 @@ def _utc(name: str, text: str) -> str:
 
 def conflict_keys(entry: EditRecord) -> frozenset[str]:
     """Keys of the questions an entry answers: its queries, and its relation under each name of the subject."""
-    relation = entry.relation or next(filter(None, (wording(entry.query, one) for one in entry.names)), entry.query)
+    relation = entry.relation or next(
+        filter(None, (query_template(entry.query, one) for one in entry.names)), entry.query
+    )
     asked = normalise(relation.replace("{}", " it "))
     return frozenset(
         [f"query\n{normalise(text)}" for text in (entry.query, *entry.wordings)]

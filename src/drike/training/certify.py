@@ -46,12 +46,16 @@ def promised(
     right, probes, shots = answered_at(policy, cases, answers, offsets)
     sizes = max(mix.size for mix in policy.mixes) or 1
     found = calibrate(
-        right, probes, promise=promise, most=most, cost={one: price * count / sizes for one, count in shots.items()}
+        right,
+        probes,
+        guarantee=promise,
+        max_probes=most,
+        cost={one: price * count / sizes for one, count in shots.items()},
     )
     column = METRICS.index(promise.metric)
     edits = int((probes[:, column] > 0).sum())
     if found is None:
-        reached = lower_bound(promise.metric, right[offsets[0]], probes, confidence=promise.confidence, most=most)
+        reached = lower_bound(promise.metric, right[offsets[0]], probes, confidence=promise.confidence, max_probes=most)
         raise GuaranteeError(
             f"{promise} cannot be promised with {edits} edits: best certified {reached:.2f}; promise less, or hold "
             "more edits out by --calibrate-on"

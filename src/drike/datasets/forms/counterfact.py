@@ -39,7 +39,7 @@ FORM = Form(
     recognises=lambda row: isinstance(row.values.get("requested_rewrite"), dict),
     edit=_edit,
     case_id=Row.case_id,
-    learn=lambda entries: learn((one.edit, one.row.texts("paraphrase_prompts")) for one in entries),
+    learn=lambda entries: learn((entry.edit, entry.row.texts("paraphrase_prompts")) for entry in entries),
     paraphrases=_paraphrases,
-    neighbours=lambda one: [(text, one.edit.target_true or "") for text in one.row.texts("neighborhood_prompts")],
+    neighbours=lambda entry: [(text, entry.edit.target_true or "") for text in entry.row.texts("neighborhood_prompts")],
 )

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from drike.datasets.counts import Cut
 from drike.datasets.form import Entry, Form, Paraphrases, Target
-from drike.datasets.paraphrases import Template, Templates, around, begins, known_end, wording
+from drike.datasets.paraphrases import Template, Templates, around, begins, known_end, query_template
 from drike.datasets.rows import Row
 from drike.edits import Edit
 
@@ -25,7 +25,7 @@ def _recognises(row: Row) -> bool:
 
 def _edit(row: Row, target: Target) -> Edit:
     query, subject = row.text("prompt"), row.text("subject")
-    return Edit(query, row.text("target_new"), row.text("ground_truth"), subject, wording(query, subject))
+    return Edit(query, row.text("target_new"), row.text("ground_truth"), subject, query_template(query, subject))
 
 
 def _learn(entries: Sequence[Entry]) -> Templates:

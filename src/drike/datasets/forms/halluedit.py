@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from drike.datasets.form import Entry, Form, Target
 from drike.datasets.generated import choice, yes_no
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import Row, shown
 from drike.edits import Aspect, BaselineQuestion, Edit, Probe
 
@@ -25,7 +25,7 @@ def _edit(row: Row, target: Target) -> Edit:
     if len(said) > 1:
         raise row.wrong(said[1], f"is a second model's answer beside {said[0]}")
     true = row.text(said[0]) if said else None
-    return Edit(query, row.text("object"), true, subject, wording(query, subject))
+    return Edit(query, row.text("object"), true, subject, query_template(query, subject))
 
 
 def _choice(row: Row, query: str) -> Probe:
@@ -44,7 +44,7 @@ def _further(entry: Entry) -> Iterator[Probe | BaselineQuestion]:
     yield _choice(row, edit.query)
     yield Probe(Aspect.REVERSE, row.text("reversed_relation_question"), edit.subject or "")
     yield BaselineQuestion(Aspect.SAME_SUBJECT, row.text("locality_question"))
-    for hops in sorted({int(found[1]) for name in row.values if (found := _HOPS.fullmatch(name))}):
+    for hops in sorted({int(match[1]) for name in row.values if (match := _HOPS.fullmatch(name))}):
         yield Probe(Aspect.MULTI_HOP, row.text(f"question_{hops}hop"), row.text(f"answer_{hops}hop"), hops=hops)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drike.datasets.form import Entry, Form, Target, is_answer
-from drike.datasets.paraphrases import Templates, wording
+from drike.datasets.paraphrases import Templates, query_template
 from drike.datasets.rows import Row
 from drike.edits import Aspect, Edit, Probe, mentions
 
@@ -26,7 +26,7 @@ def _edit(row: Row, target: Target) -> Edit:
     new = row.answer("target_new")
     if target == "answers" and "rephrase_prompt" in row.values:  # zsRE; WikiData's rows have one reading only
         new, true = true or "", None
-    return Edit(query, new, true, subject, wording(query, subject))
+    return Edit(query, new, true, subject, query_template(query, subject))
 
 
 def _answers(row: Row) -> tuple[str, ...]:

@@ -15,21 +15,21 @@ from drike.edits import Aspect, Edit, Probe
 
 def _edits(row: Row) -> list[tuple[Edit, Sequence[str]]]:
     """Every edit of a row with its paraphrases."""
-    if not (found := row.objects("requested_rewrite")):
+    if not (rewrites := row.objects("requested_rewrite")):
         raise row.wrong("requested_rewrite", "must hold an edit")
-    return [(_edit(one), _texts_if_any(one, "question")) for one in found]
+    return [(_edit(rewrite), _texts_if_any(rewrite, "question")) for rewrite in rewrites]
 
 
-def _edit(one: Row) -> Edit:
-    prompt, subject = one.text("prompt"), one.text("subject")
+def _edit(rewrite: Row) -> Edit:
+    prompt, subject = rewrite.text("prompt"), rewrite.text("subject")
     if prompt.count("{}") != 1:
-        raise one.wrong("prompt", f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}")
+        raise rewrite.wrong("prompt", f"must hold {{}} exactly once for the subject, it is {shown(prompt)!r}")
     return Edit(
         query=" ".join(prompt.replace("{}", subject).split()),  # RippleEdits puts two spaces around the subject
-        target_new=one.text("target_new", "str"),
-        target_true=one.text("target_true", "str"),
+        target_new=rewrite.text("target_new", "str"),
+        target_true=rewrite.text("target_true", "str"),
         subject=subject,
-        relation=one.text("relation_id"),
+        relation=rewrite.text("relation_id"),
     )
 
 
@@ -51,7 +51,7 @@ def _further(entry: Entry) -> Iterator[Probe]:
     row, hops = entry.row, _hops(entry)
     new = row.text("new_answer")
     old = next(iter(_texts_if_any(row, "answer")), None)
-    also = tuple(one for one in _texts_if_any(row, "new_answer_alias") if one != new)
+    also = tuple(alias for alias in _texts_if_any(row, "new_answer_alias") if alias != new)
     for question in row.texts("questions"):
         if old and is_answer(old, (new, *also)):
             entry.drop("multi_hop probe", "the edits do not change its answer")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from drike.datasets.form import Entry, Form, Target
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import Row, shown
 from drike.edits import Edit
 from drike.errors import DataError
@@ -40,17 +40,17 @@ _ALIKE = 0.78  # from which on a name is taken for a misspelt one: "object" is n
 
 def named(row: Row) -> Mapping[str, list[str]]:
     """The row's fields by what they hold. Raises DataError for an unknown field, and for two that mean the same."""
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for field in row.values:
         name = next((name for name, pattern in _PATTERNS.items() if re.fullmatch(pattern, field)), None)
         if name is None:
             near = get_close_matches(field.casefold(), _PATTERNS, n=1, cutoff=_ALIKE)
             meant = f" (did you mean {near[0]}?)" if near else ""
             raise DataError(f"{row.place} has an unknown field {shown(field)!r}{meant}; {COLUMNS}")
-        found.setdefault(name, []).append(field)
-        if len(found[name]) > 1 and name not in _SEVERAL:
-            raise DataError(f"{row.place} has {' and '.join(found[name])}, which mean the same; remove one of them")
-    return found
+        fields.setdefault(name, []).append(field)
+        if len(fields[name]) > 1 and name not in _SEVERAL:
+            raise DataError(f"{row.place} has {' and '.join(fields[name])}, which mean the same; remove one of them")
+    return fields
 
 
 def missing(row: Row) -> DataError | None:
@@ -79,7 +79,7 @@ def _edit(row: Row, target: Target) -> Edit:
     names = named(row)
     query, new = (row.text(*names.get(name, [name])) for name in NEEDED)
     true, subject, relation = (_if_known(row, names.get(name)) for name in ("target_true", "subject", "relation"))
-    return Edit(query, new, true, subject, relation or (wording(query, subject) if subject else None))
+    return Edit(query, new, true, subject, relation or (query_template(query, subject) if subject else None))
 
 
 def _if_known(row: Row, fields: list[str] | None) -> str | None:
@@ -94,8 +94,8 @@ def _paraphrases(entry: Entry) -> Iterator[str]:
 
 def _neighbours(entry: Entry) -> Iterator[tuple[str, str]]:
     row = entry.row
-    for one in row.objects("neighborhood"):
-        yield one.text("prompt"), one.text("answer")
+    for neighbour in row.objects("neighborhood"):
+        yield neighbour.text("prompt"), neighbour.text("answer")
     for field in named(row).get("neighborhood_prompt", ()):
         pair = [field, field.replace("prompt", "answer")]
         query, answer = ("" if row.values.get(name) is None else row.text(name) for name in pair)

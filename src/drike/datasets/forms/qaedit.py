@@ -6,18 +6,18 @@ The old object is what the model would have said, which is not published.
 from __future__ import annotations
 
 from drike.datasets.form import Entry, Form, Target
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import Row
 from drike.edits import Edit
 
 
 def _edit(row: Row, target: Target) -> Edit:
     query, subject = row.text("prompt"), row.text("subject")
-    return Edit(query, row.text("target"), None, subject, wording(query, subject))
+    return Edit(query, row.text("target"), None, subject, query_template(query, subject))
 
 
 def _neighbours(entry: Entry) -> list[tuple[str, str]]:
-    asked = [(one.text("loc"), one.text("loc_ans")) for one in entry.row.objects("locality")]
+    asked = [(question.text("loc"), question.text("loc_ans")) for question in entry.row.objects("locality")]
     return [(f"{loc.removesuffix('?').rstrip()}?" if loc else "", answer) for loc, answer in asked]
 
 

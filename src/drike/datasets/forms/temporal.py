@@ -10,7 +10,7 @@ from drike.datasets.rows import GROUP, Row, shown
 from drike.edits import Edit
 
 _MASK = "_X_"
-_ENDINGS = {"P39": " holds the position of", "P54": " plays for", "P108": " works for"}  # behind the subject
+_ENDINGS = {"P39": " holds the position of", "P54": " plays for", "P108": " works for"}  # after the subject
 
 
 def _recognises(row: Row) -> bool:
@@ -31,8 +31,8 @@ def _edit(row: Row, target: Target) -> Edit:
     cloze = records[0].text("query")
     if any(record.text("query") != cloze for record in records):
         raise row.wrong(f"{GROUP}.query", "must be the same in all records of a group")
-    query, mask, behind = (part.strip() for part in cloze.partition(_MASK))
-    if not mask or behind not in ("", "."):
+    query, mask, after = (part.strip() for part in cloze.partition(_MASK))
+    if not mask or after not in ("", "."):
         raise row.wrong(f"{GROUP}.query", f"must end in its mask {_MASK}, it is {shown(cloze)!r}")
     relation = records[0].text("relation") if "relation" in records[0].values else None
     ending = _ENDINGS.get(relation or "")
@@ -47,7 +47,7 @@ def _edit(row: Row, target: Target) -> Edit:
 
 def _answer(record: Row) -> str:
     """The first of a record's answers; "" where it has none, which drops the row."""
-    return next((one.text("name") for one in record.objects("answer")), "")
+    return next((answer.text("name") for answer in record.objects("answer")), "")
 
 
 FORM = Form(

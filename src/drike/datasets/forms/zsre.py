@@ -7,7 +7,7 @@ MEND's own model), `cond` and `portability` are not read.
 from __future__ import annotations
 
 from drike.datasets.form import Entry, Form, Target
-from drike.datasets.paraphrases import wording
+from drike.datasets.paraphrases import query_template
 from drike.datasets.rows import Row
 from drike.edits import Edit
 
@@ -15,7 +15,7 @@ from drike.edits import Edit
 def _edit(row: Row, target: Target) -> Edit:
     query, subject, true = row.text("src"), row.text("subject"), row.answer("answers")
     new, old = (row.text("alt"), true) if target == "alt" else (true, None)
-    return Edit(query, new, old, subject, wording(query, subject))
+    return Edit(query, new, old, subject, query_template(query, subject))
 
 
 def _neighbours(entry: Entry) -> list[tuple[str, str]]:

@@ -50,7 +50,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Call:
+class ApiCall:
     """A request: its path below the address, its JSON, the text it costs, and the most tokens of an answer."""
 
     path: str
@@ -100,7 +100,7 @@ class Connection:
         thread.start()
         self.close = weakref.finalize(self, _close, self._loop, thread, self._client)
 
-    def send(self, calls: Sequence[Call], read: Callable[[int, Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
+    def send(self, calls: Sequence[ApiCall], read: Callable[[int, Mapping[str, Any]], T]) -> Iterator[tuple[int, T]]:
         """Send calls and yield `read` of each answer's JSON, with the index of its call, as they arrive.
 
         Of calls whose texts begin alike the longest is sent first, the others when it is answered: by then the server
@@ -141,7 +141,7 @@ class Connection:
         if failures:
             raise next((one for one in failures if one is group.failure), StoppedError())
 
-    async def _answer(self, call: Call, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T:
+    async def _answer(self, call: ApiCall, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T:
         """Send a call and read its answer. Raises StoppedError if the group was over before it was sent."""
         async with self._slots:
             if group.over:
@@ -155,7 +155,7 @@ class Connection:
                 group.stop(error)
                 raise
 
-    def _count(self, call: Call, body: Mapping[str, Any]) -> None:
+    def _count(self, call: ApiCall, body: Mapping[str, Any]) -> None:
         counts = response.TokenCounts()  # an estimate, if the server's counts are refused
         try:
             counts = response.token_counts(body, self._at.url)
@@ -187,7 +187,7 @@ class Connection:
                 if group.abandoned:
                     raise StoppedError from None
 
-    async def _post(self, call: Call) -> dict[str, Any]:
+    async def _post(self, call: ApiCall) -> dict[str, Any]:
         try:
             async with asyncio.timeout(self._at.deadline):
                 while True:

@@ -42,7 +42,7 @@ class RatedText(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Form:
+class ScoreForm:
     """A form of request: its path, its JSON, and how its answer is read (raises ValueError, KeyError, TypeError...)."""
 
     name: str
@@ -112,7 +112,7 @@ def check(obvious: Score, odd: Score) -> None:
         raise ValueError("it does not find the obvious continuation more probable than an odd one")
 
 
-def read(form: Form, answer: Mapping[str, Any], request: Request) -> Score:
+def read(form: ScoreForm, answer: Mapping[str, Any], request: Request) -> Score:
     """A score from a server's answer. Raises ModelError if the answer is not in the form that the probe found."""
     try:
         return score_of(form.read(answer, request.prompt + request.continuation), request)
@@ -173,17 +173,17 @@ _GENERATE = {
 }  # fmt: skip
 
 FORMS = (
-    Form(
+    ScoreForm(
         "completions with echo",
         "completions",
         lambda model, text: {"model": model, "prompt": text, "echo": True, "logprobs": _CHOICES, **_ONE_TOKEN},
         _read_echo,
     ),
-    Form(
+    ScoreForm(
         "prompt_logprobs",
         "completions",
         lambda model, text: {"model": model, "prompt": text, "prompt_logprobs": _CHOICES, **_ONE_TOKEN},
         _read_prompt_logprobs,
     ),
-    Form("SGLang's /generate", "../generate", lambda model, text: {"text": text, **_GENERATE}, _read_generate),
+    ScoreForm("SGLang's /generate", "../generate", lambda model, text: {"text": text, **_GENERATE}, _read_generate),
 )

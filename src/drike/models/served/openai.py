@@ -17,7 +17,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, ModelInfo, Request, Score, Template, Turns, Usage, cut
 from drike.models.served import logprobs
 from drike.models.served.address import KEY, Address, parse_address
-from drike.models.served.client import Call, Connection, Server
+from drike.models.served.client import ApiCall, Connection, Server
 from drike.models.served.options import ApiOptions
 from drike.models.served.response import token_counts, valid_text
 from drike.models.served.spending import Meter
@@ -56,7 +56,7 @@ class ServedModel:
     def __init__(self, connection: Connection, address: Address, template: Template, options: ApiOptions) -> None:
         self._connection, self._address, self._template, self._options = connection, address, template, options
         self.close = connection.close
-        self._form: logprobs.Form | None = None
+        self._form: logprobs.ScoreForm | None = None
         if options.text_only:
             scoring = "text only: asked for"
         elif template == "chat":
@@ -114,7 +114,7 @@ class ServedModel:
     def _score(self, requests: Sequence[Request]) -> list[Score]:
         return _in_order(self.scores(requests))
 
-    def _rated(self, requests: Sequence[Request], form: logprobs.Form) -> Iterator[tuple[int, Score]]:
+    def _rated(self, requests: Sequence[Request], form: logprobs.ScoreForm) -> Iterator[tuple[int, Score]]:
         path = form.path
         if path.startswith("../"):  # beside the API, not below it
             path = self._address.url.removesuffix("v1/") + path.removeprefix("../")
@@ -123,7 +123,7 @@ class ServedModel:
             if not request.continuation.strip():
                 raise ModelError(f"the continuation {request.continuation!r} is empty: give the words to be scored")
             text = valid_text(request.prompt + request.continuation)
-            calls.append(Call(path, form.body(self._address.model, text), text, 1))
+            calls.append(ApiCall(path, form.body(self._address.model, text), text, 1))
 
         def read(i: int, answer: Mapping[str, Any]) -> Score:
             score = logprobs.read(form, answer, requests[i])
@@ -131,7 +131,7 @@ class ServedModel:
 
         return self._connection.send(calls, read)
 
-    def _probe(self) -> tuple[logprobs.Form | None, str]:
+    def _probe(self) -> tuple[logprobs.ScoreForm | None, str]:
         """Find the form of request in which the server rates given continuations; else None and why it cannot.
 
         Raises ModelError if the server fails, or refuses more than the form of the request.
@@ -158,16 +158,16 @@ class ServedModel:
                 return form, form.name
         return None, "text only: " + "; ".join(found)
 
-    def _call(self, prompt: str | Turns, max_tokens: int) -> Call:
+    def _call(self, prompt: str | Turns, max_tokens: int) -> ApiCall:
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
         if self._options.reasoning_effort is not None:
             body["reasoning_effort"] = self._options.reasoning_effort
         if isinstance(prompt, str) and self._template == "plain":
             prompt = valid_text(prompt)
-            return Call("completions", {**body, "prompt": prompt}, prompt, max_tokens)
+            return ApiCall("completions", {**body, "prompt": prompt}, prompt, max_tokens)
         messages = [one | {"content": valid_text(one["content"])} for one in chat_messages(prompt)]
         sent = "\n".join(one["content"] for one in messages)
-        return Call("chat/completions", {**body, "messages": messages}, sent, max_tokens)
+        return ApiCall("chat/completions", {**body, "messages": messages}, sent, max_tokens)
 
     def _text(self, answer: Mapping[str, Any]) -> str:
         """The text of an answer. Raises ServerError for another form, or if all its tokens went into thinking."""
