@@ -23,7 +23,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from drike import tinyfacts
 from drike.datasets import TINYFACTS, load
 from drike.datasets.generated import with_generated
-from drike.editors.catalog import Editor, make
+from drike.editors.catalog import make
+from drike.editors.editor import Editor
 from drike.editors.pool import Pool
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
@@ -69,7 +70,7 @@ def rows(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits:
     before = model.usage.tokens_computed
     baseline_answers(model, cases)
     own = model.usage.tokens_computed - before
-    answers = {one.query: one.among[0] if one.among else ANSWER for case in cases for one in case.unanswered}
+    answers = {one.query: one.choices[0] if one.choices else ANSWER for case in cases for one in case.unanswered}
     whole = with_baseline_answers(cases, answers).cases
     three = [replace(case, further=()) for case in whole]
     per_edit = [sum(len(case.asked) for case in some) / len(some) for some in (three, whole)]

@@ -21,11 +21,12 @@ from drike.datasets.generated import GENERATED, turned_round, with_generated
 from drike.datasets.splits import Split
 from drike.editors.budgets import Threshold
 from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, EditCase, Probe, rewrite_probe
 from drike.encoders import load_encoder
@@ -40,7 +41,7 @@ from drike.report.tables import INTERVALS, shown
 from drike.runs.checkpoint import Checkpoint
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"
@@ -51,11 +52,11 @@ COSTED = 5  # edits of each seed whose tokens are compared
 def trained(model: LanguageModel, parts: Split, pool: Pool, *, epochs: int, seed: int) -> Checkpoint:
     """Train the ranking by Algorithm 1, and the policy that chooses for each query."""
     retriever = Retriever(pool.encoder, seed=seed)
-    editor = IKE("DR-IKE", pool, retriever, Threshold())
+    editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold()))
     *_, last = train(editor, rewrite_reward(model), parts.train, epochs=epochs)
     mixes = policy_mixes(pool.roles)
     policy = QueryPolicy(pool.encoder, mixes)
-    for _ in train_balanced(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
+    for _ in train_query_policy(policy, parts.train, list(answers_under(mixes, model, pool, parts.train))):
         pass
     return Checkpoint(retriever, last.budget, per_query=policy)
 

@@ -19,10 +19,11 @@ from statistics import fmean
 from drike import datasets
 from drike.datasets.dataset import TEST, TRAIN
 from drike.editors.budgets import Budget, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import KINDS, untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -53,9 +54,11 @@ class Step:
     sigma: float
 
 
-def trained(model: LanguageModel, cases: Sequence[EditCase], editor: IKE, *, epochs: int) -> tuple[Budget, list[Step]]:
+def trained(
+    model: LanguageModel, cases: Sequence[EditCase], editor: InContextEditor[RankAndCut], *, epochs: int
+) -> tuple[Budget, list[Step]]:
     """Train by Algorithm 1; return the editor and its steps."""
-    budget, steps = editor.budget, []
+    budget, steps = editor.selector.budget, []
     for e in train(editor, rewrite_reward(model), cases, epochs=epochs):
         budget = e.budget
         steps.append(Step(e.epoch, e.success, e.kept, e.k, e.sigma or 0.0))
@@ -128,11 +131,13 @@ def main() -> None:
         for name in PAPER:
             model.forget()
             untrained = budget_of(name, encoder, options.quantile, seed)
-            editor = IKE(name, pool, Retriever(encoder, seed=seed), untrained)
+            editor = InContextEditor(name, pool, RankAndCut(Retriever(encoder, seed=seed), untrained))
             began = time.perf_counter()
             budget, run = trained(model, parts.train, editor, epochs=options.epochs)
             seconds = time.perf_counter() - began
-            outcomes.setdefault(name, []).extend(evaluate(replace(editor, budget=budget), model, parts.test))
+            outcomes.setdefault(name, []).extend(
+                evaluate(replace(editor, selector=replace(editor.selector, budget=budget)), model, parts.test)
+            )
             runs[f"{name}, seed {seed}"] = run
             steps.setdefault(name, []).extend(run)
             print(f"  {name}, seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)

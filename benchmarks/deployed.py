@@ -14,14 +14,14 @@ import argparse
 from collections import defaultdict
 
 from aspect_profile import trained
-
 from drike import datasets, load_model
 from drike.datasets.splits import Split
 from drike.deployment.evaluation import GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import Editor, make
-from drike.editors.per_query import PerQuery
+from drike.editors.catalog import make
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.role_counts import RoleCounts, SameMix
+from drike.editors.role_counts import RoleCounts
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, counted, summary_of
@@ -47,7 +47,7 @@ def editors(model: LanguageModel, parts: Split, pool: Pool, seed: int, epochs: i
 def always(pool: Pool, mix: RoleCounts) -> Editor:
     """The same mix for every query that the gate puts under edits."""
     name = f"Always {mix.copies} copies, {mix.updates} updates, {mix.retains} retains"
-    return PerQuery(name, pool, SameMix(mix))
+    return InContextEditor(name, pool, mix)
 
 
 def main() -> None:

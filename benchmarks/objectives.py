@@ -26,15 +26,14 @@ from numpy.typing import NDArray
 from drike import datasets, load_model
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.catalog import Editor
-from drike.editors.ensemble import fitness_weighted
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Form, Ranker, Retriever, Similarity
+from drike.editors.rankers import Ranker, Similarity
+from drike.editors.retriever import Form, Retriever
 from drike.editors.role_counts import RoleCounts, mixes_of
-from drike.editors.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
+from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S, Aspect, Edit, EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import unit
@@ -45,8 +44,10 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
-from drike.training.s_objective import train_balanced
-from drike.training.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
+from drike.training.s_objective import train_query_policy
+from lib.ensemble import fitness_weighted
+from lib.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
+from lib.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
 
 Rates = NDArray[np.float64]  # right answers and probes of each case and aspect, [cases, 3, 2]
 STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
@@ -84,20 +85,20 @@ class Material:
 Row = Callable[[Material], tuple[Editor, str | None]]  # an editor, and the training that it took
 
 
-def ike(m: Material, name: str, ranker: Ranker, budget: object) -> IKE:
+def ike(m: Material, name: str, ranker: Ranker, budget: object) -> InContextEditor[RankAndCut]:
     """IKE's editor in the layout of training."""
-    return IKE(name, m.pool, ranker, budget, STYLE)  # type: ignore[arg-type]
+    return InContextEditor(name, m.pool, RankAndCut(ranker, budget), STYLE)  # type: ignore[arg-type]
 
 
-def paper(m: Material, form: Form = "dot") -> IKE:
+def paper(m: Material, form: Form = "dot") -> InContextEditor[RankAndCut]:
     """The paper's DR-IKE."""
 
-    def make() -> IKE:
+    def make() -> InContextEditor[RankAndCut]:
         editor = ike(m, PAPER, Retriever(m.encoder, form=form, seed=m.seed), Threshold())
         *_, last = train(editor, rewrite_reward(m.model), m.cases)
-        return replace(editor, budget=last.budget)
+        return replace(editor, selector=replace(editor.selector, budget=last.budget))
 
-    made: IKE = m.once(f"paper, {form}", make)
+    made: InContextEditor[RankAndCut] = m.once(f"paper, {form}", make)
     return made
 
 
@@ -109,7 +110,7 @@ def mixed(m: Material) -> QueryPolicy:
         known = tested(m.answers, [fixed(m, mix) for mix in policy.mixes], m.cases)
         rows = [(known.right[known.case == i] > 0).tolist() for i in range(len(m.cases))]
         answers = [CaseAnswers(c.case_id, tuple(map(tuple, row)), ()) for c, row in zip(m.cases, rows, strict=True)]
-        *_, _ = train_balanced(policy, m.cases, answers)
+        *_, _ = train_query_policy(policy, m.cases, answers)
         return policy
 
     made: QueryPolicy = m.once(PER_QUERY, make)
@@ -125,7 +126,7 @@ def title(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> str:
 
 
 def drawn(m: Material, draw: Draw, roles: Sequence[Role], price: float = PRICE) -> SubsetPolicy:
-    """A policy over sets, trained with the balanced reward."""
+    """A policy over sets, trained on S."""
 
     def make() -> SubsetPolicy:
         policy = SubsetPolicy(m.encoder, draw, roles=roles)
@@ -153,11 +154,11 @@ def mo_ike_of(m: Material, *, as_released: bool) -> SubsetPolicy:
     return made
 
 
-def fwe_ike(m: Material) -> IKE:
+def fwe_ike(m: Material) -> InContextEditor[RankAndCut]:
     """An ensemble of similarity and the paper's two forms, weighted by S at k = 4; the best k of SIZES, held out."""
 
-    def make() -> IKE:
-        rankers = (Similarity(), paper(m).ranker, paper(m, "cross").ranker)
+    def make() -> InContextEditor[RankAndCut]:
+        rankers = (Similarity(), paper(m).selector.ranker, paper(m, "cross").selector.ranker)
         asked = m.answers
 
         def score(ranker: Ranker, k: int, cases: Sequence[EditCase]) -> float:
@@ -169,7 +170,7 @@ def fwe_ike(m: Material) -> IKE:
         print(f"  FWE-IKE: weights {weights}, k = {k}", file=sys.stderr)
         return ike(m, "FWE-IKE", ensemble, Fraction(1.0, k))
 
-    made: IKE = m.once("FWE-IKE", make)
+    made: InContextEditor[RankAndCut] = m.once("FWE-IKE", make)
     return made
 
 
@@ -192,9 +193,11 @@ def same_sizes(policy: SubsetPolicy, m: Material) -> Chosen:
     """As many demonstrations of each role as the policy shows, the nearest to the edit."""
 
     def choose(candidates: DemonstrationSet, queries: Sequence[str]) -> list[Sequence[Demonstration]]:
-        counts = [Counter(d.role for d in shown) for shown in policy.shown(candidates, queries)]
+        counts = [
+            Counter(d.role for d in shown) for shown in (chosen.shown for chosen in policy.select(candidates, queries))
+        ]
         return [
-            RoleCounts(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).shown(candidates)
+            RoleCounts(*(count[role] for role in (Role.COPY, Role.UPDATE, Role.RETAIN))).nearest(candidates)
             for count in counts
         ]
 
@@ -216,7 +219,7 @@ def top(policy: SubsetPolicy, k: int, m: Material) -> Chosen:
 
 def fixed(m: Material, mix: RoleCounts) -> Chosen:
     """One mix for every query."""
-    return Chosen("fixed", m.pool, lambda candidates, queries: [mix.shown(candidates)] * len(queries))
+    return Chosen("fixed", m.pool, lambda candidates, queries: [mix.nearest(candidates)] * len(queries))
 
 
 def nearest_to_query(k: int, m: Material) -> Chosen:
@@ -235,22 +238,24 @@ def policies(draw: Draw, roles: Sequence[Role], price: float = PRICE) -> dict[st
     """The rows of a policy over sets and of its control."""
     name = title(draw, roles, price)
     return {
-        name: lambda m: (PerQuery(name, m.pool, drawn(m, draw, roles, price)), name),
+        name: lambda m: (InContextEditor(name, m.pool, drawn(m, draw, roles, price)), name),
         f"{SAME}{name}": lambda m: (same_sizes(drawn(m, draw, roles, price), m), None),
     }
 
 
 ROWS: dict[str, Row] = {
     ALL: lambda m: (ike(m, "", Similarity(), Fraction(1.0)), None),
-    "IKE-All, ordered by the paper's policy": lambda m: (replace(paper(m), budget=Fraction(1.0)), None),
+    "IKE-All, ordered by the paper's policy": lambda m: (ike(m, "", paper(m).selector.ranker, Fraction(1.0)), None),
     PAPER: lambda m: (paper(m), "paper, dot"),
     NEAREST: lambda m: (ike(m, "", Similarity(), Fraction(1.0, 4)), None),
-    PER_QUERY: lambda m: (PerQuery("", m.pool, mixed(m)), PER_QUERY),
+    PER_QUERY: lambda m: (InContextEditor("", m.pool, mixed(m)), PER_QUERY),
     "FWE-IKE": lambda m: (fwe_ike(m), "FWE-IKE"),
     "MO-IKE, as published": lambda m: (
-        PerQuery("", m.pool, mo_ike_of(m, as_released=False)), "MO-IKE, as published",
+        InContextEditor("", m.pool, mo_ike_of(m, as_released=False)), "MO-IKE, as published",
     ),
-    "MO-IKE, as released": lambda m: (PerQuery("", m.pool, mo_ike_of(m, as_released=True)), "MO-IKE, as released"),
+    "MO-IKE, as released": lambda m: (
+        InContextEditor("", m.pool, mo_ike_of(m, as_released=True)), "MO-IKE, as released",
+    ),
     **policies(Bernoulli(), RETAINS),
     **policies(PlackettLuce(), RETAINS),
     **policies(Bernoulli(), ROLES),

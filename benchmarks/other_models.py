@@ -15,17 +15,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from results import measured, trained
-
 from drike import datasets, tinyfacts
 from drike.editors.budgets import Fraction
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import FORMS, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import FORMS
 from drike.editors.role_counts import RoleCounts, SubjectSwitch, policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -35,7 +34,8 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import as_markdown, costs, differences, table1
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
+from results import measured, trained
 
 NEAREST = 4
 
@@ -43,7 +43,7 @@ NEAREST = 4
 def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:
     """DR-IKE-Q's policy trained on these edits, in the default settings."""
     policy = QueryPolicy(pool.encoder, policy_mixes(pool.roles))
-    for _ in train_balanced(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
+    for _ in train_query_policy(policy, cases, list(answers_under(policy.mixes, model, pool, cases))):
         pass
     return policy
 
@@ -75,12 +75,14 @@ def main() -> None:
         own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
         editors: list[Editor] = [
             Unedited(),
-            IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike")),
-            IKE("Rank-50%", pool, paper.retriever, Fraction(0.5)),
-            IKE("DR-IKE", pool, paper.retriever, paper.budget),
-            IKE(f"nearest k = {NEAREST}", pool, Similarity(), Fraction(NEAREST / everything.retains)),
-            PerQuery("switch by name", pool, SubjectSwitch(own, other)),
-            PerQuery("DR-IKE-Q", pool, query_policy(model, pool, parts.train)),
+            InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+            InContextEditor("Rank-50%", pool, RankAndCut(paper.retriever, Fraction(0.5))),
+            InContextEditor("DR-IKE", pool, RankAndCut(paper.retriever, paper.budget)),
+            InContextEditor(
+                f"nearest k = {NEAREST}", pool, RankAndCut(Similarity(), Fraction(NEAREST / everything.retains))
+            ),
+            InContextEditor("switch by name", pool, SubjectSwitch(own, other)),
+            InContextEditor("DR-IKE-Q", pool, query_policy(model, pool, parts.train)),
         ]
         for editor in editors:
             outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))

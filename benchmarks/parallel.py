@@ -20,11 +20,13 @@ from functools import partial
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.custom import CustomModel
@@ -58,7 +60,7 @@ def main() -> None:
     parts = dataset.split(train=0, test=given.edits, seed=0)
     encoder = load_encoder()
     pool = Pool(parts.demonstrations, encoder)
-    ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
+    ike = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)))
     list(
         evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
     )  # compute all features
@@ -113,7 +115,7 @@ def correct(editor: Editor, model: LanguageModel, parts: Split) -> list[bool]:
 def learn(model: LanguageModel, pool: Pool, parts: Split, at_once: int) -> None:
     """Train one epoch in blocks of `at_once` edits."""
     retriever = Retriever(pool.encoder)
-    editor = IKE("DR-IKE", pool, retriever, Threshold())
+    editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold()))
     list(
         train(
             editor, rewrite_reward(model), parts.test, epochs=1, schedule=in_blocks(at_once, model.info.calls_at_once)

@@ -35,7 +35,7 @@ from drike.evaluation.ceilings import (
 )
 from drike.report import as_markdown
 from drike.report.ceilings import ceilings_table
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 
 PRICES = (0.0, 0.05, 0.2, 0.5)
 RELATIONS = 20
@@ -52,7 +52,7 @@ def trained(
 ) -> QueryPolicy:
     """A policy trained on these edits."""
     policy = QueryPolicy(encoder, mixes, named=named)
-    for _ in train_balanced(policy, cases, answers, price=price):
+    for _ in train_query_policy(policy, cases, answers, price=price):
         pass
     return policy
 

@@ -17,7 +17,7 @@ from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
-from drike.serving.placement import AsBlock, AsPrompt, NearestWriter
+from drike.serving.placement import AsBlock, AsPrompt
 
 
 def main() -> None:
@@ -30,10 +30,10 @@ def main() -> None:
     model = load_model(EMBEDDED)
     pool = Pool(split.demonstrations, load_encoder("hashing"), seed=args.seed)
     placements = {
-        "prompt, nearest copies and updates (drike serve)": AsPrompt(NearestWriter(pool)),
+        "prompt, nearest copies and updates (drike serve)": AsPrompt(make("no-retains", pool=pool)),
         "prompt, IKE": AsPrompt(make("ike", pool=pool)),
-        "block, nearest copies and updates": AsBlock(NearestWriter(pool)),
-        "block, facts alone": AsBlock(NearestWriter(pool), tokens=0),
+        "block, nearest copies and updates": AsBlock(make("no-retains", pool=pool)),
+        "block, facts alone": AsBlock(make("no-retains", pool=pool), tokens=0),
     }
     print("| placement | own queries | paraphrases | tokens |\n|---|---:|---:|---:|", flush=True)
     for name, placement in placements.items():

@@ -41,7 +41,7 @@ from drike.evaluation.risk_control import (
     score,
 )
 from drike.training.certify import OFFSETS, answered_at
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 
 HELD_OUT = 59  # validation edits of a seed: all that are neither trained on nor test edits
 PROMISES = {"offset": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}
@@ -56,7 +56,7 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
     parts = dataset.split(seed=seed, validation=HELD_OUT)
     pool = Pool(parts.demonstrations, encoder, seed=seed)
     policy = QueryPolicy(encoder, policy_mixes(pool.roles))
-    for _ in train_balanced(policy, parts.train, list(answers_under(policy.mixes, model, pool, parts.train))):
+    for _ in train_query_policy(policy, parts.train, list(answers_under(policy.mixes, model, pool, parts.train))):
         pass
     held, mixes = (*parts.validation, *parts.test), mixes_of(pool.roles)
     answers = list(answers_under(mixes, model, pool, held))

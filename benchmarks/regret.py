@@ -21,9 +21,11 @@ from statistics import fmean
 from drike import datasets, tinyfacts
 from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import FORMS, Ranker, Retriever, Similarity
+from drike.editors.rankers import Ranker, Similarity
+from drike.editors.retriever import FORMS, Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import load_encoder
 from drike.models.protocols import Request
 from drike.models.reader import BayesianReader
@@ -89,7 +91,7 @@ def main() -> None:
         for form in FORMS:
             policies[f"{form}, untrained"] = (Retriever(encoder, form=form, seed=seed), Threshold())
             retriever = Retriever(encoder, form=form, seed=seed)
-            editor = IKE("DR-IKE", pool, retriever, Threshold())
+            editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold()))
             *_, last = train(editor, rewrite_reward(reader), parts.train)
             policies[f"{form}, trained"] = (retriever, last.budget)
         for i, candidates in enumerate(pool.candidates([case.edit for case in parts.test])):

@@ -21,10 +21,12 @@ from drike import datasets, tinyfacts
 from drike.datasets.dataset import TEST, TRAIN
 from drike.datasets.splits import Split
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import FORMS, Form, Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import FORMS, Form, Retriever
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -63,7 +65,7 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed:
     choose = sampled(random.Random(seed)) if "sample" in variant else renormalised(top) if "renorm" in variant else top
     retriever = Retriever(pool.encoder, form=form, seed=seed)
     reward = rewrite_reward(model, stop_on_flip="stop_on_flip" in variant)
-    editor = IKE(variant, pool, retriever, budget)
+    editor = InContextEditor(variant, pool, RankAndCut(retriever, budget))
     episodes = tuple(train(editor, reward, parts.train, epochs=EPOCHS, choose=choose))
     print(f"  {variant}, {form}, seed {seed}: k {episodes[-1].k}, {episodes[-1].budget}", file=sys.stderr, flush=True)
     return Trained(retriever, episodes[-1].budget, episodes)
@@ -108,21 +110,24 @@ def main() -> None:
     for seed in range(options.seeds):
         parts = dataset.split(train=TRAIN, test=TEST, validation=spare, seed=seed)
         pool = Pool(parts.demonstrations, encoder, seed=seed)
-        editors: list[Editor] = [Unedited(), IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))]
+        editors: list[Editor] = [
+            Unedited(),
+            InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+        ]
         for form in FORMS:
             policy = trained(model, parts, pool, form=form, seed=seed, variant="DR-IKE")
             epochs[f"{form}, seed {seed}"] = policy.episodes
             of_form = [
-                IKE(f"Rank-All ({form})", pool, policy.retriever, Fraction(1.0)),
-                IKE(f"Rank-50% ({form})", pool, policy.retriever, Fraction(0.5)),
-                IKE(f"DR-IKE ({form})", pool, policy.retriever, policy.budget),
+                InContextEditor(f"Rank-All ({form})", pool, RankAndCut(policy.retriever, Fraction(1.0))),
+                InContextEditor(f"Rank-50% ({form})", pool, RankAndCut(policy.retriever, Fraction(0.5))),
+                InContextEditor(f"DR-IKE ({form})", pool, RankAndCut(policy.retriever, policy.budget)),
             ]
             editors += of_form
             validation.setdefault(form, []).extend(measured(of_form[-1], model, parts.validation))
         for variant in VARIANTS[1:] if options.switches else ():
             policy = trained(model, parts, pool, form=FORMS[0], seed=seed, variant=variant)
             epochs[f"{variant}, seed {seed}"] = policy.episodes
-            editors.append(IKE(variant, pool, policy.retriever, policy.budget))
+            editors.append(InContextEditor(variant, pool, RankAndCut(policy.retriever, policy.budget)))
         for editor in editors:
             outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))
             print(f"  evaluated {editor.name}, seed {seed}", file=sys.stderr, flush=True)

@@ -17,13 +17,14 @@ from collections.abc import Sequence
 
 from drike import datasets, load_model
 from drike.editors.budgets import Fraction
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Ranker, Retriever, Similarity
+from drike.editors.rankers import Ranker, Similarity
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import mixes_of
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
@@ -33,24 +34,26 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown, differences, table1
 from drike.training.algorithm1 import train
-from drike.training.credit import balanced, marginal
 from drike.training.rewards import Reward, every_probe, rewrite_reward
-from drike.training.s_objective import right_with_each, train_balanced
+from drike.training.s_objective import train_query_policy
 from drike.training.schedules import RewardChannel, at_once
-from drike.training.supervised import train_listwise, utilities
+from lib.credit import marginal, s_weighted
+from lib.drop_one import train_listwise, utilities
+from lib.k_head import right_with_each
+from lib.soft import soft_probes
 
 RATE = 1e-3  # for a few hundred episodes; chosen on validation edits of seed 0
 
 
 def rewards_of(model: LanguageModel, edits: int) -> dict[str, tuple[Reward, RewardChannel]]:
     """The rows of Algorithm 1: what attempts earn, and what the learner gets for it."""
-    hard, soft = every_probe(model), every_probe(model, soft=True)
+    hard, soft = every_probe(model), soft_probes(model)
     return {
         "the edit's own query": (rewrite_reward(model), at_once),
         "all probes": (hard, at_once),
-        "balanced": (hard, balanced(edits)),
-        "balanced, marginal": (hard, balanced(edits, marginal())),
-        "balanced, marginal, soft": (soft, balanced(edits, marginal())),
+        "balanced": (hard, s_weighted(edits)),
+        "balanced, marginal": (hard, s_weighted(edits, marginal())),
+        "balanced, marginal, soft": (soft, s_weighted(edits, marginal())),
     }
 
 
@@ -63,7 +66,7 @@ def rankers(
         if only and name not in only:
             continue
         retriever, before = Retriever(pool.encoder, seed=seed), model.usage.tokens_computed
-        editor = IKE(name, pool, retriever, Fraction(1.0))
+        editor = InContextEditor(name, pool, RankAndCut(retriever, Fraction(1.0)))
         for _ in train(editor, reward, cases, epochs=epochs, learning_rate=RATE, channel=channel):
             pass
         found[name] = retriever, model.usage.tokens_computed - before
@@ -80,7 +83,7 @@ def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple
     before, mixes = model.usage.tokens_computed, [m for m in mixes_of(pool.roles) if shows_all_fixed(m, pool)]
     policy = QueryPolicy(pool.encoder, mixes)
     answers = list(answers_under(mixes, model, pool, cases))
-    for _ in train_balanced(policy, cases, answers, loss=right_with_each, price=0.0):
+    for _ in train_query_policy(policy, cases, answers, loss=right_with_each, price=0.0):
         pass
     return policy, model.usage.tokens_computed - before
 
@@ -104,14 +107,14 @@ def main() -> None:
         pool, cases = Pool(parts.demonstrations, encoder, seed=seed), parts.train[: options.edits]
         tested = parts.validation if options.validation else parts.test
         policy, cost = k_head(model, pool, cases)
-        editors: list[Editor] = [PerQuery("P(right) for each k", pool, policy)]
+        editors: list[Editor] = [InContextEditor("P(right) for each k", pool, policy)]
         tokens["P(right) for each k"] = tokens.get("P(right) for each k", 0) + cost
         rows = {
             nearest: (Similarity(), 0),
             **rankers(model, pool, cases, seed=seed, epochs=options.epochs, only=options.only),
         }
         for name, (ranker, computed) in rows.items():
-            editors.append(IKE(name, pool, ranker, Fraction(1.0, options.k)))
+            editors.append(InContextEditor(name, pool, RankAndCut(ranker, Fraction(1.0, options.k))))
             tokens[name] = tokens.get(name, 0) + computed
         for editor in editors:
             model.forget()

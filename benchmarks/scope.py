@@ -316,8 +316,8 @@ def right_and_fires(gate: Gate, data: Data, asked: Sequence[Asked], encoder: Tex
     encoder.encode([text for one in asked for text in (one.query, masked(one.query, data.entries[one.place].names))])
     shares: Rates = {True: defaultdict(list), False: defaultdict(list)}
     for one in asked:
-        fired = {edit.id - 1 for edit in gate.decide(one.query, index).fired}
-        shares[one.kind in FIRE][one.place].append(float(one.place in fired))
+        matched = {edit.id - 1 for edit in gate.decide(one.query, index).matched}
+        shares[one.kind in FIRE][one.place].append(float(one.place in matched))
     return shares
 
 
@@ -339,7 +339,7 @@ def curves(data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditInde
     """
     found: dict[bool, list[float]] = {True: [], False: []}
     for one in asked:
-        own = (c.probability for c in gate.considered(one.query, index) if c.edit.id == one.place + 1)
+        own = (c.probability for c in gate.candidates(one.query, index) if c.edit.id == one.place + 1)
         found[one.kind in FIRE].append(next(own, 0.0))
     right, false = np.array(found[True]), np.array(found[False])
     at = (np.mean(right > np.quantile(false, 1 - share)) for share in (0.05, 0.03))
@@ -489,7 +489,7 @@ def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
         asked = [one for one in data.asked if one.kind == kind]
         of_edit: dict[int, list[float]] = defaultdict(list)
         for one in asked:
-            own = (c.probability for c in default().considered(one.query, index) if c.edit.id == one.place + 1)
+            own = (c.probability for c in default().candidates(one.query, index) if c.edit.id == one.place + 1)
             of_edit[one.place].append(next(own, 0.0))
         values = list(of_edit.values())
         for level in levels:

@@ -29,11 +29,13 @@ from pathlib import Path
 
 from drike import datasets
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
@@ -115,7 +117,7 @@ def main() -> None:
     dataset = datasets.load(datasets.TINYFACTS)
     parts = dataset.split(train=0, test=given.edits, seed=0)
     pool = Pool(parts.demonstrations, load_encoder())
-    ike = IKE("IKE", pool, Similarity(), Fraction(1.0))
+    ike = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)))
     list(
         evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
     )  # compute all features
@@ -142,7 +144,7 @@ def answer(editor: Editor, cases: tuple[EditCase, ...], model: CachedModel) -> N
 
 def learn(pool: Pool, cases: tuple[EditCase, ...], block: int, sigma: float, model: CachedModel) -> None:
     """Train one epoch in blocks of `block` edits."""
-    editor = IKE("DR-IKE", pool, Retriever(pool.encoder), Threshold(sigma, 16))
+    editor = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(pool.encoder), Threshold(sigma, 16)))
     list(train(editor, rewrite_reward(model), cases, epochs=1, schedule=in_blocks(block, model.info.calls_at_once)))
 
 

@@ -27,10 +27,12 @@ from typing import Literal
 from drike import datasets, tinyfacts
 from drike.datasets.splits import Split
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
@@ -128,15 +130,15 @@ def trained(
     model.forget()  # so that the seconds count this training only
     retriever = Retriever(pool.encoder, seed=seed)
     channel = disturbed(*feedback, episodes=epochs * len(parts.train), seed=seed)
-    editor = IKE("DR-IKE", pool, retriever, budget)
+    editor = InContextEditor("DR-IKE", pool, RankAndCut(retriever, budget))
     return retriever, list(train(editor, rewrite_reward(model), parts.train, epochs=epochs, channel=channel))
 
 
 def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> list[Editor]:
     """Make all editors of one policy: unedited, IKE, the ablation, other orders, fixed sigmas."""
-    rank_all = IKE("Rank-All", pool, retriever, Fraction(1.0))
-    rank_50 = replace(rank_all, name="Rank-50%", budget=Fraction(0.5))
-    dr_ike = replace(rank_all, name="DR-IKE", budget=budget)
+    rank_all = InContextEditor("Rank-All", pool, RankAndCut(retriever, Fraction(1.0)))
+    rank_50 = replace(rank_all, name="Rank-50%", selector=RankAndCut(retriever, Fraction(0.5)))
+    dr_ike = replace(rank_all, name="DR-IKE", selector=RankAndCut(retriever, budget))
     orders: list[OrderName] = ["similarity", "reversed", "shuffled"]
     moved = [
         replace(one, name=f"{one.name} ({order})", style=PromptStyle(order=order, order_seed=seed))
@@ -146,8 +148,11 @@ def editors_of(retriever: Retriever, budget: Budget, pool: Pool, seed: int) -> l
     mixed = [
         replace(one, name=f"{one.name} (roles mixed)", style=PromptStyle("ike")) for one in (rank_all, rank_50, dr_ike)
     ]
-    swept = [replace(dr_ike, name=f"DR-IKE (sigma {sigma:g})", budget=Threshold(sigma)) for sigma in SIGMAS]
-    ike = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle("ike"))
+    swept = [
+        replace(dr_ike, name=f"DR-IKE (sigma {sigma:g})", selector=RankAndCut(retriever, Threshold(sigma)))
+        for sigma in SIGMAS
+    ]
+    ike = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike"))
     return [Unedited(), ike, rank_all, rank_50, dr_ike, *moved, *mixed, *swept]
 
 
@@ -174,7 +179,9 @@ def one_seed(model: LanguageModel, parts: Split, pool: Pool, found: Found, *, ep
         if name == WITH:
             measured(editors_of(retriever, learned, pool, seed), model, parts.test, found)
         elif name in CHANNELS:
-            measured([IKE(f"DR-IKE, {name}", pool, retriever, learned)], model, parts.test, found)
+            measured(
+                [InContextEditor(f"DR-IKE, {name}", pool, RankAndCut(retriever, learned))], model, parts.test, found
+            )
 
 
 def verdict(difference: Estimate, reported: Direction, *, margin: float = MARGIN) -> str:

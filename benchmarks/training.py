@@ -25,9 +25,10 @@ import torch
 
 from drike import datasets, tinyfacts
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import MINILM, load_encoder
 from drike.models.local import scoring
 from drike.models.local.decoding import cut
@@ -126,7 +127,7 @@ def main() -> None:
             for case in setup.pool.candidates([case.edit for case in setup.split.train]):
                 retriever.features(case)  # from the cache on disk, as in every run after the first
             began = time.process_time()
-            editor = IKE("DR-IKE", setup.pool, retriever, budget)
+            editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget))
             episodes = list(train(editor, rewrite_reward(model), setup.split.train, epochs=args.epochs))
             taken[name].append(time.process_time() - began)
             heads[name] = [weight.detach().clone() for weight in retriever.head.parameters()]

@@ -15,11 +15,8 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from other_models import query_policy
-from results import measured
-
 from drike import datasets
-from drike.editors.per_query import PerQuery
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.edits import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
@@ -27,6 +24,8 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.report import as_markdown, differences, table1
 from drike.tinyfacts import TEMPLATES, facts
+from other_models import query_policy
+from results import measured
 
 USUAL = "T0 to T3, as in TinyFacts"
 TESTED = {"T0 and T1, trained on": (0, 1), "T2 and T3, held back": (2, 3), "T4 and T5, held back": (4, 5)}
@@ -65,7 +64,7 @@ def main() -> None:
         policy = query_policy(model, pool, [without(case, (2, 3)) for case in parts.train])
         for name, wordings in {USUAL: None, **TESTED}.items():
             cases = [case if wordings is None else reworded(case, wordings) for case in parts.test]
-            outcomes.setdefault(name, []).extend(measured(PerQuery(name, pool, policy), model, cases))
+            outcomes.setdefault(name, []).extend(measured(InContextEditor(name, pool, policy), model, cases))
         print(f"  seed {seed}", file=sys.stderr, flush=True)
     title = f"DR-IKE-Q by the wording of neighbours, {options.seeds} seeds x {len(parts.test)} test edits of TinyFacts"
     print(as_markdown(table1([summarise(of_wording) for of_wording in outcomes.values()], title)))

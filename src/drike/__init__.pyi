@@ -20,25 +20,25 @@ from drike.editors.budgets import Budget as Budget
 from drike.editors.budgets import Fraction as Fraction
 from drike.editors.budgets import Threshold as Threshold
 from drike.editors.budgets import TokenLimit as TokenLimit
-from drike.editors.catalog import Editor as Editor
 from drike.editors.editcot import EditCoT as EditCoT
 from drike.editors.editcot import EditCoTFull as EditCoTFull
+from drike.editors.editor import Editor as Editor
 from drike.editors.factprompt import FactPrompt as FactPrompt
-from drike.editors.in_context import IKE as IKE
-from drike.editors.in_context import Selection as Selection
+from drike.editors.in_context import InContextEditor as InContextEditor
 from drike.editors.learned_budgets import Controller as Controller
 from drike.editors.learned_budgets import Feature as Feature
-from drike.editors.per_query import PerQuery as PerQuery
-from drike.editors.per_query import QueryChoice as QueryChoice
 from drike.editors.pool import Pool as Pool
 from drike.editors.query_policy import QueryPolicy as QueryPolicy
 from drike.editors.rankers import Ranker as Ranker
 from drike.editors.rankers import Ranking as Ranking
-from drike.editors.rankers import Retriever as Retriever
 from drike.editors.rankers import Similarity as Similarity
-from drike.editors.role_counts import MixPolicy as MixPolicy
+from drike.editors.retriever import Retriever as Retriever
+from drike.editors.role_counts import RoleCountPolicy as RoleCountPolicy
 from drike.editors.role_counts import RoleCounts as RoleCounts
 from drike.editors.role_counts import SubjectSwitch as SubjectSwitch
+from drike.editors.selectors import RankAndCut as RankAndCut
+from drike.editors.selectors import Selection as Selection
+from drike.editors.selectors import Selector as Selector
 from drike.editors.unedited import Unedited as Unedited
 from drike.edits import Aspect as Aspect
 from drike.edits import BaselineQuestion as BaselineQuestion
@@ -111,8 +111,8 @@ from drike.support.table import Table as Table
 from drike.training.algorithm1 import Episode as Episode
 from drike.training.algorithm1 import train as train
 from drike.training.rewards import Rewards as Rewards
-from drike.training.rewards import Rollout as Rollout
 from drike.training.rewards import rewrite_reward as rewrite_reward
+from drike.training.rollouts import Rollout as Rollout
 
 load_checkpoint = _checkpoint.load
 load_dataset = _datasets.load

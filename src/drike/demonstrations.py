@@ -1,4 +1,4 @@
-"""Demonstrations: other edits, shown with the answer we want to a question about them (paper, definition 3.3)."""
+"""Demonstrations: questions about other edits, with the answers we want (paper, definition 3.3)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from drike.edits import Edit, EditCase, Probe, mentions, rewrite_probe
 
 
 class Role(StrEnum):
-    """What a demonstration teaches: copy (a case's own query, its new object), update (a paraphrase) or retain.
+    """What a demonstration shows.
 
-    A retain is a neighbour, which keeps its true object.
+    copy: the edit's own query, answered with the new object. update: a paraphrase of it, answered with the new object.
+    retain: a question about a neighbouring fact, answered with its old object.
     """
 
     COPY = "copy"
@@ -23,7 +24,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A question about another edit with the answer we want: `fact` is that edit's new fact."""
+    """A question about another edit, with the answer we want.
+
+    fact: that edit's new fact, as a sentence. case_id: of the record it was taken from.
+    """
 
     role: Role
     fact: str
@@ -34,10 +38,10 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class DemonstrationSet:
-    """The demonstrations of an edit, nearest record first, with the similarity of each.
+    """The demonstrations that an edit may be shown with, nearest record first.
 
-    excluded: nearer records that were left out because they contradict or repeat an edit. other_edits: in force at the
-    same time.
+    similarities: cosine similarity of each record to the edit. excluded: how many nearer records were left out because
+    they contradict or repeat an edit. other_edits: edits that are in force at the same time.
     """
 
     edit: Edit
@@ -53,12 +57,12 @@ class DemonstrationSet:
 
     @property
     def fixed(self) -> tuple[Demonstration, ...]:
-        """Copies, then updates, nearest first in each role: every prompt of the edit begins with them."""
+        """Copies, then updates, nearest first in each role; the paper shows them in every prompt of the edit."""
         return tuple(d for role in (Role.COPY, Role.UPDATE) for d in self.demonstrations if d.role is role)
 
     @property
     def retains(self) -> tuple[Demonstration, ...]:
-        """The retain pool C, nearest first, n of them."""
+        """The n retain candidates C, nearest first."""
         return tuple(d for d in self.demonstrations if d.role is Role.RETAIN)
 
     @property
@@ -68,17 +72,17 @@ class DemonstrationSet:
 
 
 def probes_for(case: EditCase, role: Role, edits: Sequence[Edit]) -> tuple[Probe, ...]:
-    """The probes of `case` that can be shown in `role` beside `edits`.
+    """The probes of a case that can be demonstrated in a role while `edits` are in force.
 
-    A probe about the subject of one of them is left out: a retain that shows it would state the very fact to be
-    replaced. A case with several edits demonstrates its first.
+    Probes about the subject of one of these edits are left out: as a retain, such a probe could state the very fact
+    that the edit replaces. Of a case with several edits only the first is demonstrated.
     """
     if role is Role.COPY:
         return (rewrite_probe(case.edit),)
-    of_others = {other.target_new for other in case.other_edits}
-    updates = tuple(p for p in case.paraphrases if p.target not in of_others)
+    other_targets = {other.target_new for other in case.other_edits}
+    updates = tuple(probe for probe in case.paraphrases if probe.target not in other_targets)
     probes = updates if role is Role.UPDATE else case.neighborhood
-    return tuple(p for p in probes if not any(_asks_about(p, edit) for edit in edits))
+    return tuple(probe for probe in probes if not any(_asks_about(probe, edit) for edit in edits))
 
 
 def _asks_about(probe: Probe, edit: Edit) -> bool:
@@ -86,27 +90,31 @@ def _asks_about(probe: Probe, edit: Edit) -> bool:
 
 
 def demonstrate(case: EditCase, probe: Probe, role: Role) -> Demonstration:
-    """`probe` of `case`, answered as `role` wants it: a probe's target is the right answer under the case's edit."""
+    """A probe of a case as a demonstration; the probe's target is the right answer under the case's edit."""
     return Demonstration(role, case.edit.fact, probe.query, probe.target, case.case_id)
 
 
-def interleave(shown: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
-    """What a prompt shows for several edits, given what each would show alone: no more than one edit would on average.
+def interleave(lists: Sequence[Sequence[Demonstration]]) -> tuple[Demonstration, ...]:
+    """Combine the demonstrations that each of several edits would be shown with into one list for all of them.
 
-    Of each role there are as many as the mean over the edits, rounded up, taken from them in turn: the first of each
-    edit, then the second of each, without repeats. So every edit has its share, and prompts stay as long as those of
-    one edit, which policies and token limits are made for. Retains of a fact that copies or updates rewrite are left
-    out. For one edit, what it shows alone.
+    Of each role the result has as many as an edit has on average, rounded up, so that the prompt stays as long as for
+    one edit, which is what policies and token limits are made for. They are taken from the edits in turn: the first of
+    each edit, then the second of each, and so on, without repeats. Retains of a fact that one of the copies or updates
+    rewrites are left out. The result is ordered by role; a single list is returned unchanged.
     """
-    if len(shown) == 1:
-        return tuple(shown[0])
-    found: list[Demonstration] = []
+    if len(lists) == 1:
+        return tuple(lists[0])
+    taken: list[Demonstration] = []
     for role in Role:
-        count = -(-sum(d.role is role for of_edit in shown for d in of_edit) // len(shown))
-        rewritten = tuple(d.fact for d in found) if role is Role.RETAIN else ()
+        count = -(-sum(d.role is role for demonstrations in lists for d in demonstrations) // len(lists))
+        rewritten = tuple(d.fact for d in taken) if role is Role.RETAIN else ()
         usable = [
-            [d for d in of_edit if d.role is role and not any(fact.startswith(f"{d.query} ") for fact in rewritten)]
-            for of_edit in shown
+            [
+                d
+                for d in demonstrations
+                if d.role is role and not any(fact.startswith(f"{d.query} ") for fact in rewritten)
+            ]
+            for demonstrations in lists
         ]
-        found += islice(dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count)
-    return tuple(found)
+        taken += islice(dict.fromkeys(d for turn in zip_longest(*usable) for d in turn if d is not None), count)
+    return tuple(taken)

@@ -1,4 +1,4 @@
-"""Edits, the probes that judge them, and cases (paper, section 3): plain data."""
+"""Edits, the probes that test them, and benchmark cases (paper, section 3)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-Key = tuple[str, str]  # what identifies a new fact in any file: its query and its object
+Key = tuple[str, str]  # identifies a new fact in any file: its query and its new object
 
 
 class Aspect(StrEnum):
-    """Which side of an edit a probe looks at.
+    """What a probe tests.
 
-    same_subject: another fact about the edited subject, which must stay. alias: the subject under another name. yes_no,
-    choice: answered yes or no, or with one of several options. reverse: asks for the subject. multi_hop: a fact that
-    follows from the edit and others. pushback: after a doubt. distractor: after a misleading sentence.
+    rewrite: the edit's own query. paraphrase: the same question in other words. neighborhood: a fact about another
+    subject, which must not change. same_subject: another fact about the edited subject, which must not change. alias:
+    the edited fact, with the subject under another name. yes_no, choice: the edited fact, answered with yes or no, or
+    with one of several options. reverse: asks for the subject. multi_hop: a fact that follows from the edit and other
+    facts. pushback: the edited fact, after the user has challenged the first answers. distractor: the edited fact,
+    after a misleading sentence.
     """
 
     REWRITE = "rewrite"
@@ -31,15 +34,16 @@ class Aspect(StrEnum):
     DISTRACTOR = "distractor"
 
 
-# The paper's aspects, of which S is made and from which all training learns.
+# The paper's three aspects: S is computed from them, and training uses only them.
 ASPECTS_OF_S = (Aspect.REWRITE, Aspect.PARAPHRASE, Aspect.NEIGHBORHOOD)
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A fact the model shall state from now on: `query` completed with `target_new`.
+    """A fact that the model is to state instead of what it knows: `query`, completed with `target_new`.
 
-    `query` is the text right before the object ("The capital of Peru is"); targets carry no leading space.
+    query: the text right before the object, such as "The capital of Peru is". target_new, target_true: the new and the
+    old object, without a leading space. subject, relation: what the fact is about; None if that is not known.
     """
 
     query: str
@@ -55,16 +59,17 @@ class Edit:
 
     @property
     def key(self) -> Key:
-        """What identifies the new fact."""
+        """Identifies the new fact in any file: its query and its new object."""
         return self.query, self.target_new
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One question about a case: `query` must be completed with `target` and not with `distractor`.
+    """A question about a case: the model should complete `query` with `target`, not with `distractor`.
 
-    also: other right answers, such as aliases of the target. doubts: what the user says after each of the model's
-    answers; the last answer counts. hops: how many facts a multi_hop probe goes through; None if that is not known.
+    also: other right answers, such as aliases of the target. challenges: further turns of the user, each after an
+    answer of the model ("Are you sure?"); the last answer is judged. hops: the number of facts that a multi_hop probe
+    chains; None if that is not known.
     """
 
     aspect: Aspect
@@ -72,37 +77,38 @@ class Probe:
     target: str
     distractor: str | None = None
     also: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    challenges: tuple[str, ...] = ()
     hops: int | None = None
 
     @property
     def asked(self) -> str:
-        """The query and all doubts, a line each: what outcomes record."""
-        return "\n".join((self.query, *self.doubts))
+        """The query and all challenges, one on a line, as outcomes record them."""
+        return "\n".join((self.query, *self.challenges))
 
 
 @dataclass(frozen=True)
 class BaselineQuestion:
-    """A question that the unedited model is asked first (`baseline_answers`): what it says is right.
+    """A question that the unedited model answers first; `baseline_answers` makes it a probe with that answer as target.
 
-    among: with one of these answers only is the question asked under the edit; empty: with any. target: what is right
-    under the edit instead, if the question rests on a fact that the model must know (`among`) and the edit changes.
+    choices: the answers that show that the model knows the fact; with any other answer the question is dropped. Empty
+    accepts every answer. target: the right answer under the edit where the edit changes it; None if the model's own
+    answer stays right.
     """
 
     aspect: Aspect
     query: str
-    among: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     target: str | None = None
 
 
 @dataclass(frozen=True)
 class EditCase:
-    """A benchmark row: an edit and the probes that judge it.
+    """A row of a benchmark: an edit and the probes that test it.
 
-    probes: of the aspects that S is made of, the rewrite probe first; training learns from these. further: probes of
-    other aspects, which only evaluation asks. unanswered: questions that are asked once they have an answer.
-    other_edits: in force as well when the probes are asked. Raises ValueError for a probe in the wrong one of the first
-    two.
+    probes: of the aspects in S, the rewrite probe first; training uses only these. further: probes of other aspects,
+    for evaluation alone. unanswered: questions that become further probes once the unedited model has answered them.
+    other_edits: edits that are in force at the same time. Raises ValueError for a probe of S in `further`, or another
+    one in `probes`.
     """
 
     case_id: str
@@ -113,49 +119,49 @@ class EditCase:
     other_edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:
-        misplaced = [p for p in self.probes if p.aspect not in ASPECTS_OF_S]
-        misplaced += [p for p in self.further if p.aspect in ASPECTS_OF_S]
+        misplaced = [probe for probe in self.probes if probe.aspect not in ASPECTS_OF_S]
+        misplaced += [probe for probe in self.further if probe.aspect in ASPECTS_OF_S]
         if misplaced:
             right = "probes" if misplaced[0].aspect in ASPECTS_OF_S else "further"
             raise ValueError(f"case {self.case_id}: put its {misplaced[0].aspect} probes into `{right}`")
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All edits in force when its probes are asked."""
+        """All edits that are in force when the probes are asked."""
         return (self.edit, *self.other_edits)
 
     @property
     def asked(self) -> tuple[Probe, ...]:
-        """All probes, as evaluation asks them."""
+        """All probes, in the order in which evaluation asks them."""
         return (*self.probes, *self.further)
 
     @property
     def paraphrases(self) -> tuple[Probe, ...]:
-        """Probes of the edited fact in other words."""
+        """Probes that ask for the edited fact in other words."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.PARAPHRASE)
 
     @property
     def neighborhood(self) -> tuple[Probe, ...]:
-        """Probes of neighbouring facts, whose target is the object they already have."""
+        """Probes of neighbouring facts, whose targets are their old objects."""
         return tuple(probe for probe in self.probes if probe.aspect is Aspect.NEIGHBORHOOD)
 
 
 @runtime_checkable
 class TrainedOnEdits(Protocol):
-    """What may have been trained on edits: a ranker, a policy, a budget or an editor."""
+    """A ranker, policy, budget, selector or editor that may have been trained on edits."""
 
     @property
     def trained_on(self) -> frozenset[Key]:
-        """Keys of the edits that it, or a part of it, was trained on."""
+        """Keys of the edits that it or a part of it was trained on."""
 
 
 def trained_on(*parts: object) -> frozenset[Key]:
-    """Keys of the edits that any of the parts was trained on; those that do not say were trained on none."""
+    """Keys of the edits that any of the parts was trained on; parts without the property count as untrained."""
     return frozenset().union(*(part.trained_on for part in parts if isinstance(part, TrainedOnEdits)))
 
 
 def mentions(text: str, subject: str) -> bool:
-    """Whether a text names a subject as whole words, whatever the case: "Tirana" does not name "Iran"."""
+    """Whether a text names a subject in whole words, ignoring case: "Tirana" does not name "Iran"."""
     return re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", text, re.IGNORECASE) is not None
 
 

@@ -1,17 +1,17 @@
-"""The errors that drike raises for things a user can put right: each message is one sentence that ends in the remedy.
+"""Errors that a user can put right: each message is one sentence and ends with the remedy.
 
-Programming mistakes raise ValueError or TypeError as everywhere in Python.
+Programming mistakes raise ValueError or TypeError, as everywhere in Python.
 """
 
 from __future__ import annotations
 
 
 class DrikeError(Exception):
-    """Root of the family; catch it to catch them all."""
+    """The base class of all of drike's errors."""
 
 
 class UsageError(DrikeError):
-    """Options or arguments that do not go together."""
+    """Options or arguments are unknown, missing or incompatible."""
 
 
 class DataError(DrikeError):
@@ -19,7 +19,7 @@ class DataError(DrikeError):
 
 
 class PoolError(DrikeError):
-    """There are too few records to draw demonstrations from."""
+    """Too few records to draw demonstrations from."""
 
 
 class EncoderError(DrikeError):
@@ -31,7 +31,7 @@ class ModelError(DrikeError):
 
 
 class ServerError(ModelError):
-    """A server is unreachable, failed, or gave no usable answer in time; a later attempt may succeed."""
+    """A server is unreachable, failed, or gave no usable answer in time; trying again later may help."""
 
 
 class RefusedError(ModelError):
@@ -47,11 +47,11 @@ class SpendingLimitError(ModelError):
 
 
 class GuaranteeError(DrikeError):
-    """A promise that the answers at hand do not certify."""
+    """The answers do not certify a guarantee."""
 
 
 class CheckpointError(DrikeError):
-    """A saved policy cannot be read."""
+    """A checkpoint cannot be read or used."""
 
 
 class RunError(DrikeError):

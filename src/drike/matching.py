@@ -1,11 +1,11 @@
-"""When a text is a right answer, and where scores end a word; `judging` applies both to rewards and metrics.
+"""Whether a text is a right answer, and whether a word ends; `evaluation.judge` uses both for rewards and metrics.
 
-A text is right when its first line *starts with* the target at a word boundary after normalisation (case, articles,
-punctuation, white space). Only what the model wrote after the prompt may be handed in, never the whole text: in 8 % of
-CounterFact's rows the old object stands inside the subject.
+A text is right if its first line starts with the target, up to case, articles, punctuation and white space, and the
+target ends at the end of a word. The text must be only what the model wrote, without the prompt: in 8 % of the rows of
+CounterFact the subject contains the old object.
 
-For a model that scores, the same is read off the scored continuation: every target token is the model's first choice,
-and the token it would write next does not go on with the same word.
+With a model that scores, the same is decided from the scored continuation: every token of the target is the model's
+first choice, and the token that it would write next does not continue the same word.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from functools import lru_cache
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _JOINERS = re.compile(r"[-‐-―_/]")
 _POSSESSIVE = re.compile(r"['’]s\b")
-_PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|[^\w\s.+#]")  # a point between digits, + and # are kept
+_PUNCTUATION = re.compile(r"(?<!\d)[.](?=\d)|[.](?!\d)|[^\w\s.+#]")  # keeps points between digits, + and #
 
 
 def first_line(text: str) -> str:
-    """The first line of a completion that is not blank, stripped; "" if there is none."""
+    """The first line of a text that is not blank, stripped; "" if there is none."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-@lru_cache(maxsize=1 << 14)  # the objects of a data set, which are compared again and again
+@lru_cache(maxsize=1 << 14)  # objects are compared many times
 def normalise(text: str) -> str:
-    """Fold case, drop articles and punctuation, collapse white space.
+    """Fold case, remove articles and punctuation, collapse white space.
 
-    Articles are kept where nothing else would be left ("The The"), and a text of bare signs ("+") is returned as it is.
+    Articles stay where nothing else would be left ("The The"); a text without any letter or digit is only case-folded.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     plain = _PUNCTUATION.sub("", _JOINERS.sub(" ", _POSSESSIVE.sub(" s", folded)))
@@ -38,7 +38,7 @@ def normalise(text: str) -> str:
 
 
 def matches(text: str, target: str) -> bool:
-    """Whether the first line of `text` starts with `target` at a word boundary, both normalised.
+    """Whether the first line of `text` starts with the words of `target`, both normalised.
 
     Raises ValueError for an empty target, which every text would match.
     """
@@ -49,18 +49,18 @@ def matches(text: str, target: str) -> bool:
 
 
 def equals(text: str, target: str) -> bool:
-    """Strict form, recorded beside `matches`: the whole first line is the target after normalisation."""
+    """Whether the whole first line of `text` is the target, both normalised: the strict form, recorded as well."""
     return normalise(first_line(text)) == normalise(target)
 
 
 def ends_word(following: str) -> bool:
-    """Whether text that starts with `following` has left the word before it ("" stands for the end of the text).
+    """Whether a word is complete when `following` comes next; "" stands for the end of the text.
 
-    Half a character (a byte-level token cut inside one) is taken for a letter.
+    Part of a character, as byte-level tokens may have it, counts as a letter.
     """
     return not (following[:1].isalnum() or following[:1] == "\N{REPLACEMENT CHARACTER}")
 
 
 def ends_answer(following: str) -> bool:
-    """Whether an answer is over where `following` comes next: the end, a line break, or a mark that ends a clause."""
+    """Whether an answer is complete when `following` comes next: the end, a line break or the end of a clause."""
     return following.strip(" ")[:1] in ("", "\n", "\r", ".", ",", ";", ":", "!", "?", ")", '"')

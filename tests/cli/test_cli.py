@@ -27,10 +27,11 @@ from drike.cli.options import PANELS
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.catalog import make
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.learned_budgets import Controller
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import MINILM, HashingEncoder
 from drike.errors import ModelError, UsageError
 from drike.prompts import PromptStyle
@@ -153,7 +154,7 @@ def test_evaluation_words_its_prompts_as_training_did(tmp_path: Path) -> None:
     past = open_trained_run(folder)
     setup = open_setup(list(past.run.data), encoder=past.run.encoder, seed=past.run.seed, split=past.split)
     editor = make("dr-ike", pool=setup.pool, trained=past.trained)
-    assert isinstance(editor, IKE)
+    assert ranks_retains(editor)
     assert editor.style == PromptStyle("ike", own_copy=False, retain="bare")
 
 
@@ -180,12 +181,12 @@ def test_orders_and_sigmas_are_evaluated_as_separate_editors(
 def test_a_sigma_sweep_changes_only_the_threshold_of_the_run() -> None:
     encoder = HashingEncoder()
     pool = Pool(datasets.load(tinyfacts.rows_path()).cases[459:], encoder)
-    learned = IKE("DR-IKE", pool, Retriever(encoder), Threshold(0.2, 7, "algorithm1"))
+    learned = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(encoder), Threshold(0.2, 7, "algorithm1")))
     sigmas = [0.0, 0.06, 1.0]
-    assert [one.budget for one in swept(learned, sigmas)] == [Threshold(s, 7, "algorithm1") for s in sigmas]
-    fixed = swept(IKE("DR-IKE", pool, Retriever(encoder), Fraction(0.5)), sigmas)
-    assert [one.budget for one in fixed] == [Threshold(s) for s in sigmas]
-    assert all(one.ranker is learned.ranker for one in swept(learned, sigmas))
+    assert [one.selector.budget for one in swept(learned, sigmas)] == [Threshold(s, 7, "algorithm1") for s in sigmas]
+    fixed = swept(InContextEditor("DR-IKE", pool, RankAndCut(Retriever(encoder), Fraction(0.5))), sigmas)
+    assert [one.selector.budget for one in fixed] == [Threshold(s) for s in sigmas]
+    assert all(one.selector.ranker is learned.selector.ranker for one in swept(learned, sigmas))
 
 
 def test_reward_delay_and_noise_are_recorded_and_change_training(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_p
     live = started.tenants.lives["default"]
     live.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
     live.refresh()
-    assert live.decide(["What is the capital of Peru?"]).fired and not live.decide(["Who sings in Peru?"]).fired
+    assert live.decide(["What is the capital of Peru?"]).matched and not live.decide(["Who sings in Peru?"]).matched
     assert "What is the capital of Peru?" not in live.index.encoder._known  # type: ignore[union-attr]
     started.tenants.close()
     for opened in started.sockets:

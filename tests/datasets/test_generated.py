@@ -174,7 +174,7 @@ def test_tinyfacts_asks_about_its_own_subjects_in_other_relations_of_their_kind(
             if isinstance(one, Probe):
                 assert one.target == stated[relation, edit.subject or ""]
             else:
-                assert edit.target_true not in one.among
+                assert edit.target_true not in one.choices
 
 
 def test_tinyfacts_questions_are_made_for_its_facts_in_its_words_only() -> None:
@@ -206,7 +206,7 @@ def test_two_hops_pass_through_the_edited_fact() -> None:
             if one.aspect is Aspect.MULTI_HOP]  # fmt: skip
     assert len(hops) > 10
     for edit, one in hops:
-        ends = (one.among, one.target)
+        ends = (one.choices, one.target)
         onward = [((objects.get((r, edit.target_true or "")),), objects.get((r, edit.target_new))) for r in TEMPLATES]
         assert ends in onward or ends == ((edit.target_true,), edit.target_new)
         assert one.query[0].isupper() and " the " in f" {one.query.casefold()}"

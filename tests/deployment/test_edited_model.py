@@ -12,10 +12,11 @@ from rich.console import Console
 from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery
@@ -27,7 +28,7 @@ from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
 
 ENCODER = HashingEncoder()
-EDITOR = IKE("DR-IKE", Pool(CAPITALS[10:], ENCODER), Retriever(ENCODER), Threshold(0.062))
+EDITOR = InContextEditor("DR-IKE", Pool(CAPITALS[10:], ENCODER), RankAndCut(Retriever(ENCODER), Threshold(0.062)))
 MODEL = ScriptedModel(follows_the_fact)
 ONE, TWO = CAPITALS[1].edit, CAPITALS[2].edit
 
@@ -73,11 +74,11 @@ def test_two_edits_that_a_question_names_both_reach_the_prompt() -> None:
 
 def test_every_query_is_put_under_an_edit_where_that_is_asked_for() -> None:
     other = Edit("The river through Land1 is", "Rhine", "Elbe", "Land1", "river")
-    edited = EditedModel(MODEL, EDITOR, [ONE, TWO, other], scope=EveryQuery())
+    edited = EditedModel(MODEL, EDITOR, [ONE, TWO, other], gate=EveryQuery())
     assert applied(edited, "Some river flows") == [other]
     assert applied(edited, "The capital of Land2 is") == [TWO]
     green = Edit("The sky is", "green")
-    unnamed = EditedModel(MODEL, EDITOR, green, scope=EveryQuery())
+    unnamed = EditedModel(MODEL, EDITOR, green, gate=EveryQuery())
     assert applied(unnamed, "Hello") == [green]
     with pytest.raises(ValueError, match="has no subject that a query could name"):
         EditedModel(MODEL, EDITOR, green)
@@ -150,16 +151,16 @@ def test_an_edit_holds_from_its_beginning_to_its_end(tmp_path: Path, monkeypatch
             monkeypatch.setattr(
                 "drike.deployment.edited_model.datetime", SimpleNamespace(now=lambda zone, now=now: now)
             )
-            fires.append(bool(edited.decide(ONE.query).fired))
+            fires.append(bool(edited.decide(ONE.query).matched))
     assert fires == [False, True, True, False]
 
 
 def test_an_explanation_names_the_reason() -> None:
     edited = EditedModel(MODEL, EDITOR, [ONE, TWO])
-    fired, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
-    assert '"land1" is named: edit 1' in fired.decision.reason and fired.decision.reason in str(fired)
+    matched, left = edited.explain("The capital of Land1 is"), edited.explain("Nothing of the kind is")
+    assert '"land1" is named: edit 1' in matched.decision.reason and matched.decision.reason in str(matched)
     assert "No edit applies (no subject is named)" in str(left) and left.answer == "?"
-    assert "Edits considered" in str(fired) and "fires" in str(fired)
+    assert "Edits considered" in str(matched) and "fires" in str(matched)
 
 
 def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
@@ -176,7 +177,9 @@ def test_an_explanation_agrees_with_the_prompt_and_the_budget() -> None:
 
 def test_an_explanation_states_the_cut_of_each_budget() -> None:
     def page(budget: Budget) -> str:
-        explained = EditedModel(MODEL, replace(EDITOR, budget=budget), ONE).explain(ONE.query)
+        explained = EditedModel(MODEL, replace(EDITOR, selector=replace(EDITOR.selector, budget=budget)), ONE).explain(
+            ONE.query
+        )
         return explained._repr_html_()
 
     assert "8 of 16 retains, a fixed share of 50%" in page(Fraction(0.5))

@@ -11,11 +11,11 @@ import pytest
 from drike.deployment.evaluation import UNRELATED, GatedEditor, GateRecord, SimulatedStores, gate_records, with_stores
 from drike.editors.factprompt import FactPrompt
 from drike.edits import Aspect, Edit, EditCase, Probe
-from drike.errors import DataError, UsageError
+from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
 from drike.gates.by_name import Named
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.prompts import Prompt
 from drike.report.deployed import calibration_table, gate_figures, gate_table, near_misses, thresholds_table
 from drike.runs.folder import read_outcomes
@@ -143,31 +143,3 @@ def test_stored_takes_a_number_or_all(capsys: pytest.CaptureFixture[str]) -> Non
         assert "--stored takes a number of edits" in capsys.readouterr().err
     for other in ("--unrelated", "--gate"):
         assert run("evaluate", *SMALL, other, "named") == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("a.txt", "Who is it?\n\nWho is it?\n It is late. \n", ["Who is it?", "It is late."]),
-        ("a.jsonl", '{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]}\n', ["A"]),
-        ("a.jsonl", '{"body": {"messages": [{"role": "user", "content": [{"text": "A"}, {}]}]}}\n"B"\n', ["A", "B"]),
-        ("a.jsonl", '{"prompt": "A"}\n{"question": "B"}\n{"messages": []}\n', ["A", "B"]),
-    ],
-)
-def test_questions_are_read_from_texts_and_request_logs(
-    tmp_path: Path, name: str, text: str, expected: list[str]
-) -> None:
-    (tmp_path / name).write_text(text, "utf-8")
-    assert read_questions(tmp_path / name) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("", "has no question"), ("{", "line 1 is not JSON"), ('"a"\n{"a": 1}\n', "line 2 has no question")],
-)
-def test_a_file_without_questions_is_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "a.jsonl").write_text(text, "utf-8")
-    with pytest.raises(DataError, match=message):
-        read_questions(tmp_path / "a.jsonl")
-    with pytest.raises(DataError, match="cannot be read"):
-        read_questions(tmp_path / "b.txt")

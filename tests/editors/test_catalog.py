@@ -5,14 +5,16 @@ import pytest
 from drike.demonstrations import Role
 from drike.editors import catalog
 from drike.editors.budgets import Fraction, Threshold
-from drike.editors.catalog import Editor
 from drike.editors.editcot import ANSWER_CUE, EditCoT, EditCoTFull
+from drike.editors.editor import Editor
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import mixes_of
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -25,8 +27,8 @@ CASE = CAPITALS[3]
 QUERIES = [probe.query for probe in CASE.probes]
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS, ENCODER)
-IKE_ALL = IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike"))
-DR_IKE = IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.05))
+IKE_ALL = InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike"))
+DR_IKE = InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.05)))
 
 EDITORS: list[Editor] = [
     Unedited(),
@@ -67,7 +69,7 @@ TRAINED_WITH = Trained(Retriever(ENCODER, seed=2), Threshold(0.0625), STYLE, Que
 def test_make_builds_every_listed_editor_and_names_missing_arguments(name: str) -> None:
     made = catalog.make(name, pool=POOL, model=ScriptedModel(str, scores=False), trained=TRAINED_WITH)
     assert len(made.prompts([CASE.edit], QUERIES)) == len(QUERIES)
-    if isinstance(made, IKE):
+    if ranks_retains(made):
         assert made.style == (PromptStyle("ike") if name == "ike" else STYLE), "as in training"
     if name == "dr-ike-q":
         with pytest.raises(UsageError, match="train with --objective balanced"):
@@ -90,13 +92,13 @@ def test_the_controls_show_the_nearest_retains() -> None:
     dr_ike, same_k, nearest_4 = (
         catalog.make(name, pool=POOL, trained=TRAINED_WITH) for name in ("dr-ike", "nearest-same-k", "nearest@4")
     )
-    assert isinstance(dr_ike, IKE) and isinstance(same_k, IKE) and isinstance(nearest_4, IKE)
+    assert ranks_retains(dr_ike) and ranks_retains(same_k) and ranks_retains(nearest_4)
     counts = set()
     for case in CAPITALS[:10]:
-        ours, control = dr_ike.select([case.edit]), same_k.select([case.edit])
+        ours, control = dr_ike.select([case.edit], ["?"])[0], same_k.select([case.edit], ["?"])[0]
         assert control.k == ours.k
         assert control.kept == control.candidates.retains[: ours.k]
-        assert nearest_4.select([case.edit]).kept == control.candidates.retains[:4]
+        assert nearest_4.select([case.edit], ["?"])[0].kept == control.candidates.retains[:4]
         counts.add(ours.k)
     assert len(counts) > 1, "the test needs edits with different k"
     assert (same_k.name, nearest_4.name) == ("Nearest (k of DR-IKE)", "Nearest, k=4")
@@ -123,39 +125,39 @@ def test_all_queries_of_an_edit_share_their_demonstrations() -> None:
 
 
 def test_ike_shows_all_32_demonstrations_with_the_nearest_last() -> None:
-    selection = IKE_ALL.select([CASE.edit])
+    selection = IKE_ALL.select([CASE.edit], ["?"])[0]
     [prompt, *_] = IKE_ALL.prompts([CASE.edit], QUERIES)
     assert prompt.demonstrations == tuple(reversed(selection.candidates.demonstrations))
     assert [sum(d.role is role for d in prompt.demonstrations) for role in Role] == [4, 12, 16]
 
 
 def test_the_append_layout_shows_copies_updates_then_the_best_retains() -> None:
-    selection = DR_IKE.select([CASE.edit])
+    selection = DR_IKE.select([CASE.edit], ["?"])[0]
     [prompt, *_] = DR_IKE.prompts([CASE.edit], QUERIES)
     roles = [d.role for d in prompt.demonstrations]
     assert roles == [Role.COPY] * 4 + [Role.UPDATE] * 12 + [Role.RETAIN] * selection.k
     assert prompt.demonstrations[16:] == selection.ranking.retains[: selection.k]
-    assert prompt.shots == selection.k == DR_IKE.budget.keep(selection.ranking.probs)
+    assert prompt.shots == selection.k == DR_IKE.selector.budget.keep(selection.ranking.probs)
 
 
 def test_rankings_are_permutations_by_descending_probability() -> None:
     for editor in (IKE_ALL, DR_IKE):
-        ranking = editor.select([CASE.edit]).ranking
+        ranking = editor.select([CASE.edit], ["?"])[0].ranking
         assert sorted(ranking.order) == list(range(16))
         assert list(ranking.probs) == sorted(ranking.probs, reverse=True)
         assert sum(ranking.probs) == pytest.approx(1)
-    assert IKE_ALL.select([CASE.edit]).ranking.order == tuple(range(16))
+    assert IKE_ALL.select([CASE.edit], ["?"])[0].ranking.order == tuple(range(16))
 
 
 def test_bare_retains_lose_only_their_header() -> None:
-    bare = IKE("bare", POOL, Similarity(), Fraction(0.5), PromptStyle(retain="bare"))
+    bare = InContextEditor("bare", POOL, RankAndCut(Similarity(), Fraction(0.5)), PromptStyle(retain="bare"))
     [prompt] = bare.prompts([CASE.edit], QUERIES[:1])
     assert prompt.text.count("New Fact: ") == 4 + 12 + 2
     assert prompt.text.count("Prompt: ") == 4 + 12 + 8 + 2
 
 
 def test_the_edit_is_stated_once_without_its_own_copy() -> None:
-    plain = IKE("plain", POOL, Similarity(), Fraction(1.0), PromptStyle(own_copy=False))
+    plain = InContextEditor("plain", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(own_copy=False))
     [prompt] = plain.prompts([CASE.edit], ["Land3 has the capital"])
     assert prompt.text.count("The capital of Land3 is New3") == 1
 

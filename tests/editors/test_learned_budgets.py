@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import KINDS, START, Controller, bracket, untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.training.algorithm1 import Episode, train
@@ -245,7 +246,10 @@ def run(
     stop_on_flip: bool = False,
 ) -> list[Episode]:
     """Train on 20 edits; the head stays fixed unless `head` gives it a learning rate."""
-    editor, reward = IKE("DR-IKE", POOL, sharp(), budget), rewrite_reward(model, stop_on_flip=stop_on_flip)
+    editor, reward = (
+        InContextEditor("DR-IKE", POOL, RankAndCut(sharp(), budget)),
+        rewrite_reward(model, stop_on_flip=stop_on_flip),
+    )
     return list(train(editor, reward, CAPITALS[:20], epochs=epochs, learning_rate=head, choose=choose))
 
 
@@ -276,7 +280,7 @@ def test_a_controller_keeps_more_and_more_if_nothing_breaks_the_answer(kind: str
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind: str) -> None:
     budget = untrained(kind, ENCODER)
-    editor = IKE("DR-IKE", POOL, Retriever(ENCODER, seed=1), budget)
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER, seed=1), budget))
     episodes = train(editor, rewrite_reward(ScriptedModel(right)), CAPITALS[:20], epochs=2)
     assert {(episode.kept, episode.budget) for episode in episodes} == {(16, budget)}
 
@@ -309,7 +313,7 @@ def test_only_a_query_controller_separates_two_kinds_of_edits() -> None:
 
     cases = [capital(i, relation="mayor" if i % 2 else "capital") for i in range(20)]
     budget: Budget = untrained("query", ENCODER)
-    editor = IKE("DR-IKE", POOL, sharp(), budget)
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(sharp(), budget))
     for episode in train(editor, rewrite_reward(ScriptedModel(rule)), cases, epochs=40, learning_rate=0):
         budget = episode.budget
     kept = {"mayor": [], "capital": []}  # type: ignore[var-annotated]

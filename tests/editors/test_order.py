@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.prompts import ORDERS, Layout, OrderName, PromptStyle
 from tests.worlds.small import CAPITALS
 
 ENCODER = HashingEncoder()
-DR_IKE = IKE("DR-IKE", Pool(CAPITALS, ENCODER), Retriever(ENCODER), Fraction(0.5))
+DR_IKE = InContextEditor("DR-IKE", Pool(CAPITALS, ENCODER), RankAndCut(Retriever(ENCODER), Fraction(0.5)))
 LAYOUTS: list[Layout] = ["append", "ike"]
 
 
@@ -26,10 +27,10 @@ LAYOUTS: list[Layout] = ["append", "ike"]
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("budget", [Fraction(0.5), Fraction(1.0), Threshold(0.07), Threshold(1.0)], ids=str)
 def test_an_order_moves_only_the_retains(layout: Layout, order: OrderName, budget: Budget) -> None:
-    own = replace(DR_IKE, style=PromptStyle(layout), budget=budget)
+    own = replace(DR_IKE, style=PromptStyle(layout), selector=replace(DR_IKE.selector, budget=budget))
     other = replace(own, style=PromptStyle(layout, order=order, order_seed=3))
     for case in CAPITALS[:10]:
-        assert own.select([case.edit]) == other.select([case.edit]), "the selection stays the policy's"
+        assert own.select([case.edit], ["?"]) == other.select([case.edit], ["?"]), "the selection stays the policy's"
         [shown], [moved] = own.prompts([case.edit], [case.edit.query]), other.prompts([case.edit], [case.edit.query])
         assert sorted(map(str, shown.demonstrations)) == sorted(map(str, moved.demonstrations))
         for before, after in zip(shown.demonstrations, moved.demonstrations, strict=True):

@@ -13,12 +13,12 @@ import torch
 from drike.datasets import load
 from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import IKE_ROLES, Pool
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Similarity
 from drike.editors.role_counts import RoleCounts, SubjectSwitch, mixes_of, policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, EditCase, mentions
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -26,7 +26,7 @@ from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import summarise
 from drike.runs import checkpoint
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, old_object
@@ -50,7 +50,7 @@ MODEL = ScriptedModel(suggestible)
 def trained(*, price: float = 0.05, cases: tuple[EditCase, ...] = TRAIN, named: bool = True) -> QueryPolicy:
     policy = QueryPolicy(ENCODER, MIXES, named=named)
     answers = list(answers_under(MIXES, MODEL, POOL, cases))
-    *_, _ = train_balanced(policy, cases, answers, price=price)
+    *_, _ = train_query_policy(policy, cases, answers, price=price)
     return policy
 
 
@@ -79,22 +79,23 @@ def test_a_policy_chooses_from_few_mixes_and_among_them_are_none_all_and_ikes() 
 def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows() -> None:
     [candidates] = POOL.candidates([TEST[0].edit])
     for mix in MIXES:
-        shown = mix.shown(candidates)
+        [selection] = mix.select(candidates, [candidates.edit.query])
+        shown = selection.shown
         assert len(shown) == mix.size
         assert list(shown) == sorted(shown, key=lambda d: [Role.COPY, Role.UPDATE, Role.RETAIN].index(d.role))
         for role, _ in IKE_ROLES:
             of_role = [d for d in shown if d.role is role]
             assert of_role == [d for d in candidates.demonstrations if d.role is role][: len(of_role)]
-    everything = PerQuery("all", POOL, SubjectSwitch(MIXES[-1], MIXES[-1]))
+    everything = InContextEditor("all", POOL, SubjectSwitch(MIXES[-1], MIXES[-1]))
     queries = [probe.query for probe in TEST[0].probes]
-    nearest = IKE("nearest", POOL, Similarity(), Fraction(1.0))
+    nearest = InContextEditor("nearest", POOL, RankAndCut(Similarity(), Fraction(1.0)))
     assert everything.prompts([TEST[0].edit], queries) == nearest.prompts([TEST[0].edit], queries)
 
 
 def test_training_on_s_finds_the_mix_that_each_kind_of_query_needs() -> None:
-    editor = PerQuery("DR-IKE-Q", POOL, trained())
+    editor = InContextEditor("DR-IKE-Q", POOL, trained())
     ours = summarise(list(evaluate(editor, MODEL, TEST)))
-    editors = [PerQuery("fixed", POOL, SubjectSwitch(mix, mix)) for mix in MIXES]
+    editors = [InContextEditor("fixed", POOL, SubjectSwitch(mix, mix)) for mix in MIXES]
     fixed = [summarise(list(evaluate(one, MODEL, TEST))).s.value or 0.0 for one in editors]
     assert ours.s.value == 1.0 > max(fixed)
     assert trained().trained_on == {case.edit.key for case in TRAIN}
@@ -110,7 +111,7 @@ def test_no_more_is_shown_than_is_needed() -> None:
 def test_expected_s_rises_and_its_gradient_favours_the_weaker_aspect() -> None:
     policy = QueryPolicy(ENCODER, MIXES, named=True)
     answers = list(answers_under(MIXES, MODEL, POOL, TRAIN))
-    scores = [step.score for step in train_balanced(policy, TRAIN, answers, decay=0.0, price=0.0)]
+    scores = [step.score for step in train_query_policy(policy, TRAIN, answers, decay=0.0, price=0.0)]
     assert scores[-1] > 0.97 > scores[0]
     assert all(0 <= score <= 1 for score in scores)
     means = torch.tensor([0.98, 0.94, 0.58], requires_grad=True)
@@ -135,16 +136,16 @@ def test_answers_of_other_cases_or_mixes_are_refused() -> None:
     policy = QueryPolicy(ENCODER, MIXES)
     for cases, given in ((TRAIN[:3], answers), ((), []), (TRAIN[:2], [answers[0], answers[0]][:1])):
         with pytest.raises(UsageError, match="under each mix"):
-            list(train_balanced(policy, cases, given))
+            list(train_query_policy(policy, cases, given))
     with pytest.raises(UsageError, match="under each mix"):
-        list(train_balanced(QueryPolicy(ENCODER, MIXES[:5]), TRAIN[:2], answers))
+        list(train_query_policy(QueryPolicy(ENCODER, MIXES[:5]), TRAIN[:2], answers))
 
 
 def test_answers_are_those_of_the_same_prompts_one_by_one() -> None:
     [answers] = answers_under(MIXES, MODEL, POOL, TEST[:1])
     assert isinstance(answers, CaseAnswers)
     for mix, column in zip(MIXES, zip(*answers.correct, strict=True), strict=True):
-        outcomes = evaluate(PerQuery("fixed", POOL, SubjectSwitch(mix, mix)), MODEL, TEST[:1])
+        outcomes = evaluate(InContextEditor("fixed", POOL, SubjectSwitch(mix, mix)), MODEL, TEST[:1])
         assert [outcome.correct for outcome in outcomes] == list(column)
 
 
@@ -173,19 +174,19 @@ def test_by_name_switches_where_a_query_names_the_subject() -> None:
 
 
 def test_edits_it_was_trained_on_are_refused_in_evaluation() -> None:
-    editor = PerQuery("DR-IKE-Q", POOL, trained())
+    editor = InContextEditor("DR-IKE-Q", POOL, trained())
     with pytest.raises(UsageError, match="was trained on"):
         list(evaluate(editor, MODEL, TRAIN))
 
 
 def test_demonstrations_that_do_not_fit_are_pruned_from_the_end() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
-    editor = PerQuery("all", POOL, SubjectSwitch(MIXES[-1], MIXES[-1]), limit=TokenLimit(200, count))
+    editor = InContextEditor("all", POOL, SubjectSwitch(MIXES[-1], MIXES[-1]), limit=TokenLimit(200, count))
     [prompt] = editor.prompts([TEST[0].edit], ["Who?"])
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == MIXES[-1].size
     assert prompt.pruned > 0
-    bare = PerQuery("none", POOL, SubjectSwitch(MIXES[0], MIXES[0]), limit=TokenLimit(1, count))
+    bare = InContextEditor("none", POOL, SubjectSwitch(MIXES[0], MIXES[0]), limit=TokenLimit(1, count))
     assert bare.prompts([TEST[0].edit], ["Who?"])[0].pruned == 0
     model = ScriptedModel(suggestible)
     list(answers_under(MIXES, model, POOL, TEST[:1], limit=TokenLimit(200, count)))

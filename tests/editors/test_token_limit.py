@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders.hashing import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.prompts import Layout, Prompt, PromptStyle
@@ -42,16 +44,18 @@ def test_a_token_limit_below_1_is_refused() -> None:
 @pytest.mark.parametrize("layout", ["append", "ike"])
 def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
     pool = Pool(CAPITALS[1:], HashingEncoder())
-    whole = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout))
+    whole = InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(layout))
     queries = [probe.query for probe in CAPITALS[0].probes]
     longest = max(words([prompt.text for prompt in whole.prompts([CAPITALS[0].edit], queries)]))
     model = ScriptedModel(lambda prompt: "Oslo")
     for tokens in (longest, longest - 1, longest // 2 + 40, 1):
-        limited = IKE("IKE", pool, Similarity(), Fraction(1.0), PromptStyle(layout), limit=TokenLimit(tokens, words))
+        limited = InContextEditor(
+            "IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle(layout), limit=TokenLimit(tokens, words)
+        )
         prompts = limited.prompts([CAPITALS[0].edit], queries)
         assert max(words([prompt.text for prompt in prompts])) <= tokens or prompts[0].shots == 1
         assert {prompt.shots + prompt.pruned for prompt in prompts} == {16}
-        kept = limited.select([CAPITALS[0].edit]).ranking.retains[: prompts[0].shots]
+        kept = limited.select([CAPITALS[0].edit], ["?"])[0].ranking.retains[: prompts[0].shots]
         assert {d for d in prompts[0].demonstrations if d.role == "retain"} == set(kept)
         outcomes = list(evaluate(limited, model, [CAPITALS[0]]))
         assert {(outcome.shots, outcome.pruned) for outcome in outcomes} == {(prompts[0].shots, prompts[0].pruned)}
@@ -63,11 +67,13 @@ def test_outcomes_record_what_was_pruned(layout: Layout) -> None:
 def test_training_never_sends_a_prompt_over_the_limit() -> None:
     pool = Pool(CAPITALS[4:], HashingEncoder())
     asked = ScriptedModel(lambda prompt: "Oslo")
-    editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold())
+    editor = InContextEditor("DR-IKE", pool, RankAndCut(Retriever(HashingEncoder()), Threshold()))
     free = list(train(editor, rewrite_reward(asked), CAPITALS[:4], epochs=1))
     tokens = sorted(words(asked.prompts))[len(asked.prompts) // 2]
     limited = ScriptedModel(lambda prompt: "Oslo")
-    editor = IKE("DR-IKE", pool, Retriever(HashingEncoder()), Threshold(), limit=TokenLimit(tokens, words))
+    editor = InContextEditor(
+        "DR-IKE", pool, RankAndCut(Retriever(HashingEncoder()), Threshold()), limit=TokenLimit(tokens, words)
+    )
     reward = rewrite_reward(limited, editor.style, editor.limit)
     episodes = list(train(editor, reward, CAPITALS[:4], epochs=1))
     assert max(words(limited.prompts)) <= tokens < max(words(asked.prompts))

@@ -9,9 +9,11 @@ import pytest
 
 from drike.cli import main
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.evaluation.case_study import CaseStudy, study_case
@@ -24,8 +26,8 @@ from tests.worlds.small import CAPITALS, follows_the_fact, old_object
 ENCODER = HashingEncoder()
 POOL = Pool(CAPITALS[10:], ENCODER)
 EDITORS = (
-    IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
-    IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
+    InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+    InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.0625))),
 )
 CASE = CAPITALS[3]
 
@@ -48,14 +50,14 @@ def test_a_case_study_makes_one_model_call() -> None:
     writer = ScriptedModel(confused_by_many, scores=False)
     study_case(writer, CASE, EDITORS)
     assert writer.calls == 1
-    versions = 1 + sum(1 + len(editor.select([CASE.edit]).ranking.retains) for editor in EDITORS)
+    versions = 1 + sum(1 + len(editor.select([CASE.edit], ["?"])[0].ranking.retains) for editor in EDITORS)
     assert len(writer.prompts) == versions * len(CASE.probes)
 
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_effect_equals_the_difference_between_two_prompts_scored_separately(made: CaseStudy, at: int) -> None:
     editor, column = EDITORS[at], made.columns[at]
-    selection = editor.select([CASE.edit])
+    selection = editor.select([CASE.edit], ["?"])[0]
     ranked = selection.ranking.retains
     assert [one.demonstration for one in column.retains] == list(ranked)
     for j, one in enumerate(column.retains):
@@ -155,7 +157,7 @@ def test_the_case_command_prints_the_study_and_the_report_embeds_it(
 
 def test_pruned_retains_are_neither_shown_nor_sent_to_the_model() -> None:
     limit = TokenLimit(330, lambda prompts: [len(prompt.split()) for prompt in prompts])
-    editor = IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit)
+    editor = InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), limit=limit)
     writer = ScriptedModel(confused_by_many, scores=False)
     [column] = study_case(writer, CASE, [editor]).columns
     kept = sum(one.kept for one in column.retains)

@@ -13,7 +13,7 @@ import pytest
 
 from drike.demonstrations import Role
 from drike.editors.catalog import make
-from drike.editors.per_query import PerQuery
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, mixes_of
 from drike.edits import ASPECTS_OF_S, Aspect
@@ -23,7 +23,7 @@ from drike.evaluation.ceilings import (
     ALL,
     MOST,
     AnswerMatrix,
-    Subset,
+    RetainSubset,
     ceilings,
     hindsight_answers,
     measured,
@@ -98,7 +98,7 @@ def test_greedy_search_ends_where_no_single_change_answers_more(answers: list[Ca
         return (right[0] + right[1] + sum(right[2:]) / len(right[2:])) / 3  # a rewrite, a paraphrase, neighbours
 
     starts = [i for i, mix in enumerate(MIXES) if (mix.copies, mix.updates) == (2, 2)]
-    every = [Subset(frozenset(i for i in range(6) if number >> i & 1)) for number in range(64)]
+    every = [RetainSubset(frozenset(i for i in range(6) if number >> i & 1)) for number in range(64)]
     by_case = dict(zip([case.case_id for case in TEST], answers_under(every, MODEL, POOL, TEST), strict=True))
     gained = 0
     for case in answers:
@@ -123,12 +123,12 @@ def test_an_aspect_that_no_edit_probes_counts_for_nothing() -> None:
 
 def test_random_subsets_are_different_and_the_same_for_a_seed() -> None:
     assert len({*random_subsets(16, 100, 0)}) == 100 and random_subsets(16, 9, 0) == random_subsets(16, 9, 0)
-    assert {*random_subsets(2, 100, 0)} == {Subset(frozenset(one)) for one in ((), (0,), (1,), (0, 1))}
+    assert {*random_subsets(2, 100, 0)} == {RetainSubset(frozenset(one)) for one in ((), (0,), (1,), (0, 1))}
 
 
 def test_the_control_of_a_policy_shows_as_many_demonstrations_and_the_nearest() -> None:
     few, many = RoleCounts(0, 1, 0), RoleCounts(2, 0, 4)
-    editor = PerQuery("control", POOL, SameSize(SubjectSwitch(few, many), POOL))
+    editor = InContextEditor("control", POOL, SameSize(SubjectSwitch(few, many), POOL))
     for case in TEST:
         [candidates] = POOL.candidates([case.edit])
         for probe, prompt in zip(case.probes, editor.prompts([case.edit], [p.query for p in case.probes]), strict=True):

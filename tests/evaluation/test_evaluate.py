@@ -6,9 +6,11 @@ import pytest
 
 from drike.editors.budgets import Fraction, SameCount, Threshold
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import Aspect, Edit, rewrite_probe
 from drike.encoders import HashingEncoder
@@ -29,7 +31,7 @@ POOL = Pool(CAPITALS[10:], HashingEncoder())
 def test_a_perfect_reader_scores_1_when_edited_and_keeps_its_old_facts_unedited() -> None:
     model = ScriptedModel(follows_the_fact)
     plain = list(evaluate(Unedited(), model, CASES))
-    edited = list(evaluate(IKE("IKE", POOL, Similarity(), Fraction(1.0)), model, CASES))
+    edited = list(evaluate(InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))), model, CASES))
     summary = summarise(edited, plain)
     assert (summary.esr.value, summary.pc.value) == (1, 1)
     assert summary.rr_known.value == 1
@@ -80,11 +82,11 @@ def test_a_scored_target_is_right_only_at_a_word_boundary(written: str, right: b
 
 def test_edits_the_retriever_was_trained_on_are_refused_unless_allowed() -> None:
     model, encoder = ScriptedModel(follows_the_fact), HashingEncoder()
-    editor = IKE("DR-IKE", POOL, Retriever(encoder), Threshold())
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(encoder), Threshold()))
     list(evaluate(editor, model, CASES))
     list(train(editor, rewrite_reward(model), CASES[:2], epochs=1))
     asked = len(model.prompts)
-    control = replace(editor, ranker=Similarity(), budget=SameCount(editor.ranker, Threshold()))
+    control = replace(editor, selector=RankAndCut(Similarity(), SameCount(editor.selector.ranker, Threshold())))
     for one in (editor, control):
         with pytest.raises(UsageError, match=f"trained on 2 of these {len(CASES)} edits: leave them out"):
             next(evaluate(one, model, CASES))

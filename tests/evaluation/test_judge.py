@@ -21,7 +21,7 @@ from drike.models.custom import CustomModel
 from drike.models.protocols import Completion, Request, Score, cut
 from drike.prompts import Prompt
 from drike.report import disagreement
-from drike.training.rewards import every_probe, is_right, rewrite_reward
+from drike.training.rewards import is_right, rewrite_reward
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact
@@ -133,8 +133,6 @@ def test_a_rule_that_needs_scores_is_refused_before_a_model_without_them_is_aske
                 refused()
     assert not model.prompts
     assert (Judge(model).rule, Judge(ScriptedModel(follows_the_fact)).rule) == (GENERATE, GREEDY)
-    with pytest.raises(UsageError, match="leave --soft out"):
-        every_probe(ScriptedModel(follows_the_fact), soft=True, rule=GENERATE)
 
 
 def test_a_rule_asks_for_no_more_than_it_needs() -> None:

@@ -147,8 +147,8 @@ def test_a_doubted_model_that_reasons_keeps_its_reasons_in_the_conversation() ->
 
 
 def doubted(case: EditCase, turns: int) -> Probe:
-    doubts = tuple(f"Are you sure? {case.edit.query}" for _ in range(turns))
-    return Probe(Aspect.PUSHBACK, case.edit.query, case.edit.target_new, case.edit.target_true, doubts=doubts)
+    challenges = tuple(f"Are you sure? {case.edit.query}" for _ in range(turns))
+    return Probe(Aspect.PUSHBACK, case.edit.query, case.edit.target_new, case.edit.target_true, challenges=challenges)
 
 
 @pytest.mark.parametrize("by", [GREEDY, GENERATE])

@@ -13,7 +13,7 @@ import torch
 from drike.editors.budgets import Threshold
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder

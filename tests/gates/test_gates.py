@@ -43,8 +43,8 @@ def stored(*entries: EditRecord) -> list[EditVersion]:
     return [EditVersion(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)]
 
 
-def fired(query: str, *entries: EditRecord, scope: Gate | None = None, **options: Any) -> list[int]:
-    return [one.id for one in (scope or Named()).decide(query, EditIndex.of(stored(*entries), **options)).fired]
+def matched(query: str, *entries: EditRecord, gate: Gate | None = None, **options: Any) -> list[int]:
+    return [one.id for one in (gate or Named()).decide(query, EditIndex.of(stored(*entries), **options)).matched]
 
 
 class CountingEncoder(HashingEncoder):
@@ -64,12 +64,12 @@ class CountingEncoder(HashingEncoder):
     ["What is the capital of Peru?", "PERU's capital?", "peru", "In “Peru”, who?", "the republic of  peru is", "Perú"],
 )
 def test_a_named_subject_fires_its_edit(query: str) -> None:
-    assert fired(query, PERU) == [1]
+    assert matched(query, PERU) == [1]
 
 
 @pytest.mark.parametrize("query", ["", "Hello, how are you?", "Peruvian capitals", "Superu", "Republic of Chile", "?!"])
 def test_an_edit_whose_subject_is_not_named_as_whole_words_stays_silent(query: str) -> None:
-    assert fired(query, PERU) == []
+    assert matched(query, PERU) == []
 
 
 @pytest.mark.parametrize(
@@ -86,49 +86,49 @@ def test_an_edit_whose_subject_is_not_named_as_whole_words_stays_silent(query: s
     ],
 )
 def test_names_are_compared_without_case_diacritics_and_forms_of_letters(name: str, query: str) -> None:
-    assert fired(query, EditRecord(name, f"{name} is", "new")) == [1]
+    assert matched(query, EditRecord(name, f"{name} is", "new")) == [1]
 
 
 def test_letters_with_signs_are_other_names() -> None:
-    assert fired("Who made C?", EditRecord("C++", "C++ was made by", "Ann")) == []
+    assert matched("Who made C?", EditRecord("C++", "C++ was made by", "Ann")) == []
 
 
 def test_a_name_inside_a_longer_stored_name_is_not_meant() -> None:
     chile = EditRecord("Chile", "The capital of Chile is", "Oslo")
     university = EditRecord("University of Chile", "The capital with University of Chile is", "Rome")
-    assert fired("The capital with the University of Chile is", chile, university) == [2]
-    assert fired("The University of Chile is in the capital of Chile", chile, university) == [2, 1]
+    assert matched("The capital with the University of Chile is", chile, university) == [2]
+    assert matched("The University of Chile is in the capital of Chile", chile, university) == [2, 1]
 
 
 @pytest.mark.parametrize("encoder", [None, HashingEncoder()], ids=["words", "vectors"])
 def test_of_a_subject_the_edit_with_the_nearest_wording_fires(encoder: HashingEncoder | None) -> None:
     anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
-    assert fired("Tell me the capital of Peru", PERU, anthem, encoder=encoder) == [1]
-    assert fired("Which national anthem has Peru", PERU, anthem, encoder=encoder) == [2]
-    assert fired("What Peru sings", PERU, anthem, encoder=encoder) == [2]
+    assert matched("Tell me the capital of Peru", PERU, anthem, encoder=encoder) == [1]
+    assert matched("Which national anthem has Peru", PERU, anthem, encoder=encoder) == [2]
+    assert matched("What Peru sings", PERU, anthem, encoder=encoder) == [2]
 
 
 def test_several_named_subjects_fire_an_edit_each_and_three_at_most() -> None:
     entries = [EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba", "Mali")]
-    assert sorted(fired("Are Peru and Chile led by the same woman?", *entries)) == [1, 2]
-    assert len(fired("Peru, Chile, Cuba and Mali", *entries)) == MOST_FIRED
-    assert fired("Peru, Chile, Cuba and Mali", *entries[:3], replace(entries[3], priority=1))[0] == 4
+    assert sorted(matched("Are Peru and Chile led by the same woman?", *entries)) == [1, 2]
+    assert len(matched("Peru, Chile, Cuba and Mali", *entries)) == MOST_FIRED
+    assert matched("Peru, Chile, Cuba and Mali", *entries[:3], replace(entries[3], priority=1))[0] == 4
 
 
 def test_a_negative_exemplar_never_fires_its_edit() -> None:
     excluded = replace(PERU, negatives=("Is Peru the capital of llamas?",))
     anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode")
-    assert fired("Is Peru the capital of llamas", excluded) == []
-    assert fired("is perú the capital of llamas?!", excluded, anthem) == [2]
-    assert fired("Is Peru the capital of alpacas?", excluded) == [1]
+    assert matched("Is Peru the capital of llamas", excluded) == []
+    assert matched("is perú the capital of llamas?!", excluded, anthem) == [2]
+    assert matched("Is Peru the capital of alpacas?", excluded) == [1]
 
 
 def test_only_edits_in_force_fire() -> None:
     for changed in ({"status": Status.RETIRED}, {"status": Status.DRAFT}, {"valid_to": "2026-11-01T00:00:00Z"}):
         [one] = stored(replace(PERU, **changed))
         index = EditIndex.of(Snapshot(1, {1: one}).in_force(NOON))
-        assert Named().decide(PERU.query, index).fired == ()
-    assert fired(PERU.query, replace(PERU, status=Status.RETIRED)) == []
+        assert Named().decide(PERU.query, index).matched == ()
+    assert matched(PERU.query, replace(PERU, status=Status.RETIRED)) == []
 
 
 def test_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
@@ -160,8 +160,8 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
 
 
 def test_an_empty_index_and_texts_of_bare_signs_decide_nothing() -> None:
-    assert fired("Peru") == []
-    assert fired("Who sings in !!!", EditRecord("!!!", "!!! is from", "Oslo")) == []
+    assert matched("Peru") == []
+    assert matched("Who sings in !!!", EditRecord("!!!", "!!! is from", "Oslo")) == []
     assert words("!!! ...") == []
 
 
@@ -192,9 +192,9 @@ def indexed(*entries: EditRecord) -> EditIndex:
 def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: NameMatch) -> None:
     index = indexed(EditRecord(name, f"{name} is", "new"))
     assert [mention.kind for mention in index.names.find(query, spoken(query))] == [kind]
-    [candidate] = GATE.considered(query, index)
+    [candidate] = GATE.candidates(query, index)
     assert candidate.features[kind.value] == 1
-    assert Named().decide(query, index).fired == ()
+    assert Named().decide(query, index).matched == ()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind
 )
 def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> None:
     index = indexed(EditRecord(name, f"{name} is", "new"))
-    assert GATE.considered(query, index) == []
+    assert GATE.candidates(query, index) == []
 
 
 @pytest.mark.parametrize(
@@ -226,18 +226,18 @@ def test_other_words_and_parts_of_names_name_nobody(name: str, query: str) -> No
     ],
 )
 def test_a_name_that_goes_on_is_told_from_one_that_ends(query: str, longer: bool) -> None:
-    [candidate] = GATE.considered(query, indexed(EditRecord("Chile", "The capital of Chile is", "Oslo")))
+    [candidate] = GATE.candidates(query, indexed(EditRecord("Chile", "The capital of Chile is", "Oslo")))
     assert candidate.features["continued"] == longer
 
 
 def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_subject() -> None:
     index = indexed(PERU, EditRecord("Ann Lee", "The father of Ann Lee is", "Bob"))
-    assert [one.id for one in GATE.decide("So what is the capital of Peru?", index).fired] == [1]
+    assert [one.id for one in GATE.decide("So what is the capital of Peru?", index).matched] == [1]
     for other in ("How many llamas live in Peru?", "Where did Ann Lee learn to sing?"):
         decision = GATE.decide(other, index)
-        assert decision.fired == ()
+        assert decision.matched == ()
         assert decision.reason == "no edit is probable enough"
-        assert decision.considered[0].name in ("peru", "ann lee")
+        assert decision.candidates[0].name in ("peru", "ann lee")
 
 
 @pytest.mark.parametrize(
@@ -245,19 +245,19 @@ def test_the_calibrated_gate_tells_the_edit_s_question_from_others_about_the_sub
     [("The mother of Ann Lee is", True), ("Who is Ann Lee's dad?", False), ("The mayor of Ann Lee is", False)],
 )
 def test_relations_that_exclude_each_other_are_told_apart(query: str, excludes: bool) -> None:
-    [candidate] = GATE.considered(query, indexed(EditRecord("Ann Lee", "The father of Ann Lee is", "Bob")))
+    [candidate] = GATE.candidates(query, indexed(EditRecord("Ann Lee", "The father of Ann Lee is", "Bob")))
     assert candidate.features["contrary"] == excludes
 
 
 def test_wordings_without_the_subject_count_only_among_many() -> None:
     semantic = replace(GATE, semantic=True)
     query = "The capital of Republic Chile is"
-    assert semantic.considered(query, indexed(PERU)) == []
+    assert semantic.candidates(query, indexed(PERU)) == []
     many = [EditRecord(f"Town {i}", f"The mayor of Town {i} is", "Ann") for i in range(CROWD)]
-    found = semantic.considered(query, indexed(PERU, *many))
+    found = semantic.candidates(query, indexed(PERU, *many))
     assert len(found) == NEAREST
     assert (found[0].edit.id, found[0].name) == (1, None)
-    assert GATE.considered(query, indexed(PERU, *many)) == []
+    assert GATE.candidates(query, indexed(PERU, *many)) == []
 
 
 def test_two_questions_in_one_fire_both_edits() -> None:
@@ -266,15 +266,15 @@ def test_two_questions_in_one_fire_both_edits() -> None:
         EditRecord("Acme", "What is the address of Acme?", "Oslo"),
     )
     both = "Who is the chief of Acme, and what is the address of Acme?"
-    assert sorted(one.id for one in GATE.decide(both, index).fired) == [1, 2]
-    assert [one.id for one in GATE.decide("Who is the chief of Acme?", index).fired] == [1]
+    assert sorted(one.id for one in GATE.decide(both, index).matched) == [1, 2]
+    assert [one.id for one in GATE.decide("Who is the chief of Acme?", index).matched] == [1]
 
 
-@pytest.mark.parametrize("scope", [Nearest(0.1), GATE, replace(GATE, semantic=True, threshold=0.001)])
-def test_no_gate_fires_on_a_negative_exemplar(scope: Gate) -> None:
+@pytest.mark.parametrize("gate", [Nearest(0.1), GATE, replace(GATE, semantic=True, threshold=0.001)])
+def test_no_gate_fires_on_a_negative_exemplar(gate: Gate) -> None:
     excluded = replace(PERU, negatives=("The capital of Peru is it?",))
-    assert fired("The capital of Peru is it", PERU, scope=scope, encoder=HashingEncoder()) == [1]
-    assert fired("The capital of Peru is it", excluded, scope=scope, encoder=HashingEncoder()) == []
+    assert matched("The capital of Peru is it", PERU, gate=gate, encoder=HashingEncoder()) == [1]
+    assert matched("The capital of Peru is it", excluded, gate=gate, encoder=HashingEncoder()) == []
 
 
 def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
@@ -282,41 +282,43 @@ def test_calibrated_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
         EditRecord(f"Name {i % 7}", f"The {i % 5} of Name {i % 7} is", f"o{i}", priority=i % 2) for i in range(35)
     ]
     edits = stored(*entries)
-    scope = replace(GATE, semantic=True, threshold=0.2)
+    gate = replace(GATE, semantic=True, threshold=0.2)
     queries = [f"What is the {i % 5} of name {i % 3} or Nmae {i}?" for i in range(8)]
     index = EditIndex.of(edits, HashingEncoder())
-    expected = [scope.decide(query, index) for query in queries]
+    expected = [gate.decide(query, index) for query in queries]
     random.Random(0).shuffle(edits)
     again = EditIndex.of(edits, HashingEncoder())
-    assert [scope.decide(query, again) for query in queries] == expected
+    assert [gate.decide(query, again) for query in queries] == expected
 
 
 def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_about_negative_exemplars() -> None:
     query = "The largest town of Peru"
-    scope = replace(GATE, grey=(0.001, 0.9), semantic=True)
+    gate = replace(GATE, grey=(0.001, 0.9), semantic=True)
 
-    def doubtful(query: str, *entries: EditRecord) -> list[int]:
-        decision = scope.decide(query, indexed(*entries))
-        sure = {one.edit.id for one in decision.considered if one.probability >= scope.threshold}
-        assert {one.id for one in decision.fired} <= sure and len(decision.fired) == min(len(sure), MOST_FIRED)
-        return sorted(one.edit.id for one in decision.doubtful)
+    def uncertain(query: str, *entries: EditRecord) -> list[int]:
+        decision = gate.decide(query, indexed(*entries))
+        sure = {one.edit.id for one in decision.candidates if one.probability >= gate.threshold}
+        assert {one.id for one in decision.matched} <= sure and len(decision.matched) == min(len(sure), MOST_FIRED)
+        return sorted(one.edit.id for one in decision.uncertain)
 
-    assert doubtful(query, PERU) == [1]
-    assert doubtful(PERU.query, PERU) == []
-    assert doubtful("The largest town", PERU, *(EditRecord(f"Land{i}", f"Land{i} is", "x") for i in range(CROWD))) == []
-    assert doubtful(query, replace(PERU, negatives=(query,))) == []
+    assert uncertain(query, PERU) == [1]
+    assert uncertain(PERU.query, PERU) == []
+    assert (
+        uncertain("The largest town", PERU, *(EditRecord(f"Land{i}", f"Land{i} is", "x") for i in range(CROWD))) == []
+    )
+    assert uncertain(query, replace(PERU, negatives=(query,))) == []
     towns = [
         EditRecord("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")
     ]
-    assert len(doubtful(query, *towns)) <= MOST_FIRED
+    assert len(uncertain(query, *towns)) <= MOST_FIRED
 
 
 def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:
     edits = stored(*(EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba")))
-    considered = tuple(
-        Candidate(one, p, "name", doubtful=p < 0.9) for one, p in zip(edits, (0.9, 0.6, 0.4), strict=True)
+    candidates = tuple(
+        Candidate(one, p, "name", uncertain=p < 0.9) for one, p in zip(edits, (0.9, 0.6, 0.4), strict=True)
     )
-    decision = Decision("?", tuple(edits[:2]), considered)
+    decision = Decision("?", tuple(edits[:2]), candidates)
     yes, no, failed = YesOrNo
     for answers, expected in [
         ((yes, yes), [1, 2, 3]),
@@ -324,12 +326,12 @@ def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:
         ((failed, no), [1]),
         ((yes, failed), [1, 2]),
     ]:
-        settled = decision.settled(answers)
-        assert [one.id for one in settled.fired] == expected
-        assert [one.answer for one in settled.considered] == [None, *answers]
-    unsure = replace(decision, fired=(), considered=considered[2:]).settled([no])
-    assert unsure.fired == () and unsure.reason == "in doubt, and the model does not say yes"
-    assert "and the model says yes: edit 3" in decision.settled((no, yes)).reason
+        resolved = decision.resolved(answers)
+        assert [one.id for one in resolved.matched] == expected
+        assert [one.answer for one in resolved.candidates] == [None, *answers]
+    unsure = replace(decision, matched=(), candidates=candidates[2:]).resolved([no])
+    assert unsure.matched == () and unsure.reason == "in doubt, and the model does not say yes"
+    assert "and the model says yes: edit 3" in decision.resolved((no, yes)).reason
 
 
 def test_a_gate_refuses_an_index_without_vectors_or_of_another_encoder() -> None:
@@ -358,7 +360,7 @@ def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() 
     after = calibrated(GATE, probes, index)
 
     def likelihood(gate: Calibrated) -> float:
-        found = [(gate.considered(probe.query, index)[0].probability, probe.concerns) for probe in probes]
+        found = [(gate.candidates(probe.query, index)[0].probability, probe.concerns) for probe in probes]
         return float(sum(np.log(p if concerns else 1 - p) for p, concerns in found))
 
     assert likelihood(after) > likelihood(GATE) + 1
@@ -445,6 +447,6 @@ def test_the_default_gate_tells_questions_about_a_subject_apart_without_any_prob
         "The capital of Chile is",
     )  # fmt: skip
     for query, edit in concerned.items():
-        assert [one.id for one in default().decide(query, index).fired] == [edit], query
+        assert [one.id for one in default().decide(query, index).matched] == [edit], query
     for query in alone:
-        assert default().decide(query, index).fired == (), query
+        assert default().decide(query, index).matched == (), query

@@ -81,7 +81,7 @@ FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder i
 
 
 @pytest.mark.parametrize(
-    ("encoder", "scopes"),
+    ("encoder", "gates"),
     [
         (None, [Named(), EveryQuery()]),
         (ENCODER, [Named(), Nearest(0.3), GATE, replace(GATE, semantic=True)]),
@@ -94,7 +94,7 @@ FIRST = {encoder: StoreView().at(NOON, BASE, encoder, shadow=True) for encoder i
 )
 def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     encoder: TextEncoder | None,
-    scopes: list[Gate],
+    gates: list[Gate],
     changes: list[tuple[int, EditRecord]],
     reads: set[int],
 ) -> None:
@@ -115,9 +115,9 @@ def test_an_index_brought_up_to_date_decides_as_a_fresh_one(
     queries = [relation.format(text) for relation, text in zip(cycle(RELATIONS), sorted(texts)[:12], strict=False)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("drike.gates.calibrated.CROWD", 1)
-        for scope in scopes:
+        for gate in gates:
             for query in queries:
-                assert scope.decide(query, now.index) == scope.decide(query, fresh.index)
+                assert gate.decide(query, now.index) == gate.decide(query, fresh.index)
 
 
 def test_words_of_names_are_no_typos_while_an_edit_has_them() -> None:
@@ -205,8 +205,8 @@ def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(
     asked.clear()
     decisions = GATE.decide(query, first)
     queries = set(asked) - texts
-    assert len(queries) > BULK and decisions.considered
-    assert GATE.decide(query, started("a")).considered == decisions.considered
+    assert len(queries) > BULK and decisions.candidates
+    assert GATE.decide(query, started("a")).candidates == decisions.candidates
     assert not FeatureStore(tmp_path, "a").read(queries)
     started("b")
     assert {*asked} == texts
@@ -246,5 +246,5 @@ def test_a_change_of_20000_edits_takes_less_than_ten_milliseconds(large: EditInd
         began = time.process_time()
         now = now.at(NOON, store)
         took.append(time.process_time() - began)
-        assert [one.id for one in Named().decide(f"What is Newtown {i}?", now.index).fired] == [i]
+        assert [one.id for one in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
     assert min(took) < 0.01

@@ -73,10 +73,10 @@ def asked_of(said: dict[str, str]) -> ScriptedModel:
 
 def test_a_model_is_asked_about_all_doubts_in_one_call_and_only_yes_fires() -> None:
     model = asked_of({EDITS[0].query: "Yes", EDITS[2].query: "Perhaps"})
-    edited = EditedModel(model, FactPrompt(), EDITS, scope=Doubting(), ask=True)
+    edited = EditedModel(model, FactPrompt(), EDITS, gate=Doubting(), ask=True)
     queries = ["What of Land0 and Land1", "Hello", "What of Land2"]
     found = edited.before_after(queries)
-    assert [[one.id for one in each.decision.fired] for each in found] == [[1], [], []]
+    assert [[one.id for one in each.decision.matched] for each in found] == [[1], [], []]
     asked = [text for text in model.prompts if text.startswith(YES_OR_NO)]
     assert model.calls == 2 and len(asked) == 3
     assert all(f'"{edit.query}"' in "".join(asked) for edit in EDITS) and queries[0] in asked[0]
@@ -86,11 +86,11 @@ def test_a_model_is_asked_about_all_doubts_in_one_call_and_only_yes_fires() -> N
 
 def test_a_model_is_not_asked_without_doubt_or_unless_it_is_wanted() -> None:
     model = asked_of({})
-    EditedModel(model, FactPrompt(), EDITS, scope=Doubting(), ask=True).decide("Hello")
-    assert EditedModel(model, FactPrompt(), EDITS, scope=Doubting(True)).decide("What of Land2").fired
+    EditedModel(model, FactPrompt(), EDITS, gate=Doubting(), ask=True).decide("Hello")
+    assert EditedModel(model, FactPrompt(), EDITS, gate=Doubting(True)).decide("What of Land2").matched
     assert model.calls == 0
     [decision] = decided(Doubting(True), ["What of Land2"], EditIndex.of(as_stored(EDITS)), model)
-    assert model.calls == 1 and not decision.fired
+    assert model.calls == 1 and not decision.matched
 
 
 def test_a_chat_model_gets_the_question_as_it_is() -> None:
@@ -102,7 +102,7 @@ def test_a_gate_that_is_never_in_doubt_refuses_to_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"Named is never in doubt, .* give scope="):
+    with pytest.raises(UsageError, match=r"Named is never in doubt, .* give gate="):
         EditedModel(asked_of({}), FactPrompt(), EDITS, ask=True)
     open_store("edits.db").close()
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0", "--admin-port", "0")
@@ -148,7 +148,7 @@ def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_st
 def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ("--encoder", "hashing", "--model", "reader", "--test", "1", "--editors", "factprompt", "--stored", "5")
     shipped = replace(default(), encoder="hashing", grey=(0.0, 1.0))
-    fired = []
+    matched = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("drike.cli.stored.default", lambda: shipped)
         for more in ((), ("--ask",)):
@@ -156,8 +156,8 @@ def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.Ca
             assert run("evaluate", *small, "--gate", "calibrated", *more, "--out", str(folder)) == 0
             assert ("Calibrated and the model's yes or no" in " ".join(capsys.readouterr().out.split())) == bool(more)
             lines = (folder / "deployed" / "gate.jsonl").read_text("utf-8").splitlines()
-            fired.append(sum(one["fires"] for one in map(json.loads, lines) if one["asks"]))
-    assert fired[0] > 0 == fired[1]
+            matched.append(sum(one["fires"] for one in map(json.loads, lines) if one["asks"]))
+    assert matched[0] > 0 == matched[1]
 
 
 @dataclass
@@ -214,7 +214,7 @@ def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def gated(above: Scripted, place: Path, *entries: Any, **settings: Any) -> Any:
     given = Settings(**{"mode": Mode.ON, "deadline": 5.0, "ask": True, "own_pages": True, **settings})
-    return running(above.recorded.url, place, *(entries or (ENTRY,)), settings=given, scope=Doubting())
+    return running(above.recorded.url, place, *(entries or (ENTRY,)), settings=given, gate=Doubting())
 
 
 def counted(gateway: Running) -> dict[str, float]:
@@ -360,10 +360,10 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
     gate = replace(default(), encoder=encoder.name, grey=(0.001, 0.999))
     index = EditIndex.of(as_stored(EDITS), encoder)
     query = "Which town is the largest of Land1?"
-    assert gate.decide(query, index).doubtful
+    assert gate.decide(query, index).uncertain
     model = asked_of({EDITS[1].query: "yes"})
-    edited = EditedModel(model, FactPrompt(), EDITS, scope=gate, encoder=encoder, ask=True)
-    assert [one.id for one in edited.decide(query).fired] == [2]
+    edited = EditedModel(model, FactPrompt(), EDITS, gate=gate, encoder=encoder, ask=True)
+    assert [one.id for one in edited.decide(query).matched] == [2]
 
 
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,11 +100,11 @@ def test_modes_and_failures_of_the_gate(above: Recorded, tmp_path: Path) -> None
         "on": ((ENTRY,), {"mode": Mode.ON}),
         "edit in shadow": ((replace(ENTRY, status=drike.Status.SHADOW),), {}),
         "draft": ((replace(ENTRY, status=drike.Status.DRAFT),), {}),
-        "gate fails": ((ENTRY,), {"scope": Failing()}),
-        "gate fails, enforced": ((enforced,), {"scope": Failing()}),
-        "gate fails in shadow, enforced": ((enforced,), {"scope": Failing(), "mode": Mode.SHADOW}),
-        "in doubt": ((ENTRY,), {"scope": Doubting()}),
-        "in doubt, fires": ((ENTRY,), {"scope": Doubting(fires=True)}),
+        "gate fails": ((ENTRY,), {"gate": Failing()}),
+        "gate fails, enforced": ((enforced,), {"gate": Failing()}),
+        "gate fails in shadow, enforced": ((enforced,), {"gate": Failing(), "mode": Mode.SHADOW}),
+        "in doubt": ((ENTRY,), {"gate": Doubting()}),
+        "in doubt, fires": ((ENTRY,), {"gate": Doubting(fires=True)}),
     }
     found = {}
     for i, (name, (entries, options)) in enumerate(cases.items()):
@@ -221,7 +221,7 @@ def test_the_webhooks(gateway: Running, tmp_path: Path) -> None:
     found = {"on": answered(gateway)}
     enforced = replace(ENTRY, enforce=True)
     for name, (entry, options) in {
-        "shadow": (ENTRY, {"mode": Mode.SHADOW}), "enforced": (enforced, {"scope": Failing()}),
+        "shadow": (ENTRY, {"mode": Mode.SHADOW}), "enforced": (enforced, {"gate": Failing()}),
     }.items():  # fmt: skip
         (tmp_path / name).mkdir()
         with running("http://127.0.0.1:9/v1", tmp_path / name, entry, **options) as other:  # type: ignore[arg-type]

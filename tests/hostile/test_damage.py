@@ -18,7 +18,7 @@ from drike.cli import main
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.learned_budgets import Controller, untrained
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DataError, DrikeError, EncoderError, ReportError, RunError
 from drike.models.protocols import Usage

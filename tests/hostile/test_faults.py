@@ -25,9 +25,11 @@ import pytest
 from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, ServerError
 from drike.evaluation.evaluate import evaluate
@@ -67,12 +69,12 @@ REFUSALS |= {"brotli", "parameter is an object", "parameter is a list"}
 
 def training(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
     retriever = Retriever(HashingEncoder(), seed=0)
-    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold()))
     yield from train(editor, rewrite_reward(model), CASES, epochs=1, learning_rate=1e-3)
 
 
 def evaluating(model) -> Iterator[object]:  # type: ignore[no-untyped-def]
-    yield from evaluate(IKE("IKE", POOL, Similarity(), Fraction(1.0)), model, CASES)
+    yield from evaluate(InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))), model, CASES)
 
 
 def editing(model) -> Iterator[object]:  # type: ignore[no-untyped-def]

@@ -26,9 +26,10 @@ from drike import datasets
 from drike.datasets.inspect import lines
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import Fraction
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import DataError, ModelError, PoolError
 from drike.evaluation.evaluate import evaluate
@@ -142,7 +143,13 @@ def use(path: Path, rng: random.Random) -> str:
         parts.ids.save(path.with_suffix(".split"))
         assert dataset.restore(SplitIds.load(path.with_suffix(".split"))) == parts
         pool = Pool(parts.demonstrations, ENCODER)
-        outcomes = list(evaluate(IKE("IKE", pool, Similarity(), Fraction(1.0)), MODEL, [*parts.train, *parts.test][:2]))
+        outcomes = list(
+            evaluate(
+                InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0))),
+                MODEL,
+                [*parts.train, *parts.test][:2],
+            )
+        )
         append(path.with_suffix(".outcomes"), map(asdict, outcomes))
         assert read_outcomes(path.with_suffix(".outcomes")) == outcomes
         path.with_suffix(".outcomes").unlink(missing_ok=True)

@@ -6,9 +6,10 @@ import pytest
 
 from drike.demonstrations import Demonstration, Role
 from drike.editors.budgets import Fraction
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.evaluation.metrics import harmonic_mean
@@ -60,8 +61,10 @@ def test_our_ike_prompt_equals_the_published_layout_exactly() -> None:
 
 def test_the_ike_editor_uses_the_published_layout() -> None:
     case = CAPITALS[5]
-    editor = IKE("IKE", Pool(CAPITALS, HashingEncoder()), Similarity(), Fraction(1.0), PromptStyle("ike"))
-    dealt = editor.select([case.edit]).candidates.demonstrations
+    editor = InContextEditor(
+        "IKE", Pool(CAPITALS, HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")
+    )
+    dealt = editor.select([case.edit], ["?"])[0].candidates.demonstrations
     rows = [
         (list(Role).index(d.role), *d.fact.rsplit(" ", 1), d.query, d.answer)  # a retain's answer is its true object
         for d in reversed(dealt)

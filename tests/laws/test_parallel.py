@@ -20,10 +20,12 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget, Threshold
 from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import Controller, untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -32,8 +34,8 @@ from drike.models.custom import CustomModel
 from drike.models.protocols import Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Rewards, Rollout, rewrite_reward
-from drike.training.rollouts import Choice, sampled, top
+from drike.training.rewards import Rewards, rewrite_reward
+from drike.training.rollouts import Choice, Rollout, sampled, top
 from drike.training.schedules import disturbed, in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
@@ -201,8 +203,8 @@ def test_outcomes_do_not_depend_on_parallelism(scores: bool, at_once: int) -> No
     one = ScriptedModel(follows_the_fact, scores=scores)
     for make in (
         lambda model: FactPrompt(),
-        lambda model: IKE("IKE", POOL, Similarity(), Threshold()),
-        lambda model: IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.06)),
+        lambda model: InContextEditor("IKE", POOL, RankAndCut(Similarity(), Threshold())),
+        lambda model: InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.06))),
         EditCoTFull,
     ):
         expected = timeless(evaluate(make(one), one, CASES))
@@ -261,7 +263,10 @@ def learned(
 def trained_in_blocks(  # type: ignore[no-untyped-def]
     model: ScriptedModel, retriever: Retriever, size: int, budget: Budget | None = None, **options
 ) -> Generator[Episode, None, None]:
-    editor, schedule = IKE("DR-IKE", POOL, retriever, budget or Threshold()), in_blocks(size, model.info.calls_at_once)
+    editor, schedule = (
+        InContextEditor("DR-IKE", POOL, RankAndCut(retriever, budget or Threshold())),
+        in_blocks(size, model.info.calls_at_once),
+    )
     return train(editor, rewrite_reward(model), CASES, schedule=schedule, **options)
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from drike.demonstrations import Demonstration, Role, interleave
 from drike.editors.budgets import Fraction, Threshold, TokenLimit
-from drike.editors.catalog import Editor
 from drike.editors.editcot import EditCoT, EditCoTFull
+from drike.editors.editor import Editor
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import RoleCounts, SubjectSwitch
-from drike.editors.subsets import PlackettLuce, SubsetPolicy
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.prompts import PromptStyle
@@ -31,12 +31,11 @@ EDITS = [CAPITALS[i].edit for i in (3, 20, 41)]
 QUERIES = ["Land3 has the capital", "The capital of Land50 is"]
 ALL, NONE = RoleCounts(4, 12, 16), RoleCounts(0, 0, 0)
 
-SHOWING: list[IKE | PerQuery] = [
-    IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")),
-    IKE("DR-IKE", POOL, Retriever(ENCODER), Threshold(0.0625)),
-    PerQuery("by name", POOL, SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))),
-    PerQuery("named only", POOL, SubjectSwitch(ALL, NONE)),
-    PerQuery("sets", POOL, SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)),
+SHOWING: list[InContextEditor] = [
+    InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+    InContextEditor("DR-IKE", POOL, RankAndCut(Retriever(ENCODER), Threshold(0.0625))),
+    InContextEditor("by name", POOL, SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16))),
+    InContextEditor("named only", POOL, SubjectSwitch(ALL, NONE)),
 ]
 STATING: list[Editor] = [FactPrompt(), EditCoT(), *SHOWING]
 
@@ -80,7 +79,7 @@ def test_editcot_full_weighs_its_thoughts_against_all_facts() -> None:
 
 
 @pytest.mark.parametrize("editor", SHOWING, ids=lambda editor: editor.name)
-def test_edits_share_the_demonstrations_of_one(editor: IKE | PerQuery) -> None:
+def test_edits_share_the_demonstrations_of_one(editor: InContextEditor) -> None:
     """As many of each role as one edit shows, from each of them, and none about any of their subjects."""
     alone = [editor.prompts([edit], QUERIES) for edit in EDITS]
     pools = [{d.case_id for d in pool.demonstrations} for pool in POOL.together(EDITS)]
@@ -98,8 +97,8 @@ def test_edits_share_the_demonstrations_of_one(editor: IKE | PerQuery) -> None:
 
 
 @pytest.mark.parametrize("editor", SHOWING[:2], ids=lambda editor: editor.name)
-def test_each_edit_gives_its_best_retains(editor: IKE) -> None:
-    selection = editor.select(EDITS)
+def test_each_edit_gives_its_best_retains(editor: InContextEditor[RankAndCut]) -> None:
+    [selection] = editor.select(EDITS, ["?"])
     assert selection.candidates.edits == tuple(EDITS)
     similarities = selection.candidates.similarities
     assert list(similarities) == sorted(similarities, reverse=True)
@@ -107,7 +106,7 @@ def test_each_edit_gives_its_best_retains(editor: IKE) -> None:
     assert [retains[i] for i in selection.ranking.order] == [*selection.ranking.retains]
     rewritten = [d.fact for d in selection.candidates.fixed]
     for pool in POOL.together(EDITS):
-        ranked = editor.ranker.rank(pool).retains
+        ranked = editor.selector.ranker.rank(pool).retains
         usable = (d for d in ranked if not any(fact.startswith(f"{d.query} ") for fact in rewritten))
         assert next(usable) in selection.ranking.retains[: len(EDITS)]
 
@@ -116,8 +115,8 @@ def test_each_edit_gives_its_best_retains(editor: IKE) -> None:
 def test_a_token_limit_holds_for_several_edits(tokens: int) -> None:
     limit = TokenLimit(tokens, lambda texts: [len(text.split()) for text in texts])
     for editor in (
-        IKE("IKE", POOL, Similarity(), Fraction(1.0), limit=limit),
-        PerQuery("all", POOL, SubjectSwitch(ALL, ALL), limit=limit),
+        InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), limit=limit),
+        InContextEditor("all", POOL, SubjectSwitch(ALL, ALL), limit=limit),
     ):
         prompts = editor.prompts(EDITS, QUERIES)
         words = max(len(prompt.text.split()) for prompt in prompts)
@@ -156,7 +155,7 @@ def test_training_on_a_case_with_several_edits_states_them_all() -> None:
     assert case.edits == tuple(EDITS[:2])
     model = ScriptedModel(lambda prompt: "New3")
     retriever = Retriever(ENCODER)
-    editor = IKE("DR-IKE", POOL, retriever, Threshold(0.0625))
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold(0.0625)))
     for reward in (rewrite_reward(model), every_probe(model)):
         assert len(list(train(editor, reward, [case, CAPITALS[3]], epochs=1))) == 2
     assert retriever.trained_on == {edit.key for edit in case.edits}
@@ -165,5 +164,5 @@ def test_training_on_a_case_with_several_edits_states_them_all() -> None:
     model.prompts.clear()
     [answers] = answers_under([NONE, ALL], model, POOL, [case])
     assert len(answers.correct) == len(case.probes) and all(map(both_stated, model.prompts))
-    shown = PerQuery("all", POOL, SubjectSwitch(ALL, ALL)).prompts(case.edits, [case.probes[0].query])[0]
+    shown = InContextEditor("all", POOL, SubjectSwitch(ALL, ALL)).prompts(case.edits, [case.probes[0].query])[0]
     assert shown.text in model.prompts, "training asks what evaluation asks"

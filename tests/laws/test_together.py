@@ -23,9 +23,11 @@ from hypothesis import strategies as st
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editcot import EditCoTFull
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, RefusedError, SpendingLimitError
 from drike.evaluation.evaluate import evaluate
@@ -82,7 +84,7 @@ def moody(prompt: str) -> str:
 def learned(model: LanguageModel, edits_at_once: int) -> tuple[list[torch.Tensor], list[Episode]]:
     retriever = Retriever(ENCODER, seed=1)
     editor, schedule = (
-        IKE("DR-IKE", POOL, retriever, Threshold(0.05, 4)),
+        InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold(0.05, 4))),
         in_blocks(edits_at_once, model.info.calls_at_once),
     )
     episodes = train(editor, rewrite_reward(model), CASES[:5], epochs=2, learning_rate=0.01, schedule=schedule)
@@ -112,7 +114,11 @@ def test_served_outcomes_do_not_depend_on_concurrency(scores: bool, tmp_path: Pa
         with serve(respond) as served, connected(served, template="plain", concurrency=concurrency) as inner:
             model = CachedModel(inner, "m", AnswerCache(tmp_path / f"{concurrency}.sqlite"), inner)
             assert (model.score is not None) == scores
-            editors = (IKE("IKE", POOL, Similarity(), Fraction(1.0)), FactPrompt(), EditCoTFull(model))
+            editors = (
+                InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0))),
+                FactPrompt(),
+                EditCoTFull(model),
+            )
             return [outcome for editor in editors for outcome in timeless(evaluate(editor, model, CASES[:4]))]
 
     assert with_(16) == with_(1)

@@ -19,9 +19,11 @@ from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Fraction, Threshold
 from drike.editors.editcot import EditCoT
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError, ServerError
 from drike.evaluation.evaluate import evaluate
@@ -61,13 +63,17 @@ def connected(served: Served, **options) -> Iterator[ServedModel]:  # type: igno
 
 def episodes_with(model: LanguageModel) -> list[Episode]:
     retriever = Retriever(HashingEncoder(), seed=0)
-    editor = IKE("DR-IKE", POOL, retriever, Threshold())
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(retriever, Threshold()))
     episodes = train(editor, rewrite_reward(model), PARTS.train, epochs=2, learning_rate=1e-3)
     return [replace(episode, seconds=0.0, prompt_tokens=None) for episode in episodes]
 
 
 def outcomes_with(model: LanguageModel) -> list[Outcome]:
-    editors = [IKE("IKE", POOL, Similarity(), Fraction(1.0), PromptStyle("ike")), FactPrompt(), EditCoT()]
+    editors = [
+        InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
+        FactPrompt(),
+        EditCoT(),
+    ]
     outcomes = [outcome for editor in editors for outcome in evaluate(editor, model, PARTS.test)]
     return [replace(outcome, seconds=0.0, prompt_tokens=None) for outcome in outcomes]
 
@@ -94,7 +100,7 @@ def test_scores_through_an_api_equal_the_served_models() -> None:
 
 def test_the_edit_command_works_through_an_api() -> None:
     case = PARTS.test[0]
-    editor = IKE("IKE", POOL, Similarity(), Fraction(1.0))
+    editor = InContextEditor("IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)))
     queries = [probe.query for probe in case.probes]
     with serve(serving(READER)) as served, connected(served) as model:
         edited, direct = EditedModel(model, editor, case.edit), EditedModel(without_scores(READER), editor, case.edit)

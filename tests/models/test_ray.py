@@ -15,9 +15,10 @@ import pytest
 
 from drike import datasets, tinyfacts
 from drike.editors.budgets import Fraction
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -46,7 +47,7 @@ def test_ray_replicas_give_the_same_outcomes_as_the_local_model() -> None:
     from drike.models.ray import load
 
     cases = datasets.load(tinyfacts.rows_path()).cases
-    editor = IKE("IKE", Pool(cases[459:], HashingEncoder()), Similarity(), Fraction(1.0))
+    editor = InContextEditor("IKE", Pool(cases[459:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0)))
     expected = list(evaluate(editor, load_here(WHERE, device="cpu"), cases[:6]))
     for replicas in (1, 2):
         model = load(WHERE, replicas=replicas, name="embedded")

@@ -23,9 +23,10 @@ from drike import tinyfacts
 from drike.cli import main
 from drike.editors.budgets import Fraction
 from drike.editors.factprompt import FactPrompt
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ModelError
 from drike.evaluation.evaluate import evaluate
@@ -122,7 +123,10 @@ def test_excess_callers_wait_for_a_free_replica() -> None:
 
 def test_repeated_calls_about_an_edit_go_to_the_same_replica() -> None:
     copies = [Copy() for _ in range(4)]
-    model, editor = Replicas(copies), IKE("IKE", Pool(CAPITALS[12:], HashingEncoder()), Similarity(), Fraction(1.0))
+    model, editor = (
+        Replicas(copies),
+        InContextEditor("IKE", Pool(CAPITALS[12:], HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))),
+    )
     for _ in range(3):
         list(evaluate(editor, model, CASES, parallel=1))
     asked = [set(copy.model.prompts) for copy in copies]

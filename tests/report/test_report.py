@@ -156,7 +156,11 @@ def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
     table = by_model(groups)
     assert table is not None and table.header == ("Model", "ESR", "PC", "RR", "S")
     headings = [row[0] for row in table.rows if len(row) == 1]
-    assert headings == ["Measured: DR-IKE, Lands", "Measured: IKE, Lands", "Published: DR-IKE, CounterFact"]
+    assert headings == [
+        "Measured: DR-IKE, Lands",
+        "Measured: InContextEditor[RankAndCut], Lands",
+        "Published: DR-IKE, CounterFact",
+    ]
     for at, editor in ((1, "DR-IKE"), (4, "IKE")):
         for row, group in zip(table.rows[at : at + 2], groups, strict=True):
             one = group.summaries[editor]

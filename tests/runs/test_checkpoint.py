@@ -18,7 +18,7 @@ from drike.editors.budgets import Budget, Fraction, Threshold
 from drike.editors.learned_budgets import KINDS, Controller, untrained
 from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import FORMS, Retriever
+from drike.editors.retriever import FORMS, Retriever
 from drike.editors.role_counts import mixes_of
 from drike.encoders import HashingEncoder
 from drike.errors import CheckpointError, DrikeError

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drike.editors.budgets import Budget, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.errors import ReplayError, RunError
 from drike.runs.folder import EpisodeRecord, append, keep_lines, read_episodes
@@ -50,7 +51,8 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
     model, retriever = ScriptedModel(moody), Retriever(ENCODER, seed=1)
     episodes = list(
         train(
-            IKE("DR-IKE", POOL, retriever, budget), replayed(past, rewrite_reward(model)), CASES,
+            InContextEditor("DR-IKE", POOL, RankAndCut(retriever, budget)),
+            replayed(past, rewrite_reward(model)), CASES,
             epochs=3, learning_rate=1e-2,
             choose=sampled(random.Random(5), apart=block > 1) if selection == "sample" else top,
             schedule=in_blocks(block), channel=disturbed(delay, noise, episodes=3 * len(CASES), seed=5),
@@ -119,5 +121,5 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
 
 def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
     recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
-    assert set(recorded) == {"case_id", "order", "earned"}
+    assert set(recorded) == {"case_id", "order", "rewards"}
     assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds", "probes"}

@@ -153,13 +153,13 @@ def test_shadow_counts_and_changes_nothing(above: Recorded, tmp_path: Path) -> N
 
 def test_a_gateway_that_is_off_decides_nothing(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, ENTRY, mode=Mode.OFF) as gateway:
-        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "off" and not gateway.live.fired
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "off" and not gateway.live.matched
 
 
 def test_edits_in_shadow_are_counted_but_not_applied(above: Recorded, tmp_path: Path) -> None:
     with running(above.url, tmp_path, replace(ENTRY, status=Status.SHADOW)) as gateway:
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
-        assert len(gateway.live.fired) == 1 and above.body.endswith(b'"What is the capital of Peru?"}]}')
+        assert len(gateway.live.matched) == 1 and above.body.endswith(b'"What is the capital of Peru?"}]}')
 
 
 # Streams
@@ -369,7 +369,7 @@ def test_where_the_gate_fails_requests_pass_unedited_but_for_enforced_edits(
 ) -> None:
     other = EditRecord("Chile", "The capital of Chile is", "Rome", aliases=("CL",), enforce=True)
     settings = Settings(Mode.ON, deadline=0.05 if seconds else 5.0)
-    with running(above.url, tmp_path, ENTRY, other, scope=Failing(seconds), settings=settings) as gateway:
+    with running(above.url, tmp_path, ENTRY, other, gate=Failing(seconds), settings=settings) as gateway:
         status, headers, _ = gateway.chat(ABOUT)
         assert (status, headers["x-drike-scope"]) == (200, "degraded")
         assert json.loads(above.body)["messages"][0]["content"] == ABOUT
@@ -488,11 +488,11 @@ def test_tenants_see_their_own_edits_only(above: Recorded, tmp_path: Path) -> No
         for wrong in ("", "Bearer", f"Bearer {mine}x", f"Basic {mine}", f"Bearer {mine[:-1]}-", "Bearer é"):
             status, _, found = gateway.ask("POST", CHAT, body, Authorization=wrong)
             assert (status, json.loads(found)["error"]["code"]) == (401, "invalid_api_key")
-        scopes = [
+        gates = [
             gateway.ask("POST", CHAT, body, Authorization=f"Bearer {key}")[1]["x-drike-scope"]
             for key in (mine, other, user)
         ]
-        assert scopes == ["fired", "abstained", "fired"] and not above.calls[-1].header("authorization")
+        assert gates == ["fired", "abstained", "fired"] and not above.calls[-1].header("authorization")
         for path, nothing in (("edits", {"edits": [], "total": 0}), ("fired", {"fired": [], "missed": []})):
             assert gateway.manage("GET", f"/admin/v1/{path}", Authorization=f"Bearer {other}")[1] == nothing
         assert gateway.manage("GET", "/admin/v1/edits", Authorization=f"Bearer {mine}")[1]["total"] == 1
@@ -671,7 +671,7 @@ def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Pat
     found = []
     for now in times:  # noqa: B007 - the clock reads it
         live.refresh()
-        found.append(bool(live.decide([ABOUT]).fired))
+        found.append(bool(live.decide([ABOUT]).matched))
     assert found == [False, True, False]
 
 

@@ -115,7 +115,7 @@ def test_in_shadow_webhooks_are_counted_and_nothing_is_changed(tmp_path: Path) -
 
 def test_an_enforced_edit_that_cannot_be_applied_blocks(tmp_path: Path) -> None:
     enforced = EditRecord("Peru", "The capital of Peru is", "Oslo", enforce=True)
-    with running("http://127.0.0.1:9/v1", tmp_path, enforced, scope=Failing()) as gateway:
+    with running("http://127.0.0.1:9/v1", tmp_path, enforced, gate=Failing()) as gateway:
         blocked = json.loads(gateway.ask("POST", LITELLM, litellms([ABOUT], [user(ABOUT)]))[2])
         assert blocked["action"] == "BLOCKED" and "enforced" in blocked["blocked_reason"]
         action = json.loads(gateway.ask("POST", "/request", agentgateways(ABOUT))[2])["action"]

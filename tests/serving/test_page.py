@@ -200,7 +200,7 @@ def test_a_question_is_tried_before_and_after_with_the_reasons(page: Browser) ->
 @in_browser
 def test_the_page_shows_what_the_model_said_in_doubt(window: Browser, tmp_path: Path) -> None:
     settings = Settings(Mode.ON, 5.0, ask=True, own_pages=True)
-    with upstream(answer) as above, running(above.url, tmp_path, PERU, settings=settings, scope=Doubting()) as gateway:
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, settings=settings, gate=Doubting()) as gateway:
         window.call("POST", "/url", url=f"{gateway.admin}/#try")
         enter(window, "#question", "What is the capital of Peru?")
         click(window, "Show the decision only")
@@ -220,7 +220,7 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
     click(page, "Never fire on this", "#fired")
     page.wait(f"{SAID} === 'Edit 1 no longer fires on this.'")
     assert gateway.live.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
-    assert gateway.live.decide(["Is the Republic of Peru large?"]).fired == ()
+    assert gateway.live.decide(["Is the Republic of Peru large?"]).matched == ()
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 1 is as before.'")
     assert gateway.live.snapshot.edits[1].record.negatives == ()

@@ -46,8 +46,8 @@ def test_doubtful_fires_come_first(store: Path) -> None:
     opened = SqliteStore(store)
     found = replay([line.encode() for line in LINES], EditFeed(opened, Named()).decide)
     opened.close()
-    assert (found.requests, found.fired, sum(found.unread.values())) == (4, 3, 2)
-    assert [(one.query, one.times) for one in found.fires] == [
+    assert (found.requests, found.matched, sum(found.unread.values())) == (4, 3, 2)
+    assert [(replayed.query, replayed.times) for replayed in found.matches] == [
         ("Name a poet from Peru.", 1),
         ("What is the capital of Peru?", 2),
     ]

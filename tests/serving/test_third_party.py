@@ -24,9 +24,10 @@ import pytest
 from drike import tinyfacts
 from drike.datasets import load as load_rows
 from drike.editors.budgets import Fraction
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import load
@@ -79,7 +80,9 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 def test_a_third_party_server_gives_the_local_models_answers(url: str, folder: Path) -> None:
     rows = load_rows("tinyfacts")
     parts = rows.split(train=0, test=4, seed=0)
-    editor = IKE("IKE", Pool(parts.demonstrations, HashingEncoder()), Similarity(), Fraction(1.0))
+    editor = InContextEditor(
+        "IKE", Pool(parts.demonstrations, HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0))
+    )
     local = load(str(tinyfacts.model_path()), device="cpu")
     with closing(connect(f"transformers:{folder}@{url}", template="plain", concurrency=2)) as served:
         assert served.score is None, "it takes echo and logprobs, and ignores them"

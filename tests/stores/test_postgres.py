@@ -374,7 +374,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
         assert run("edits", "calibrate", "--store", address, *asked) == 0
         for gateway in gateways:
             gateway.follow_gate()
-            assert isinstance(gateway.scope, expected) and gateway.decide(["The capital of Peru is"]).fired
+            assert isinstance(gateway.gate, expected) and gateway.decide(["The capital of Peru is"]).matched
     other.close()
 
 

@@ -12,9 +12,10 @@ import torch
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
@@ -101,7 +102,7 @@ def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
         return new_object_of(prompt) if zlib.crc32(prompt.encode()) % 5 else " nothing"
 
     pool, ours = Pool(cases[40:], encoder), Retriever(encoder, seed=2)
-    editor, reward = IKE("DR-IKE", pool, ours, Threshold()), rewrite_reward(ScriptedModel(rule))
+    editor, reward = InContextEditor("DR-IKE", pool, RankAndCut(ours, Threshold())), rewrite_reward(ScriptedModel(rule))
     episodes = list(train(editor, reward, cases[:40], epochs=5, learning_rate=rate))
     theirs, sigma, at = Retriever(encoder, seed=2), 0.0, 0
     optimizer = torch.optim.Adam(theirs.head.parameters(), lr=rate)
@@ -218,7 +219,10 @@ def trained(
     encoder = HashingEncoder()
     pool = Pool(cases[20:], encoder)
     retriever = Retriever(encoder, form=form, seed=1)  # type: ignore[arg-type]
-    editor, reward = IKE("DR-IKE", pool, retriever, Threshold()), rewrite_reward(ScriptedModel(rule))
+    editor, reward = (
+        InContextEditor("DR-IKE", pool, RankAndCut(retriever, Threshold())),
+        rewrite_reward(ScriptedModel(rule)),
+    )
     episodes = train(editor, reward, cases[:20], epochs=epochs, learning_rate=learning_rate, choose=choose)
     return list(episodes), retriever, pool, cases
 
@@ -312,7 +316,7 @@ def test_a_fixed_fraction_never_changes_in_training() -> None:
     cases = world()
     encoder = HashingEncoder()
     retriever = Retriever(encoder)
-    editor = IKE("Rank-50%", Pool(cases[20:], encoder), retriever, Fraction(0.5))
+    editor = InContextEditor("Rank-50%", Pool(cases[20:], encoder), RankAndCut(retriever, Fraction(0.5)))
     episodes = list(train(editor, rewrite_reward(ScriptedModel(new_object_of)), cases[:3], epochs=1))
     assert [episode.k for episode in episodes] == [8, 8, 8]
     assert {episode.budget for episode in episodes} == {Fraction(0.5)}

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.editors.budgets import Budget, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import FORMS, Retriever
+from drike.editors.retriever import FORMS, Retriever
+from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.training.algorithm1 import Episode, loss_of, train
-from drike.training.rewards import Rewards, Rollout, rewrite_reward
-from drike.training.rollouts import Choice, renormalised, sampled, top
+from drike.training.rewards import Rewards, rewrite_reward
+from drike.training.rollouts import Choice, Rollout, renormalised, sampled, top
 from drike.training.schedules import RewardChannel, at_once, disturbed, late, noisy
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
@@ -54,7 +55,8 @@ def trained(
     updates: list[tuple[int, torch.Tensor]] = []
     retriever.head.weight.register_hook(lambda gradient: updates.append((len(episodes), gradient.clone())))
     for episode in train(
-        IKE("DR-IKE", POOL, retriever, budget or Threshold()), rewrite_reward(ScriptedModel(moody)), CASES,
+        InContextEditor("DR-IKE", POOL, RankAndCut(retriever, budget or Threshold())),
+        rewrite_reward(ScriptedModel(moody)), CASES,
         epochs=3, learning_rate=rate, choose=chosen(choice),
         channel=disturbed(delay, noise, episodes=EPISODES, seed=5),
     ):  # fmt: skip
@@ -92,7 +94,7 @@ def test_training_without_delay_or_noise_equals_the_plain_loop_bit_for_bit(form:
     rng = random.Random(0)
     for channel in (at_once, late(0, EPISODES, rng), noisy(0.0, rng), late(0, EPISODES, rng, noisy(0, rng))):
         ours = Retriever(HashingEncoder(), form=form, seed=3)  # type: ignore[arg-type]
-        editor = IKE("DR-IKE", POOL, ours, Threshold())
+        editor = InContextEditor("DR-IKE", POOL, RankAndCut(ours, Threshold()))
         episodes = list(
             train(
                 editor, rewrite_reward(ScriptedModel(moody)), CASES,

@@ -175,8 +175,8 @@ class Doubting:
 
     def decide(self, query: str, index: EditIndex) -> Decision:
         found = Named().decide(query, index)
-        considered = tuple(replace(one, probability=0.5, doubtful=True) for one in found.considered)
-        return replace(found, fired=found.fired if self.fires else (), considered=considered)
+        candidates = tuple(replace(one, probability=0.5, uncertain=True) for one in found.candidates)
+        return replace(found, matched=found.matched if self.fires else (), candidates=candidates)
 
 
 @dataclass
@@ -234,7 +234,7 @@ def running(
     *entries: EditRecord,
     mode: Mode = Mode.ON,
     settings: Settings | None = None,
-    scope: Gate | None = None,
+    gate: Gate | None = None,
     keys: Keys | None = None,
 ) -> Iterator[Running]:
     """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
@@ -244,7 +244,7 @@ def running(
         store = open_store(address, tenant=tenant)
         for entry in entries if tenant == "default" else ():
             store.put(entry)
-        return EditFeed(store, scope, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
+        return EditFeed(store, gate, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
 
     tenants = Tenants(open_live, keys)
     connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above

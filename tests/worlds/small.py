@@ -8,8 +8,8 @@ from drike.demonstrations import DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
 from drike.models.protocols import LanguageModel
-from drike.training.rewards import Rewards, Rollout, rewrite_reward
-from drike.training.rollouts import Choice, top
+from drike.training.rewards import Rewards, rewrite_reward
+from drike.training.rollouts import Choice, Rollout, top
 
 LANDS = 63  # seven old objects for nine lands each
 

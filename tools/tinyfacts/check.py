@@ -108,7 +108,7 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     turned = with_generated(map(turned_round, cases))
     for aspect in (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR):
         probes = [one for case in turned for one in case.further if one.aspect is aspect]
-        verdicts = Judge(model).ask([Question(Prompt(p.query), p.target, None, p.also, p.doubts) for p in probes])
+        verdicts = Judge(model).ask([Question(Prompt(p.query), p.target, None, p.also, p.challenges) for p in probes])
         yield Measure(f"own facts: {aspect}", fmean(bool(one.correct) for one in verdicts), None, None)
     asked = with_generated(cases)
     stated = [one for case in asked for one in case.further if one.aspect is Aspect.SAME_SUBJECT]
@@ -117,7 +117,7 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     answers = baseline_answers(model, asked)
     for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
         first = [one for case in asked for one in case.unanswered if one.aspect is aspect]
-        usable = [answers[one.query] in one.among for one in first]
+        usable = [answers[one.query] in one.choices for one in first]
         yield Measure(f"usable questions: {aspect} ({len(first)})", fmean(usable), None, None)
     chains = two_hops()
     verdicts = Judge(model).ask([Question(Prompt(query), end) for query, end in chains])

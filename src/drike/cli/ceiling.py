@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from drike.cli.console import draw, say, this_command, watch_answers
@@ -10,13 +10,11 @@ from drike.cli.costs import CountingModel, live, metered, show_bound
 from drike.cli.opening import choose_edits, describe_model, new_run, open_model
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
 from drike.cli.resume import alone_at, note_versions, options_in
-from drike.demonstrations import Demonstration, DemonstrationSet
-from drike.editors.catalog import make
-from drike.editors.in_context import IKE
 from drike.editors.role_counts import mixes_of
+from drike.editors.selectors import RankAndCut, RetainSubset, Selector
 from drike.evaluation import ceilings
-from drike.evaluation.answer_matrix import Chooser, answers_under
-from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Subset, hindsight_answers, measured
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, hindsight_answers, measured
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import as_markdown
@@ -26,17 +24,6 @@ from drike.runs.recording import recorded_answers
 from drike.runs.resume import check_same, recovered_answers
 from drike.runs.run import Run
 from drike.support.files import write_text
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The demonstrations that an editor selects."""
-
-    editor: IKE
-
-    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
-        """In the editor's order."""
-        return self.editor.style.arrange(candidates, self.editor.select([candidates.edit]).kept)
 
 
 @takes_options
@@ -59,13 +46,12 @@ def ceiling(
     limit, retains, cases = opened.limit, ceilings.retains_of(setup.pool), setup.split.test
     style = PromptStyle() if base is None else base.trained.style
     mixes = mixes_of(setup.pool.roles)
-    choices: list[Chooser] = [*mixes, *ceilings.random_subsets(retains, random_subsets, setup.pool.seed)]
+    choices: list[Selector] = [*mixes, *ceilings.random_subsets(retains, random_subsets, setup.pool.seed)]
     if base is not None:
-        dr_ike = make("dr-ike", pool=setup.pool, trained=base.trained, limit=limit)
-        choices.append(Selected(dr_ike))  # type: ignore[arg-type]
+        choices.append(RankAndCut(base.trained.retriever, base.trained.budget))
     if isinstance(opened.model, CountingModel):
         every = frozenset(range(retains))
-        greedy = [Subset(every - {place}) for place in range(retains)]
+        greedy = [RetainSubset(every - {place}) for place in range(retains)]
         for asked in (greedy, choices):
             opened.model.repeat(ROUNDS)  # the greedy search's rounds
             for _ in answers_under(asked, opened.model, setup.pool, cases, style=style, limit=limit):

@@ -83,7 +83,7 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
     The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
     """
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
-    usable = [replace(case, unanswered=tuple(replace(one, among=()) for one in case.unanswered)) for case in cases]
+    usable = [replace(case, unanswered=tuple(replace(one, choices=()) for one in case.unanswered)) for case in cases]
     return with_baseline_answers(usable, answers)
 
 
@@ -132,7 +132,7 @@ def count_training(
     questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
     shortest retains.
     """
-    for one in pool.beside(list(questions)):
+    for one in pool.for_groups(list(questions)):
         probes = questions[one.edits]
         queries = [probe.query for probe in probes]
         blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}

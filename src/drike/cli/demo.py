@@ -16,11 +16,13 @@ from drike.cli.train import run_per_query, run_training
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
 from drike.editors.budgets import Threshold
-from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, Editor, make
-from drike.editors.in_context import IKE
+from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, make
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
@@ -61,9 +63,11 @@ def demo(
     )
     with alone_at(folder, None):
         retriever = Retriever(WatchedEncoder(encoder), seed=seed)
-        editor = IKE("DR-IKE", setup.pool, retriever, Threshold())
+        editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, Threshold()))
         untrained = QueryPolicy(retriever.encoder, policy_mixes(setup.pool.roles))
-        named = [one.name for one in _editors(setup, Checkpoint(retriever, editor.budget, per_query=untrained))]
+        named = [
+            one.name for one in _editors(setup, Checkpoint(retriever, editor.selector.budget, per_query=untrained))
+        ]
         Run.create(folder, setup, described, settings | {"editors": named})
         method = MethodOptions(epochs=epochs)
         run_training(folder, setup, opened, editor, method, seed=seed, described=described)

@@ -71,7 +71,7 @@ def edit(
             f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
             "edits with --every-query"
         )
-    edited = EditedModel(asked, chosen, edits, scope=EveryQuery() if every_query else Named())
+    edited = EditedModel(asked, chosen, edits, gate=EveryQuery() if every_query else Named())
     for one in edits:
         about = f", about {one.subject}" if one.subject else ""
         say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')

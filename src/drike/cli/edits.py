@@ -32,18 +32,18 @@ from drike.cli.options import (
 from drike.cli.reword import open_writer, reworded
 from drike.deployment.edit_checks import check, doubts
 from drike.deployment.edited_model import EditedModel
-from drike.editors.catalog import PER_QUERY, Editor, make
+from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.errors import UsageError
 from drike.gates import store_gate as kept
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.index import EditIndex
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.gates.verification import require_doubt
 from drike.models.served.options import ApiOptions
 from drike.report import Table
-from drike.serving.placement import NearestWriter
+from drike.serving.requests import read_questions
 from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
 from drike.stores.log import Snapshot
@@ -107,7 +107,7 @@ def add(
         wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     ))  # fmt: skip
-    logged = common_questions() if log is None else read_questions(log)
+    logged = [(question,) for question in common_questions()] if log is None else read_questions(log)
     writer = None if wordings is None else open_writer(ModelOptions(model), ApiOptions(), ask=not yes)
     with closing(open_store(store)) as opened:
         changes = opened.put(entry, supersede=supersede)
@@ -116,7 +116,7 @@ def add(
             with metered(writer):
                 _tell(reworded(opened, changes[-1:], wordings, writer, ask=not yes, author=_author()))
     index = EditIndex.of(changes[-1:])
-    hits = [question for question in logged if Named().decide(question, index).fired]
+    hits = [queries[0] for queries in logged if any(Named().decide(query, index).matched for query in queries)]
     kind = "common" if log is None else "logged"
     if hits:
         note(
@@ -241,9 +241,9 @@ def test(
     base = None if run is None else open_trained_run(run)
     given = base.run if base else DEFAULTS
     with closing(open_store(store, create=False)) as opened:
-        scope = kept.open_gate(opened, gate)
+        decider = kept.open_gate(opened, gate)
         if ask:
-            require_doubt(scope, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+            require_doubt(decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
         found = stores.snapshot(opened)
         in_force = {one.id: one for one in found.in_force(datetime.now(UTC))}
         for one in edits or ():
@@ -260,15 +260,16 @@ def test(
         asked = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
         name = editor or (None if base is None else PER_QUERY if base.trained.per_query else "dr-ike")
         trained = base.trained if base else None
-        made: Editor = NearestWriter(setup.pool) if name is None else make(
-            name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit
-        )  # fmt: skip
-        if kept.needs_recalibration(scope, len(in_force)):
+        if name is None:
+            made = make(NO_RETAINS, pool=setup.pool)
+        else:
+            made = make(name.casefold(), pool=setup.pool, model=asked.model, trained=trained, limit=asked.limit)
+        if kept.needs_recalibration(decider, len(in_force)):
             note(f"{store} has grown by a fifth since its gate was calibrated: run drike edits calibrate again")
-        encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
+        encoder = WatchedEncoder(decider.encoder) if isinstance(decider, Calibrated) else None
         with metered(asked.model):
-            checks = check(EditedModel(asked.model, made, opened, scope=scope, encoder=encoder, ask=ask), chosen)
-            asked_in_doubt = doubts(scope, list(in_force.values()), encoder, asked.model) if ask else None
+            checks = check(EditedModel(asked.model, made, opened, gate=decider, encoder=encoder, ask=ask), chosen)
+            asked_in_doubt = doubts(decider, list(in_force.values()), encoder, asked.model) if ask else None
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]

@@ -26,12 +26,13 @@ from drike.editors.catalog import (
     SAME_SIZE,
     TRAINED,
     UNTRAINED,
-    Editor,
     make,
     require_editor,
 )
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor, ranks_retains
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
@@ -103,7 +104,7 @@ def evaluate(
     made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
     made += reordered(made, orders, setup.pool.seed)
     dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
-    made += swept(dr_ike, thresholds) if isinstance(dr_ike, IKE) else []
+    made += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
     behind = deployment(setup, stored, gate, unrelated, opened.model if ask else None) if stored else None
     if isinstance(opened.model, CountingModel):
         found = count_own_answers(opened.model, setup.split.test, rule)
@@ -118,7 +119,7 @@ def evaluate(
         **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
         "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
         "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
-        "stored": stored, "gate": behind.gate if behind else None,
+        "stored": stored, "gate": behind.gate_name if behind else None,
         "unrelated": None if unrelated is None else str(unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
@@ -173,7 +174,8 @@ def run_evaluation(
     cases = answered_cases(folder, model, setup.split.test, rule)
     if not cases:
         raise UsageError("there is no edit to test on: ask for --test edits")
-    parts = [part for editor in editors if isinstance(editor, IKE) for part in (editor.ranker, editor.budget)]
+    selectors = [editor.selector for editor in editors if ranks_retains(editor)]
+    parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
     for sentence in setup.prepare(cases, {id(part): part for part in parts}.values()):
         say(sentence, "dim")
     outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
@@ -267,12 +269,12 @@ def _parts(given: str | None) -> list[str]:
     return [part.strip().casefold() for part in (given or "").split(",") if part.strip()]
 
 
-def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[IKE]:
+def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
     """Every editor with a learned ranking once more in each order, as "DR-IKE (reversed)"; the same retains are kept.
 
     Raises UsageError where orders are wanted and no editor has a learned ranking.
     """
-    learned = [one for one in editors if isinstance(one, IKE) and isinstance(one.ranker, Retriever)]
+    learned = [one for one in editors if ranks_retains(one) and isinstance(one.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
     return [
@@ -282,10 +284,15 @@ def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int)
     ]
 
 
-def swept(dr_ike: IKE, sigmas: Sequence[float]) -> list[IKE]:
+def swept(dr_ike: InContextEditor[RankAndCut], sigmas: Sequence[float]) -> list[InContextEditor[RankAndCut]]:
     """DR-IKE with fixed thresholds in place of its own budget, as "DR-IKE (sigma .06)"."""
-    own = dr_ike.budget if isinstance(dr_ike.budget, Threshold) else Threshold()
+    selector = dr_ike.selector
+    own = selector.budget if isinstance(selector.budget, Threshold) else Threshold()
     return [
-        replace(dr_ike, name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})", budget=replace(own, sigma=sigma))
+        replace(
+            dr_ike,
+            name=f"{dr_ike.name} (sigma {repr(sigma).removeprefix('0')})",
+            selector=replace(selector, budget=replace(own, sigma=sigma)),
+        )
         for sigma in sigmas
     ]

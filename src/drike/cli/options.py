@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
 from drike.editors.learned_budgets import KINDS
-from drike.editors.rankers import FORMS
+from drike.editors.retriever import FORMS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
 from drike.models.served.address import SERVICES
@@ -130,14 +130,9 @@ OPTIONS: Mapping[str, Any] = {
     ),
     "calibrate_on": option("N", "Number of edits held out for --promise (default: 100)", METHOD, least=1),
     "reward": option(
-        "NAME", "What retains earn: rewrite (paper), probes (all aspects alike) or balanced (by S's gradient)", METHOD,
-        among=("rewrite", "probes", "balanced")
+        "NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes (all its probes)",
+        METHOD, among=("rewrite", "probes")
     ),
-    "credit": option(
-        "NAME", "A retain's reward: that of its prefix, or marginal: its gain over the prefix before", METHOD,
-        among=("prefix", "marginal")
-    ),
-    "soft": flag("--soft", "Rewards from log-probabilities instead of right and wrong answers", METHOD),
     "epochs": option("N", "Passes over the training edits", METHOD, least=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
@@ -247,8 +242,6 @@ class MethodOptions:
     promise: str | None = None
     calibrate_on: int | None = None
     reward: str = "rewrite"
-    credit: str = "prefix"
-    soft: bool = False
     epochs: int = 5
     budget: str = "threshold"
     max_shots: int = 16

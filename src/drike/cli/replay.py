@@ -22,8 +22,8 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
 from drike.report import Table
 from drike.serving.feed import EditFeed
-from drike.serving.replay import Seen
-from drike.serving.replay import replay as replayed
+from drike.serving.replay import ReplayedQuery
+from drike.serving.replay import replay as decide_again
 from drike.stores.opening import open_store
 
 
@@ -37,20 +37,21 @@ def replay(
 ) -> None:
     """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
-        live = EditFeed(opened, encoder=_encoder)
+        feed = EditFeed(opened, encoder=_encoder)
         try:
             with log.open("rb") as lines:
-                found = replayed(lines, live.decide)
+                result = decide_again(lines, feed.decide)
         except OSError as problem:
             raise DataError(f"{log} cannot be read ({problem.strerror}): check the path") from None
-    if not found.requests:
+    if not result.requests:
         raise DataError(f"{log} has no request: give JSON lines with messages or a prompt")
-    for why, count in found.unread.items():
-        say(f"Left out: {count:,} lines with {why}")
-    say(f"{counted(found.requests, 'request')}, {found.fired:,} would get an edit ({found.fired / found.requests:.1%})")
-    for title, seen in (("Fires, the most doubtful first", found.fires), ("Near misses", found.misses)):
-        if seen:
-            draw(_table(title, seen, show))
+    for reason, count in result.unread.items():
+        say(f"Left out: {count:,} lines with {reason}")
+    share = result.matched / result.requests
+    say(f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})")
+    for title, queries in (("Fires, the most doubtful first", result.matches), ("Near misses", result.misses)):
+        if queries:
+            draw(_table(title, queries, show))
 
 
 def _encoder(gate: Gate) -> TextEncoder | None:
@@ -58,16 +59,17 @@ def _encoder(gate: Gate) -> TextEncoder | None:
     return WatchedEncoder(gate.encoder, partial(load_encoder, bulk=BULK)) if isinstance(gate, Calibrated) else None
 
 
-def _table(title: str, seen: Sequence[Seen], most: int) -> Table:
+def _table(title: str, queries: Sequence[ReplayedQuery], max_rows: int) -> Table:
     rows = tuple(
         (
-            str(one.times),
-            shown(one.query),
-            f"{one.candidate.edit.id}: {shown(one.candidate.edit.record.edit.fact)}",
-            one.candidate.name or "",
-            f"{one.candidate.probability:.3f}",
+            str(replayed.times),
+            shown(replayed.query),
+            f"{candidate.edit.id}: {shown(candidate.edit.record.edit.fact)}",
+            candidate.name or "",
+            f"{candidate.probability:.3f}",
         )
-        for one in seen[:most]
+        for replayed in queries[:max_rows]
+        for candidate in (replayed.candidate,)
     )
-    notes = (f"{len(seen) - most:,} more are not shown.",) if len(seen) > most else ()
+    notes = (f"{len(queries) - max_rows:,} more are not shown.",) if len(queries) > max_rows else ()
     return Table(title, ("requests", "query", "edit", "named as", "p"), rows, notes, wide=True)

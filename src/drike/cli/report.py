@@ -15,7 +15,7 @@ from drike.cli.console import console, draw, progress, say
 from drike.cli.opening import open_model, open_setup
 from drike.cli.options import DATA, OUTPUT, ModelOptions, RunOptions, option, takes_options
 from drike.editors.catalog import TRAINED, make
-from drike.editors.in_context import IKE
+from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
 from drike.evaluation.case_study import CaseStudy, study_case
 from drike.models.served.options import ApiOptions
@@ -117,6 +117,6 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
             raise UsageError(f"{case_id!r} is no editable case of {split.title}: try one of its test edits, {some}")
     opened = open_model(ModelOptions(device=device), ApiOptions(), past, at=RunOptions())
     made = [make(name, pool=setup.pool, model=opened.model, trained=learned, limit=opened.limit) for name in names]
-    chosen = [editor for editor in made if isinstance(editor, IKE)]
+    chosen = [editor for editor in made if ranks_retains(editor)]
     with progress("asking"):
         return [study_case(opened.model, known[case_id], chosen) for case_id in cases]

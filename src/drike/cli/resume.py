@@ -25,6 +25,7 @@ from drike.support.records import read
 # Options that may change when a run continues, since no result depends on them.
 _FREE = {"allow_http", "concurrency", "deadline", "no_cache", "price_in", "price_out", "max_calls", "max_cost"}
 _OWN = {"out", "resume"}  # where a run is, rather than what it is
+_RETIRED: Mapping[str, object] = {"credit": "prefix", "soft": False}  # options of older versions, with their defaults
 
 
 class Resumable(Command):
@@ -54,6 +55,7 @@ class Resumable(Command):
             )
         if "epochs" in known and "editors" in began:
             raise RunError(f"{folder} is an evaluation: continue it with drike evaluate --resume {folder}")
+        began = _without_retired(folder, began)
         if began.keys() != known:
             raise RunError(f"{folder} was written by another command or another version of drike: start a new run")
         ctx.params |= {name: value for name, value in self._checked(ctx, began).items() if name not in named}
@@ -73,6 +75,17 @@ class Resumable(Command):
             what = f"its option --{str(one.name).replace('_', '-')} cannot be used ({problem})"
             raise RunError(f"{ctx.params['resume']} cannot be resumed, since {what}: start a new run") from problem
         return found
+
+
+def _without_retired(folder: Path, began: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those that drike no longer has. Raises RunError for a run that used them."""
+    used = [f"--{name}" for name, default in _RETIRED.items() if began.get(name, default) != default]
+    if used:
+        raise RunError(
+            f"{folder} cannot be resumed, since drike no longer has {' and '.join(used)}: start a new run, or continue "
+            "it with the version of drike in its run.json"
+        )
+    return {name: value for name, value in began.items() if name not in _RETIRED}
 
 
 def options_in(given: Mapping[str, Any]) -> dict[str, object]:

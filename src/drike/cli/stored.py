@@ -11,7 +11,7 @@ from drike.cli.console import draw, progress
 from drike.cli.costs import live
 from drike.cli.opening import WatchedEncoder
 from drike.deployment.evaluation import GatedEditor, SimulatedStores, gate_records, with_stores
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import EditCase
 from drike.errors import UsageError
 from drike.evaluation.judge import Rule
@@ -20,7 +20,7 @@ from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
-from drike.gates.questions import common_questions, read_questions
+from drike.gates.questions import common_questions
 from drike.gates.verification import require_doubt
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
@@ -29,6 +29,7 @@ from drike.runs.folder import DEPLOYED, append
 from drike.runs.recording import recorded_evaluation
 from drike.runs.resume import recovered_outcomes
 from drike.runs.run import Setup
+from drike.serving.requests import read_questions
 from drike.support.files import write_text
 
 
@@ -39,32 +40,32 @@ class Deployment:
     model: is asked, yes or no, where the gate is in doubt.
     """
 
-    scope: Gate
+    gate: Gate
     stores: SimulatedStores
     questions: Sequence[str]
     model: LanguageModel | None = None
 
     @property
-    def gate(self) -> str:
+    def gate_name(self) -> str:
         """The gate's name."""
-        return type(self.scope).__name__ + (" and the model's yes or no" if self.model else "")
+        return type(self.gate).__name__ + (" and the model's yes or no" if self.model else "")
 
     def editors(self, editors: Sequence[Editor]) -> list[GatedEditor]:
         """The editors behind the gate."""
-        return [GatedEditor(editor, self.scope, self.stores, self.model) for editor in editors]
+        return [GatedEditor(editor, self.gate, self.stores, self.model) for editor in editors]
 
 
 def deployment(
     setup: Setup, stored: str, gate: str | None, unrelated: Path | None, model: LanguageModel | None = None
 ) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    scope: Gate = default() if gate == "calibrated" else Named()
-    encoder = WatchedEncoder(scope.encoder) if isinstance(scope, Calibrated) else None
+    chosen: Gate = default() if gate == "calibrated" else Named()
+    encoder = WatchedEncoder(chosen.encoder) if isinstance(chosen, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
     stores = SimulatedStores(edits, None if stored == "all" else int(stored), encoder=encoder, seed=setup.pool.seed)
-    questions = common_questions() if unrelated is None else read_questions(unrelated)
-    return Deployment(scope, stores, questions, model)
+    questions = common_questions() if unrelated is None else [question for question, *_ in read_questions(unrelated)]
+    return Deployment(chosen, stores, questions, model)
 
 
 def check_stored(stored: str | None, gate: str | None, unrelated: Path | None, ask: bool) -> None:
@@ -104,12 +105,12 @@ def run_deployed(
                 found.extend(case)
                 bar.update(task, advance=1)
         counts[editor.name] = counted(paper[editor.name]), counted(found)
-    records = list(gate_records(asked.scope, asked.stores, cases, asked.questions, asked.model))
+    records = list(gate_records(asked.gate, asked.stores, cases, asked.questions, asked.model))
     path = folder / DEPLOYED / GATE
     path.unlink(missing_ok=True)
     append(path, map(asdict, records))
     size = asked.stores.size or len(asked.stores.whole.edits)
-    title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate}"
+    title = f"{size:,} edits in force, {len(cases)} test edits, model {model.info.name}, gate {asked.gate_name}"
     tables = deployed_tables(counts, records, title, rule.caption)
     for table in tables:
         draw(table)

@@ -15,11 +15,12 @@ from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptio
 from drike.cli.resume import alone_at, note_versions, options_in
 from drike.datasets import TINYFACTS
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
-from drike.editors.in_context import IKE
+from drike.editors.in_context import InContextEditor
 from drike.editors.learned_budgets import untrained
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import RankAndCut
 from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
 from drike.encoders import MINILM, TextEncoder
 from drike.errors import GuaranteeError, UsageError
@@ -38,10 +39,9 @@ from drike.runs.resume import check_same, recovered_answers, recovered_episodes
 from drike.runs.run import Run, Setup
 from drike.training import algorithm1 as reinforce
 from drike.training.certify import check_possible, most_probes, promised
-from drike.training.credit import balanced, marginal
 from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import train_balanced
+from drike.training.s_objective import train_query_policy
 from drike.training.schedules import disturbed, in_blocks
 
 CALIBRATE_ON = 100  # edits held out for a promise
@@ -60,8 +60,6 @@ def train(
             f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
         )
     promise = promise_in(method)
-    if method.reward == "rewrite" and method.soft:
-        raise UsageError("--soft is for rewards of all probes: add --reward probes or balanced")
     if method.reward != "rewrite" and method.stop_on_flip:
         raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     sources, encoder, seed = data.data or [TINYFACTS], method.encoder or MINILM, data.seed or 0
@@ -102,7 +100,7 @@ def train(
         retriever = Retriever(WatchedEncoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
         learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
         with metered(opened.model, folder):
-            editor = IKE("DR-IKE", setup.pool, retriever, learner, style, opened.limit)
+            editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, learner), style, opened.limit)
             run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
             if method.objective == "balanced":
                 try:
@@ -131,7 +129,7 @@ def promise_in(method: MethodOptions) -> Guarantee | None:
 def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
     """The questions that the reward asks about a case under each prefix, with the distractors that are scored, too."""
     probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
-    compares = method.soft or method.judge == LIKELIHOOD.name
+    compares = method.judge == LIKELIHOOD.name
     return (*probes, *(replace(one, target=one.distractor) for one in probes if one.distractor and compares))
 
 
@@ -139,7 +137,7 @@ def run_training(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     method: MethodOptions,
     *,
     seed: int,
@@ -150,7 +148,7 @@ def run_training(
 
     past: episodes that this run recorded before it was stopped.
     """
-    retriever, epochs, cases = editor.ranker, method.epochs, setup.split.train
+    retriever, epochs, cases = editor.selector.ranker, method.epochs, setup.split.train
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
     if not cases:
         raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
@@ -160,7 +158,7 @@ def run_training(
     )
     if past:
         say(f"Recovered {len(past)} of {epochs * len(cases)} episodes")
-    for sentence in setup.prepare(cases, [retriever, editor.budget]):
+    for sentence in setup.prepare(cases, [retriever, editor.selector.budget]):
         say(sentence, "dim")
     training = {
         "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
@@ -170,10 +168,8 @@ def run_training(
     if method.reward == "rewrite":
         reward = rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=rule)
     else:
-        reward = every_probe(model, editor.style, editor.limit, soft=method.soft, rule=rule)
+        reward = every_probe(model, editor.style, editor.limit, rule=rule)
     channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
-    channel = marginal(channel) if method.credit == "marginal" else channel
-    channel = balanced(len(cases), channel) if method.reward == "balanced" else channel
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = reinforce.train(
@@ -195,7 +191,7 @@ def run_per_query(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     *,
     named: bool = False,
     price: float = 0.05,
@@ -208,8 +204,9 @@ def run_per_query(
     subject. price: what a prompt with all demonstrations costs, in S. Raises GuaranteeError, after the policy is saved,
     if the validation edits do not certify the promise.
     """
-    assert isinstance(editor.ranker, Retriever)  # noqa: S101 - it was just trained
-    trained, train = checkpoint.load(folder, encoder=editor.ranker.encoder), setup.split.train
+    retriever = editor.selector.ranker
+    assert isinstance(retriever, Retriever)  # noqa: S101 - it was just trained
+    trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
     cases = (*train, *setup.split.validation)
     policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=named)
     answers = recovered_answers(folder, cases, len(policy.mixes))
@@ -219,7 +216,7 @@ def run_per_query(
     left = cases[len(answers) :]
     asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, rule=rule)
     watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
-    *_, last = train_balanced(policy, train, answers[: len(train)], price=price)
+    *_, last = train_query_policy(policy, train, answers[: len(train)], price=price)
     absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]
     if absent:
         note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")

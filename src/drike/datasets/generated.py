@@ -103,7 +103,7 @@ def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     rng.shuffle(others)
     for challenges in ((first,), (first, *others)):
         turns = tuple(f"{challenge} {AGAIN} {edit.query}" for challenge in challenges)
-        yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, doubts=turns)
+        yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 
 def _distractor(case: EditCase, rng: random.Random) -> Iterator[Probe]:

@@ -78,7 +78,7 @@ def _alias(edit: Edit) -> Iterator[BaselineQuestion]:
     *before, short = subject.split()
     if before and _words()[short] == 1:
         query = edit.query.replace(subject, short)
-        yield BaselineQuestion(Aspect.ALIAS, query, among=(edit.target_true or "",), target=edit.target_new)
+        yield BaselineQuestion(Aspect.ALIAS, query, choices=(edit.target_true or "",), target=edit.target_new)
 
 
 def _two_hops(edit: Edit, rng: random.Random) -> Iterator[BaselineQuestion]:
@@ -108,7 +108,7 @@ def two_hops(wording: int = 3) -> list[tuple[str, str]]:
 
 def _chain(first: str, relation: str, was: str, now: str, rng: random.Random) -> BaselineQuestion:
     query = rng.choice(TEMPLATES[relation][:4]).format(first)
-    return BaselineQuestion(Aspect.MULTI_HOP, query[0].upper() + query[1:], among=(was,), target=now)
+    return BaselineQuestion(Aspect.MULTI_HOP, query[0].upper() + query[1:], choices=(was,), target=now)
 
 
 # "The birthplace of {} is" describes an object: the birthplace of {}.

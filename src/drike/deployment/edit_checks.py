@@ -12,7 +12,7 @@ from drike.gates.calibration import written
 from drike.gates.decision import Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
-from drike.gates.verification import decided, settled
+from drike.gates.verification import decided, resolved
 from drike.matching import matches
 from drike.models.protocols import LanguageModel
 from drike.stores.records import EditVersion
@@ -49,7 +49,7 @@ def check(edited: EditedModel, edits: Sequence[EditVersion]) -> list[Check]:
         Check(edit, kind, one, _problem(edit, kind, one)) for (edit, kind, _), one in zip(asked, answers, strict=False)
     ]
     return found + [
-        Check(None, UNRELATED, one, "an edit fires" if one.decision.fired else "") for one in answers[len(asked) :]
+        Check(None, UNRELATED, one, "an edit fires" if one.decision.matched else "") for one in answers[len(asked) :]
     ]
 
 
@@ -65,16 +65,16 @@ def questions(edit: EditVersion) -> Iterator[tuple[str, str]]:
     yield from ((NEGATIVE, text) for text in entry.negatives)
 
 
-def doubts(scope: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel) -> Table:
+def doubts(gate: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel) -> Table:
     """What a model's yes or no changes, on texts written with the edits, which are asked as if they were not stored."""
     bare, probes = written(edits)
-    before = decided(scope, [probe.query for probe in probes], EditIndex.of(bare, encoder))
-    after = settled(before, model)
+    before = decided(gate, [probe.query for probe in probes], EditIndex.of(bare, encoder))
+    after = resolved(before, model)
     rows = []
     for kind, concerns in (("should fire", True), ("must not fire", False)):
         some = [(one.edit, b, a) for one, b, a in zip(probes, before, after, strict=True) if one.concerns is concerns]
-        said = Counter(one.answer for edit, _, asked in some for one in asked.doubtful if one.edit.id == edit)
-        fire, then = (sum(edit in {one.id for one in d[i].fired} for edit, *d in some) for i in (0, 1))
+        said = Counter(one.answer for edit, _, asked in some for one in asked.uncertain if one.edit.id == edit)
+        fire, then = (sum(edit in {one.id for one in d[i].matched} for edit, *d in some) for i in (0, 1))
         counts = (len(some), fire, said.total(), *(said[answer] for answer in YesOrNo), then)
         rows.append((kind, *map(str, counts)))
     header = ("its edit", "texts", "fires", "in doubt", *(f"model: {answer}" for answer in YesOrNo), "fires then")
@@ -85,7 +85,7 @@ def doubts(scope: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | Non
 
 
 def _problem(edit: EditVersion, kind: str, answers: BeforeAfter) -> str:
-    fires = edit in answers.decision.fired
+    fires = edit in answers.decision.matched
     if kind == NEGATIVE:
         return "the edit fires" if fires else ""
     if not fires:

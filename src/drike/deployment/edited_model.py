@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.demonstrations import Demonstration, Role
-from drike.editors.catalog import Editor
-from drike.editors.in_context import IKE
+from drike.editors.editor import Editor
+from drike.editors.in_context import ranks_retains
 from drike.edits import Edit
 from drike.encoders import TextEncoder
 from drike.evaluation.case_study import EditorColumn, Retain, column_of
@@ -51,7 +51,7 @@ class Explanation:
     @property
     def edits(self) -> tuple[EditVersion, ...]:
         """The edits in the prompt, the best first."""
-        return self.decision.fired
+        return self.decision.matched
 
     @property
     def prompt(self) -> str:
@@ -85,7 +85,7 @@ class Explanation:
         return "\n".join([*map(visible, self._lines()), *map(str, self._tables())])
 
     def _tables(self) -> list[Table]:
-        tables = [considered(self.decision)] if self.decision.considered else []
+        tables = [candidates_table(self.decision)] if self.decision.candidates else []
         if self.choices:
             fixed = tuple((f"{d.query} {d.answer}", d.role.value) for d in self.fixed)
             tables.append(Table("Always shown", ("demonstration", "role"), fixed, wide=True))
@@ -116,20 +116,23 @@ class BeforeAfter:
     @property
     def reason(self) -> str:
         """Why the query was put under edits, or left alone."""
-        return self.decision.reason if self.decision.fired else f"left alone: {self.decision.reason}"
+        return self.decision.reason if self.decision.matched else f"left alone: {self.decision.reason}"
 
 
-def considered(decision: Decision) -> Table:
+def candidates_table(decision: Decision) -> Table:
     """The edits that a gate considered for a query, the most probable first."""
-    fired = {edit.id for edit in decision.fired}
-    rows = tuple(
-        (str(one.edit.id), one.edit.record.edit.fact, one.name or "", f"{one.probability:.3f}",
-         " ".join([*(["fires"] if one.edit.id in fired else []), *([f"(model: {one.answer})"] if one.answer else [])]))
-        for one in decision.considered[:_NEAREST]
-    )  # fmt: skip
-    more = len(decision.considered) - len(rows)
+    matched = {edit.id for edit in decision.matched}
+    rows = []
+    for candidate in decision.candidates[:_NEAREST]:
+        edit, answer = candidate.edit, candidate.answer
+        outcome = " ".join(
+            filter(None, ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else ""))
+        )
+        cells = (str(edit.id), edit.record.edit.fact, candidate.name or "", f"{candidate.probability:.3f}", outcome)
+        rows.append(cells)
+    more = len(decision.candidates) - len(rows)
     notes = (f"{more} less probable ones are not shown.",) if more else ()
-    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), rows, notes, wide=True)
+    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), tuple(rows), notes, wide=True)
 
 
 class EditedModel:
@@ -140,12 +143,12 @@ class EditedModel:
         editor: how edits become prompts.
         edits: a store, whose changes take effect at the next query; or one edit or several: where two share a query the
             later one holds.
-        scope: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
-        encoder: for a scope that compares vectors.
-        ask: ask the model, with yes or no, where the scope is in doubt; this takes a call more.
+        gate: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
+        encoder: for a gate that compares vectors.
+        ask: ask the model, with yes or no, where the gate is in doubt; this takes a call more.
 
     Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
-    an edit: queries could not name it; UsageError for `ask` with a scope that is never in doubt.
+    an edit: queries could not name it; UsageError for `ask` with a gate that is never in doubt.
     """
 
     def __init__(
@@ -154,15 +157,15 @@ class EditedModel:
         editor: Editor,
         edits: EditStore | Edit | Sequence[Edit],
         *,
-        scope: Gate = Named(),  # noqa: B008 - it is frozen
+        gate: Gate = Named(),  # noqa: B008 - it is frozen
         encoder: TextEncoder | None = None,
         ask: bool = False,
     ) -> None:
         if ask:
-            require_doubt(scope, "give scope=drike.gates.calibration.default(), or leave ask out")
+            require_doubt(gate, "give gate=drike.gates.calibration.default(), or leave ask out")
         self.model = model
         self.editor = editor
-        self.scope = scope
+        self.gate = gate
         self._encoder = encoder
         self._in_doubt = model if ask else None
         self._store: EditStore | None = None
@@ -174,10 +177,10 @@ class EditedModel:
         if not given:
             raise ValueError("an edited model needs at least one edit")
         without = next((edit for edit in given if not edit.subject), None)
-        if without is not None and not isinstance(scope, EveryQuery):
+        if without is not None and not isinstance(gate, EveryQuery):
             raise ValueError(
                 f"the edit {without.fact!r} has no subject that a query could name: give it one, or put every query "
-                "under the edits (scope=EveryQuery())"
+                "under the edits (gate=EveryQuery())"
             )
         self._now = StoreView(index=EditIndex.of(as_stored(given), encoder), until=None)
 
@@ -190,14 +193,14 @@ class EditedModel:
 
     def decide(self, query: str) -> Decision:
         """Which edits a query concerns."""
-        return decided(self.scope, [query], self.index, self._in_doubt)[0]
+        return decided(self.gate, [query], self.index, self._in_doubt)[0]
 
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
         return self._prompt(self.decide(query))
 
     def _prompt(self, decision: Decision) -> Prompt:
-        if not decision.fired:
+        if not decision.matched:
             return Prompt(decision.query)
         return self.editor.prompts(decision.edits, [decision.query])[0]
 
@@ -211,7 +214,7 @@ class EditedModel:
 
         Questions in doubt take another call before, if the model is asked.
         """
-        decisions = decided(self.scope, queries, self.index, self._in_doubt)
+        decisions = decided(self.gate, queries, self.index, self._in_doubt)
         prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
         asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
         answers = {prompt: first_line(text) for prompt, text in zip(asked, complete(self.model, asked), strict=True)}
@@ -223,8 +226,8 @@ class EditedModel:
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""
         decision = self.decide(query)
-        if decision.fired and isinstance(self.editor, IKE):
-            selection = self.editor.fit(self.editor.select(decision.edits), [query])
+        if decision.matched and ranks_retains(self.editor):
+            selection = self.editor.fit(self.editor.select(decision.edits, [query])[0], [query])
             [prompt] = self.editor.show(selection, [query])
             side = column_of(self.editor, selection, prompt)
         else:

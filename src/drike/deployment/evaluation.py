@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
@@ -85,7 +85,7 @@ class GatedEditor:
     """An editor behind a gate: each query gets the edits that it concerns, or no drike at all."""
 
     editor: Editor
-    scope: Gate
+    gate: Gate
     stores: SimulatedStores
     model: LanguageModel | None = None  # is asked, yes or no, where the gate is in doubt
 
@@ -104,11 +104,11 @@ class GatedEditor:
         index = self.stores.of(edits)
         found: dict[str, Prompt] = {query: Prompt(query) for query in queries}
         together: dict[tuple[Edit, ...], list[str]] = defaultdict(list)
-        for decision in decided(self.scope, list(found), index, self.model):
-            if decision.fired:
+        for decision in decided(self.gate, list(found), index, self.model):
+            if decision.matched:
                 together[decision.edits].append(decision.query)
-        for fired, asked in together.items():
-            found |= zip(asked, self.editor.prompts(fired, asked), strict=True)
+        for matched, asked in together.items():
+            found |= zip(asked, self.editor.prompts(matched, asked), strict=True)
         return [found[query] for query in queries]
 
 
@@ -183,7 +183,7 @@ class GateRecord:
 
 
 def gate_records(
-    scope: Gate,
+    gate: Gate,
     stores: SimulatedStores,
     cases: Sequence[EditCase],
     unrelated: Sequence[str] = (),
@@ -195,27 +195,27 @@ def gate_records(
     """
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
-        decisions = decided(scope, [probe.query for probe in case.asked], index, model)
+        decisions = decided(gate, [probe.query for probe in case.asked], index, model)
         for probe, decision in zip(case.asked, decisions, strict=True):
             other = None if _asks(probe, own) else _other_asked(probe, index)
             asked = own if _asks(probe, own) else [] if other is None else [other]
             yield _record(case.case_id, probe.aspect.value, decision, asked)
-    for decision in decided(scope, unrelated, stores.whole, model):
+    for decision in decided(gate, unrelated, stores.whole, model):
         yield _record("", UNRELATED, decision, [])
 
 
 def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]) -> GateRecord:
     asked = {one.id for one in edits}
-    fired = {one.id: one.record.edit.fact for one in decision.fired}
-    wrong = next((one for one in decision.considered if one.edit.id not in asked), None)
+    matched = {one.id: one.record.edit.fact for one in decision.matched}
+    wrong = next((one for one in decision.candidates if one.edit.id not in asked), None)
     return GateRecord(
         case_id,
         kind,
         decision.query,
         edits[0].record.edit.fact if edits else None,
-        asked <= fired.keys(),
-        tuple(fact for i, fact in fired.items() if i not in asked),
-        max((one.probability for one in decision.considered if one.edit.id in asked), default=0.0),
+        asked <= matched.keys(),
+        tuple(fact for i, fact in matched.items() if i not in asked),
+        max((one.probability for one in decision.candidates if one.edit.id in asked), default=0.0),
         None if wrong is None else wrong.edit.record.edit.fact,
         0.0 if wrong is None else wrong.probability,
     )

@@ -1,1 +1,1 @@
-"""How an edit becomes a prompt; one editor per file, all behind one method, and `catalog.make` as their one list."""
+"""How edits become prompts: `editor.Editor` is the protocol, `catalog.make` the list of all editors."""

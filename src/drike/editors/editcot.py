@@ -1,8 +1,9 @@
-"""EditCoT, the paper's zero-parameter baseline: chain of thought before the answer.
+"""EditCoT, the paper's baseline without parameters: a chain of thought before the answer.
 
-`EditCoT` is one call, which is what the paper's timing implies (2.02 s against FactPrompt's 1.99 s). `EditCoTFull` is
-the published pipeline without its fine-tuned editor: answer, chain of thought for it, whether the edit contradicts it,
-edited chain, final answer from that chain; the given edit stands in for retrieval. The wording of both is ours.
+`EditCoT` takes one call, as the paper's timing implies (2.02 s against FactPrompt's 1.99 s). `EditCoTFull` is the
+published pipeline without its fine-tuned editor: the model answers, gives the reasons for its answer, says whether the
+edit contradicts them, rewrites them if so, and answers from them. The edit is given, not retrieved. The wording of both
+is ours.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ANSWER_CUE = "Answer:"
 
 
 def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
-    """The single call: state the facts, reason whether the query depends on them, then answer after a cue."""
+    """State the facts, have the model reason whether the query depends on them, and answer after a cue."""
     these, changed = ("this fact", "the changed fact") if len(facts) == 1 else ("these facts", "a changed fact")
     return Prompt(
         "".join(f"{FACT_CHANGED}{fact}.\n" for fact in facts)
@@ -34,7 +35,7 @@ def reasoning_prompt(facts: Sequence[str], query: str) -> Prompt:
 
 @dataclass(frozen=True)
 class EditCoT:
-    """State the facts, reason in steps, answer after a cue, all in one call."""
+    """States the facts and asks for reasoning and, after a cue, an answer, in one call."""
 
     name: str = "EditCoT"
 
@@ -48,7 +49,7 @@ class EditCoT:
 class EditCoTFull:
     """The pipeline of four calls, or five where the edit contradicts the model's reasons.
 
-    `prompts` asks the model for everything up to the final answer, all queries of a step together.
+    `prompts` makes all calls but the last, for all queries at once.
     """
 
     model: LanguageModel

@@ -1,4 +1,4 @@
-"""FactPrompt: "Imagine that" and the new fact before the query (the in-context baseline of RippleEdits)."""
+"""FactPrompt: "Imagine that", the new fact, then the query (the in-context baseline of RippleEdits)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from drike.prompts import Prompt, facts_of
 
 @dataclass(frozen=True)
 class FactPrompt:
-    """No demonstrations, no parameters."""
+    """States the new facts and shows no demonstrations."""
 
     name: str = "FactPrompt"
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """Each imagined fact on a line of its own, then the query. Raises ValueError for no edits."""
+        """Each fact on a line of its own, then the query. Raises ValueError for no edits."""
         imagined = "".join(f"Imagine that {fact}.\n" for fact in facts_of(edits))
         return [Prompt(imagined + query) for query in queries]

@@ -1,8 +1,8 @@
-"""Learned budget controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
+"""Learned budgets, called controllers: a small network predicts sigma for each edit (paper, appendix, Table 6).
 
-The paper names four (`KINDS`) and does not say how they are trained. Here they are one `Controller` with other
-features; `docs/method.md` gives the inputs, the network, the loss and the reasons. Each episode whose sigma lies
-outside `bracket` makes one step of Adam on the pinball loss (Koenker and Bassett) to that interval, in log sigma.
+The paper names four (`KINDS`) but not how they are trained. Here they are one `Controller` with different features;
+docs/method.md gives the inputs, the network, the loss and the reasons. After an episode whose sigma lies outside its
+`bracket`, Adam takes one step on the pinball loss (Koenker and Bassett) towards that interval, in log sigma.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from drike.encoders import TextEncoder
 from drike.prompts import demonstration_block, query_block
 
 HIDDEN = 16
-RANKS = 16  # of the probabilities that a controller sees
-SETTLE = 25  # steps after which the rate begins to fall
-START = 0.5  # sigma of an untrained controller, in units of 1/n
+RANKS = 16  # how many probabilities a controller reads
+SETTLE = 25  # steps after which the learning rate begins to fall
+START = 0.5  # sigma of an untrained controller, in units of 1 / n
 KINDS: Mapping[str, tuple[str, ...]] = {
     "scores": ("scores",),
     "scores-query": ("scores", "traits"),
     "query": ("query",),
     "query-context": ("query", "context"),
 }
-_LEAST = 1e-12  # of a probability, before its logarithm is taken
+_MIN_P = 1e-12  # so that a logarithm is finite
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8  # Adam's
 
 
@@ -39,8 +39,9 @@ _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8  # Adam's
 class Feature:
     """One input of a controller, scaled to a length of about 1.
 
-    `vector` gives its numbers [size], float32, from `probs` [n] in any order and the pool they belong to. `texts` gives
-    what `encoder` reads for it, so that many edits can be encoded at once; neither is set for one without an encoder.
+    vector: its numbers [size], float32, from `probs` [n], in any order, and the demonstrations they belong to. encoder:
+    that of its texts; None if it needs none. texts: what the encoder reads for it, so that the texts of many edits can
+    be encoded in one call.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Feature:
 
 
 def feature(name: str, encoder: TextEncoder) -> Feature:
-    """A feature by its name. Raises ValueError for an unknown one."""
+    """A feature by its name. Raises ValueError for an unknown name."""
     match name:
         case "scores":
             return Feature(name, RANKS, _scores)
@@ -60,7 +61,7 @@ def feature(name: str, encoder: TextEncoder) -> Feature:
         case "query":
             return _encoded(name, encoder, lambda candidates: [query_block(candidates.edit, candidates.edit.query)])
         case "context":
-            # Encoded one by one, blocks are shared between edits and none is cut off at the encoder's length.
+            # One text per block: the cache shares blocks between edits, and the encoder truncates none of them.
             return _encoded(name, encoder, lambda candidates: [
                 demonstration_block(shown).strip() for shown in candidates.demonstrations
             ])  # fmt: skip
@@ -68,14 +69,14 @@ def feature(name: str, encoder: TextEncoder) -> Feature:
 
 
 def _scores(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-    """log(n p) of the most probable retains, best first, in [-8, 8]; ranks that the pool lacks count as -8."""
+    """log(n p) of the most probable retains, best first, in [-8, 8]; -8 for ranks that do not exist."""
     ordered = sorted(probs, reverse=True)[:RANKS]
-    logs = [min(8.0, max(-8.0, math.log(len(probs) * max(p, _LEAST)))) for p in ordered]
+    logs = [min(8.0, max(-8.0, math.log(len(probs) * max(p, _MIN_P)))) for p in ordered]
     return torch.tensor(logs + [-8.0] * (RANKS - len(logs))) / math.sqrt(RANKS)
 
 
 def _traits(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
-    """log(1 + words) of query and object; mean, max, min cosine of the retains; share of them with this object."""
+    """log(1 + words) of query and object; mean, max and min cosine of the retains; share of them with that object."""
     edit, near = candidates.edit, candidates.retain_similarities
     same = sum(retain.answer == edit.target_new for retain in candidates.retains)
     words = [math.log1p(len(text.split())) for text in (edit.query, edit.target_new)]
@@ -84,11 +85,11 @@ def _traits(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
 
 
 def _encoded(name: str, encoder: TextEncoder, texts: Callable[[DemonstrationSet], list[str]]) -> Feature:
-    """The frozen encoder's mean vector of some texts, as a unit vector."""
+    """The mean of the encoder's vectors of some texts, scaled to length 1."""
 
     def vector(probs: Sequence[float], candidates: DemonstrationSet) -> Tensor:
         mean = torch.from_numpy(np.asarray(encoder.encode(texts(candidates)), dtype=np.float32)).mean(dim=0)
-        unit: Tensor = mean / mean.norm().clamp_min(_LEAST)
+        unit: Tensor = mean / mean.norm().clamp_min(_MIN_P)
         return unit
 
     return Feature(name, encoder.dim, vector, encoder, texts)
@@ -98,8 +99,9 @@ def _encoded(name: str, encoder: TextEncoder, texts: Callable[[DemonstrationSet]
 class Controller(Budget):
     """A budget whose sigma a small network predicts from `features`.
 
-    weights: of the network, flat [P]. moments: Adam's means of gradient and squared gradient, [2, P]. steps: of Adam.
-    max_shots: K. quantile: q. learning_rate: of the first step. flip: how a fall raises low, as in `Threshold`.
+    weights: of the network, flat [P]. moments: Adam's means of gradient and squared gradient, [2, P]. steps: that Adam
+    has taken. max_shots: K. quantile: q of the pinball loss. learning_rate: of the first step. flip: as in `Threshold`.
+    Raises ValueError for an impossible value.
     """
 
     features: tuple[Feature, ...]
@@ -112,7 +114,6 @@ class Controller(Budget):
     flip: Flip = "offender"
 
     def __post_init__(self) -> None:
-
         require_shots(self.max_shots)
         Threshold(flip=self.flip)
         if type(self.quantile) is not float or not 0.0 < self.quantile < 1.0:
@@ -131,7 +132,7 @@ class Controller(Budget):
 
     @property
     def encoder(self) -> TextEncoder | None:
-        """The encoder of its features, if any."""
+        """The encoder of its features; None if they need none."""
         return next((part.encoder for part in self.features if part.encoder is not None), None)
 
     def texts(self, candidates: DemonstrationSet) -> list[str]:
@@ -143,7 +144,7 @@ class Controller(Budget):
         return Threshold(self.sigma_for(probs, candidates), self.max_shots).keep(probs)
 
     def evaluated(self, probs: Sequence[float], candidates: DemonstrationSet) -> int:
-        """One more than is kept, if there is one, to learn whether the cut could have come later."""
+        """One more than it keeps, if there is one, to learn whether it could keep more."""
         return min(self.max_shots, len(probs), self.keep(probs, candidates) + 1)
 
     def sigma_for(self, probs: Sequence[float], candidates: DemonstrationSet) -> float:
@@ -154,7 +155,7 @@ class Controller(Budget):
         return math.exp(min(0.0, log_sigma.item()))
 
     def after(self, probs: Sequence[float], rewards: Sequence[float], candidates: DemonstrationSet) -> Controller:
-        """The controller after an episode: the same if sigma lies in [low, high), else one step of Adam later."""
+        """The controller after an episode: unchanged if sigma lies in [low, high), else after one step of Adam."""
         low, high = bracket(probs, rewards, self.flip)
         sigma = self.sigma_for(probs, candidates)
         if low <= sigma < high:
@@ -177,17 +178,18 @@ class Controller(Budget):
 
 
 def bracket(probs: Sequence[float], rewards: Sequence[float], flip: Flip = "offender") -> tuple[float, float]:
-    """[low, high): the sigmas that cut the retains that broke the answer in an episode and keep the rest.
+    """[low, high): the sigmas that would have cut the retains that broke the answer in an episode, and no others.
 
-    low is where `Threshold` would move from 0: the probability of the retain that broke the answer, 0 if none did. high
-    is the least probability above it, 1 if there is none. An edit that no prefix gets right thus gets more.
+    low: the sigma that `Threshold` would reach from 0, which is the probability of the retain that broke the answer, or
+    0 if none did. high: the smallest probability above low, or 1. So more retains are kept for an edit that no prefix
+    answers right.
     """
     low = Threshold(flip=flip).after(probs, rewards).sigma
     return low, min((p for p in probs[: len(rewards)] if p > low), default=1.0)
 
 
 def untrained(kind: str, encoder: TextEncoder, *, seed: int = 0, **settings: Any) -> Controller:
-    """A controller of one of the paper's four kinds with the first weights of `seed`. Raises ValueError for others.
+    """An untrained controller of one of the paper's four kinds, with random weights. Raises ValueError for other kinds.
 
     settings: max_shots, quantile, learning_rate and flip of `Controller`.
     """
@@ -196,13 +198,13 @@ def untrained(kind: str, encoder: TextEncoder, *, seed: int = 0, **settings: Any
     features = tuple(feature(name, encoder) for name in KINDS[kind])
     width = sum(part.size for part in features)
     weights = torch.zeros(_size(features))
-    # The input has length 1 or so: weights of variance 1 put the hidden units where tanh bends.
+    # The input has a length of about 1: with weights of variance 1 the hidden units use the curved part of tanh.
     weights[: HIDDEN * width] = torch.randn(HIDDEN * width, generator=torch.Generator().manual_seed(seed))
     return Controller(features, weights, torch.zeros(2, len(weights)), **settings)
 
 
 def _size(features: Sequence[Feature]) -> int:
-    """Weights of the network: hidden layer, its bias, output layer, its bias."""
+    """The number of weights: hidden layer, its bias, output layer, its bias."""
     return HIDDEN * (sum(part.size for part in features) + 2) + 1
 
 

@@ -1,10 +1,9 @@
-"""From an edit to its demonstrations: the nearest records, each in a role (paper, sections 3.1 and 3.2).
+"""The demonstrations that an edit may be shown with: the nearest records, each in a role (paper, sections 3.1 and 3.2).
 
 The records nearest to the edit in embedding space become IKE's 4 copies, 12 updates and 16 retains; a shuffle seeded by
-the edit assigns the roles. The retriever ranks the retains and the budget cuts them; copies and updates are always
-shown. Records that share an edit's subject and relation, or its query, are excluded: in the published index 47 of
-2,000 edits are shown a contradiction of themselves. Where no record has a paraphrase or a neighbour (the temporal
-edits), other demonstrations stand in (docs/method.md, row 30).
+the edit assigns the roles. Records that share an edit's query, or its subject and relation, are excluded, as they would
+repeat or contradict it: the published index shows 47 of 2,000 edits a contradiction of themselves. Where no record has
+a paraphrase or a neighbour (temporal edits), other demonstrations replace those (docs/method.md, row 30).
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from drike.errors import PoolError
 from drike.prompts import facts_of, query_block
 
 Roles = Sequence[tuple[Role, int]]  # how many demonstrations of each role an edit gets
-Edits = tuple[Edit, ...]  # in force at once; the first is demonstrated
+Edits = tuple[Edit, ...]  # in force together; demonstrations are drawn for the first
 
 IKE_ROLES: Roles = ((Role.COPY, 4), (Role.UPDATE, 12), (Role.RETAIN, 16))
-SYNTHETIC = 8  # synthetic neighbours of a record, enough that some are usable beside any other demonstrations
+SYNTHETIC = 8  # synthetic neighbours per record, so that some are usable whatever else is demonstrated
 
 
 class Pool:
-    """Records to demonstrate with, embedded once.
+    """The records that demonstrations are drawn from, embedded once.
 
     Args:
         records: cases that are never edited themselves.
-        encoder: the sentence encoder of the preselection (all-MiniLM-L6-v2 in the paper).
-        roles: IKE's 4, 12, 16.
-        seed: assigns the roles; the same edit, records and seed always give the same demonstrations.
-        remembered: sets of demonstrations that are kept, as a server needs a limit; None keeps all.
+        encoder: the sentence encoder that finds the nearest records (all-MiniLM-L6-v2 in the paper).
+        roles: how many demonstrations of each role an edit gets; default: IKE's 4, 12 and 16.
+        seed: of the assignment of roles; the same edit, records and seed always give the same demonstrations.
+        remembered: how many demonstration sets are cached; None caches all, which a server cannot afford.
 
-    `fallbacks` describes, in one sentence each, what replaces probes that no record has. Raises PoolError if there are
-    fewer records than demonstrations.
+    `fallbacks` says, in one sentence each, what replaces probes that no record has. Raises PoolError if there are fewer
+    records than demonstrations.
     """
 
     def __init__(
@@ -71,24 +70,24 @@ class Pool:
             self.records = with_synthetic_neighbours(self.records, seed)
             self.fallbacks += ("No record has a neighbour: a retain shows another record's fact before its edit",)
         self._directions = directions(encoder.encode([query_block(r.edit, r.edit.query) for r in self.records]))
-        self._known: dict[Edits, DemonstrationSet] = {}  # training and all editors need the same ones
+        self._known: dict[Edits, DemonstrationSet] = {}  # training and every editor need the same sets
         self._remembered = remembered
 
     def candidates(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
-        """The demonstrations of each edit alone. Raises PoolError if too few records can demonstrate an edit."""
-        return self.beside([(edit,) for edit in edits])
+        """The demonstrations of each edit, in force alone. Raises PoolError if too few records suit an edit."""
+        return self.for_groups([(edit,) for edit in edits])
 
     def together(self, edits: Sequence[Edit]) -> list[DemonstrationSet]:
-        """The demonstrations of each edit where all are in force at once: none contradicts or repeats any of them.
+        """The demonstrations of each edit when all are in force: none of them repeats or contradicts any of the edits.
 
         Raises ValueError for no edits, and PoolError.
         """
         facts_of(edits)
-        return self.beside(rotations(edits))
+        return self.for_groups(rotations(edits))
 
-    def beside(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
-        """The demonstrations of the first edit of each group where all of the group are in force. Raises PoolError."""
-        known = {edits: found for edits in groups if (found := self._known.get(edits))}
+    def for_groups(self, groups: Sequence[Edits]) -> list[DemonstrationSet]:
+        """For each group of edits in force together, the demonstrations of its first edit. Raises PoolError."""
+        known = {edits: known_set for edits in groups if (known_set := self._known.get(edits))}
         new = [edits for edits in dict.fromkeys(groups) if edits not in known]
         if new:
             vectors = self.encoder.encode([query_block(edit, edit.query) for edit, *_ in new])
@@ -98,19 +97,19 @@ class Pool:
             self._keep(searched)
         return [known[edits] for edits in groups]
 
-    def _keep(self, found: Mapping[Edits, DemonstrationSet]) -> None:
-        """Remember sets, and forget the oldest if they are too many; threads may do so at once."""
-        self._known |= found
+    def _keep(self, sets: Mapping[Edits, DemonstrationSet]) -> None:
+        """Cache sets, and drop the oldest if there are too many; several threads may do so at once."""
+        self._known |= sets
         if self._remembered is not None:
             for edits in list(self._known)[: -self._remembered or None]:
                 self._known.pop(edits, None)
 
     def _search(self, edits: Edits, vector: FloatArray) -> DemonstrationSet:
-        """Demonstrations from a few more records than needed, or from all if these cannot fill every role."""
+        """Demonstrations from the nearest records, or from all records if these cannot fill every role."""
         few = 4 * len(self.roles)
-        for wanted in sorted({min(few, len(self.records)), len(self.records)}):
-            found, similarities = nearest(vector[None], self._directions, wanted)
-            candidates, missing = self._assign(edits, found[0], similarities[0])
+        for count in sorted({min(few, len(self.records)), len(self.records)}):
+            indices, similarities = nearest(vector[None], self._directions, count)
+            candidates, missing = self._assign(edits, indices[0], similarities[0])
             if not missing:
                 return candidates
         raise PoolError(
@@ -119,24 +118,24 @@ class Pool:
         )
 
     def _assign(
-        self, edits: Edits, found: NDArray[np.int64], cosines: FloatArray
+        self, edits: Edits, indices: NDArray[np.int64], cosines: FloatArray
     ) -> tuple[DemonstrationSet, list[str]]:
-        """Assign the roles to records in order of nearness; also returns the roles that stayed open."""
+        """Give each record, nearest first, a role that it can be shown in; also returns the roles left unfilled."""
         rng = random.Random(f"{self.seed}|{edits[0].fact}")
         open_roles = list(self.roles)
         rng.shuffle(open_roles)
         chosen: list[tuple[EditCase, Role, float]] = []
         excluded = 0
-        for index, similarity in zip(found.tolist(), cosines.tolist(), strict=True):
+        for index, similarity in zip(indices.tolist(), cosines.tolist(), strict=True):
             if not open_roles:
                 break
             record = self.records[index]
-            if any(_collides(one, edit) for one in record.edits for edit in edits):
+            if any(_collides(other, edit) for other in record.edits for edit in edits):
                 excluded += 1
             elif role := next((role for role in open_roles if probes_for(record, role, edits)), None):
                 open_roles.remove(role)
                 chosen.append((record, role, similarity))
-        # A synthetic neighbour must not be a fact that another demonstration of the edit rewrites.
+        # A synthetic neighbour must not state a fact that another of these demonstrations rewrites.
         rewritten = {record.edit.query for record, _, _ in chosen} if self._synthetic else frozenset[str]()
         shown = tuple(self._demonstrate(record, role, edits, rewritten) for record, role, _ in chosen)
         edit, *others = edits
@@ -145,7 +144,7 @@ class Pool:
         return candidates, sorted({role.value for role in open_roles})
 
     def _demonstrate(self, record: EditCase, role: Role, edits: Edits, rewritten: Collection[str]) -> Demonstration:
-        """A record in a role, with the same probe for every edit, so that features are computed once."""
+        """A record in a role, with the same probe for every edit if it can be, so that features are computed once."""
         rng = random.Random(f"{self.seed}|{record.case_id}|{role}")
         probes = probes_for(record, role, edits)
         free = [probe for probe in probes if probe.query not in rewritten]
@@ -153,14 +152,14 @@ class Pool:
 
 
 def rotations(edits: Sequence[Edit]) -> list[Edits]:
-    """Groups for `Pool.beside`, in which each of the edits is demonstrated beside the others."""
+    """For each edit a group that begins with it and goes on with the others, as `Pool.for_groups` takes them."""
     return [(edit, *(other for other in edits if other != edit)) for edit in edits]
 
 
 def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:
-    """Records with up to SYNTHETIC old facts of others as neighbours, of their own relation if possible.
+    """The records, each with up to SYNTHETIC old facts of other records as neighbours, of its relation if possible.
 
-    Such a fact is about another subject, and its answer is not the record's new object.
+    Such a fact is about another subject, and its object is not the record's new one.
     """
     everyone = [record.edit for record in records if record.edit.target_true is not None]
     by_relation: dict[str | None, list[Edit]] = defaultdict(list)
@@ -171,9 +170,11 @@ def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tup
         rng = random.Random(f"{seed}|{record.case_id}|lend")  # this word seeds the draw: another one changes the pools
         drawn: list[Edit] = []
         for others in (by_relation[record.edit.relation], everyone):
-            some = rng.sample(others, min(2 * SYNTHETIC, len(others)))
-            drawn = drawn or [edit for edit in some if _can_be_neighbour(edit, record.edit)][:SYNTHETIC]
-        probes = (Probe(Aspect.NEIGHBORHOOD, e.query, e.target_true or "", record.edit.target_new) for e in drawn)
+            sample = rng.sample(others, min(2 * SYNTHETIC, len(others)))
+            drawn = drawn or [edit for edit in sample if _can_be_neighbour(edit, record.edit)][:SYNTHETIC]
+        probes = (
+            Probe(Aspect.NEIGHBORHOOD, edit.query, edit.target_true or "", record.edit.target_new) for edit in drawn
+        )
         completed.append(replace(record, probes=(*record.probes, *probes)))
     return tuple(completed)
 
@@ -184,9 +185,10 @@ def _can_be_neighbour(other: Edit, edit: Edit) -> bool:
 
 
 def _collides(other: Edit, edit: Edit) -> bool:
-    """Whether showing `other` would contradict or repeat the edit.
+    """Whether showing `other` would repeat or contradict the edit.
 
-    An edit written by hand may lack subject or relation: then any record about a subject that it names collides.
+    An edit without a subject collides with every record whose subject its query names; one without a relation, with
+    every record about its subject.
     """
     if other.query == edit.query:
         return True
@@ -194,6 +196,6 @@ def _collides(other: Edit, edit: Edit) -> bool:
         return other.subject is not None and mentions(edit.query, other.subject)
     if other.subject != edit.subject:
         return False
-    # In the flat form a relation is its wording; a shared old object means the same fact in other words.
+    # In flat files the relation is the wording of the query; the same old object means the same fact in other words.
     same_object = edit.target_true is not None and other.target_true == edit.target_true
     return edit.relation is None or other.relation in (None, edit.relation) or same_object

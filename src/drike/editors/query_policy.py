@@ -1,10 +1,11 @@
-"""A policy that reads the pair of edit and query, and chooses how much of the edit's demonstrations the query is shown.
+"""DR-IKE-Q's policy, which reads an edit and a query and chooses the mix of demonstrations that the query is shown.
 
     pi(mix | edit, query) = softmax(W phi + b)
     phi = (c, c^2, c^3, 1 if the query names the subject, u * v, |u - v|)
 
-u and v are unit vectors of the edit's query and of the query asked, c is their cosine. The query enters as a pair with
-the edit: a text that contains both does not carry over to relations that were not trained on (docs/results.md).
+u and v are the unit vectors of the edit's query and of the query asked, and c is their cosine. Features of the pair are
+used because features of one text that contains both do not generalise to relations outside the training edits
+(docs/results.md).
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drike.editors.role_counts import MixPolicy, RoleCounts
+from drike.editors.role_counts import RoleCountPolicy, RoleCounts
 from drike.edits import Edit, mentions
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
 
-_PLAIN = 4  # features before the product: three powers of the cosine, and the name
+_SCALARS = 4  # features before the vectors: three powers of the cosine, and whether the subject is named
 
 
-class QueryPolicy(MixPolicy):
+class QueryPolicy(RoleCountPolicy):
     """The policy: a frozen encoder, the mixes to choose from, and a linear head, which starts at zero.
 
-    named: whether it reads that the query names the edited subject; otherwise that feature is 0. `trained_on` holds the
-    key (query, new object) of every edit the head was trained on, or its offset chosen on.
+    named: whether the feature for a query that names the edited subject is used; otherwise it is 0. `trained_on` holds
+    the key (query, new object) of every edit that the head was trained on or its offset was chosen on.
     """
 
     def __init__(self, encoder: TextEncoder, mixes: Sequence[RoleCounts], *, named: bool = False) -> None:
         if not mixes:
             raise ValueError("a policy needs at least one mix to choose")
         self.encoder, self.mixes, self.named = encoder, tuple(mixes), named
-        self.head = nn.Linear(_PLAIN + 2 * encoder.dim, len(self.mixes))
+        self.head = nn.Linear(_SCALARS + 2 * encoder.dim, len(self.mixes))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         self.trained_on: frozenset[tuple[str, str]] = frozenset()
@@ -55,7 +56,7 @@ class QueryPolicy(MixPolicy):
         return torch.log_softmax(self.head(features), dim=1)
 
     def choose(self, edit: Edit, queries: Sequence[str]) -> list[RoleCounts]:
-        """The most probable mix for each query; of equal ones the smallest."""
+        """The most probable mix for each query; the smallest of equally probable ones."""
         if not queries:
             return []
         with torch.no_grad():
@@ -63,11 +64,11 @@ class QueryPolicy(MixPolicy):
         return [self.mixes[i] for i in best.tolist()]
 
     def with_logit_offset(self, offset: float) -> QueryPolicy:
-        """This policy with a number added to the logit of each mix; `offset` 0 adds nothing.
+        """A copy of this policy with a number added to the logit of each mix; an offset of 0 adds nothing.
 
-        The larger the offset, the more neighbours keep their answers. Below 0 it favours copies and updates over
-        retains. Above 0 it favours all retains, or all copies and updates, over parts of them and over both, so prompts
-        get longer; and with a sixteenth of that, from 64 on with all that is added, retains over copies and updates.
+        A positive offset favours prompts with all retains, or all copies and updates, over mixed ones; above 64 it
+        increasingly favours retains. A negative offset favours copies and updates. The larger the offset, the more
+        neighbours keep their answers.
         """
         whole, lean = min(max(offset, 0.0), 64.0), offset if offset < 0 else min(offset, 64.0) / 16
         lean += max(offset - 64.0, 0.0)
@@ -76,8 +77,8 @@ class QueryPolicy(MixPolicy):
         balance = torch.tensor(
             [mix.retains / max(kept, 1) - (mix.copies + mix.updates) / max(changed, 1) for mix in self.mixes]
         )
-        found = copy(self)
-        found.head = deepcopy(self.head)
+        policy = copy(self)
+        policy.head = deepcopy(self.head)
         with torch.no_grad():
-            found.head.bias.add_(whole * balance.abs() + lean * balance)
-        return found
+            policy.head.bias.add_(whole * balance.abs() + lean * balance)
+        return policy

@@ -1,4 +1,4 @@
-"""The model without an edit: the row that every editor is compared with."""
+"""The unedited model, with which every editor is compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drike.prompts import Prompt
 
 @dataclass(frozen=True)
 class Unedited:
-    """Asks the bare query; no edit is mentioned."""
+    """Asks the query alone, without an edit."""
 
     name: str = "Unedited"
 

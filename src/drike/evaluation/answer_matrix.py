@@ -9,24 +9,16 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
 
-from drike.demonstrations import Demonstration, DemonstrationSet, interleave
 from drike.editors.budgets import TokenLimit
-from drike.editors.per_query import prompt_with
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool, rotations
+from drike.editors.selectors import Selector
 from drike.edits import EditCase
 from drike.evaluation.judge import Judge, Question, Rule, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
-
-
-class Chooser(Protocol):
-    """Chooses among the demonstrations of an edit, as a mix does."""
-
-    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
-        """The demonstrations that a prompt shows, in order."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class CaseAnswers:
 
 
 def answers_under(
-    choices: Sequence[Chooser],
+    choices: Sequence[Selector],
     model: LanguageModel,
     pool: Pool,
     cases: Sequence[EditCase],
@@ -57,7 +49,7 @@ def answers_under(
     rule: the rule by which answers are right; default: as in `drike.evaluate`. Raises PoolError, UsageError for a rule
     that the model or a probe cannot be judged by, and the ModelErrors of the model.
     """
-    pool.beside([edits for case in cases for edits in rotations(case.edits)])  # all in one search
+    pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
 
     def ask(case: EditCase) -> CaseAnswers:
         return answers_to(case, choices, model, pool, style=style, limit=limit, rule=rule)
@@ -67,25 +59,22 @@ def answers_under(
 
 
 def answers_to(
-    case: EditCase, choices: Sequence[Chooser], model: LanguageModel, pool: Pool, *, style: PromptStyle,
+    case: EditCase, choices: Sequence[Selector], model: LanguageModel, pool: Pool, *, style: PromptStyle,
     limit: TokenLimit | None, rule: Rule | None = None,
 ) -> CaseAnswers:  # fmt: skip
     """Ask the probes of one case under each choice, as `answers_under` does."""
-    pools = pool.together(case.edits)
-    shown = [interleave([choice.shown(candidates) for candidates in pools]) for choice in choices]
+    queries = [probe.query for probe in case.probes]
+    editors = [InContextEditor("", pool, choice, style, limit) for choice in choices]
+    prompts = [editor.prompts(case.edits, queries) for editor in editors]  # [choices, probes]
     judge = Judge(model, rule)
     verdicts = judge.ask(
         [
-            Question(
-                prompt_with(demonstrations, case.edits, probe.query, style, limit),
-                probe.target,
-                probe.distractor if judge.rule.compares else None,
-            )
-            for probe in case.probes
-            for demonstrations in shown
+            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None)
+            for probe, *of_probe in zip(case.probes, *prompts, strict=True)
+            for prompt in of_probe
         ]
     )
-    rows = [verdicts[i : i + len(shown)] for i in range(0, len(verdicts), len(shown))]
+    rows = [verdicts[i : i + len(choices)] for i in range(0, len(verdicts), len(choices))]
     return CaseAnswers(
         case.case_id,
         tuple(tuple(map(is_right, row)) for row in rows),

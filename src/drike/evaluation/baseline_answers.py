@@ -70,7 +70,7 @@ def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str])
             asked += 1
             if not answer:
                 unusable += 1
-            elif question.among and not any(matches(answer, known) for known in question.among):
+            elif question.choices and not any(matches(answer, known) for known in question.choices):
                 unknown += 1
             elif question.target is not None:
                 probes.append(Probe(question.aspect, question.query, question.target, answer))

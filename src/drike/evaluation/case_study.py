@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from drike.demonstrations import Demonstration
 from drike.editors.budgets import Fraction
-from drike.editors.in_context import IKE, Selection
+from drike.editors.in_context import InContextEditor
+from drike.editors.selectors import RankAndCut, Selection
 from drike.edits import Aspect, EditCase
 from drike.evaluation.completion import complete
 from drike.evaluation.judge import Judge, Question, Verdict
@@ -137,15 +138,16 @@ class EditorColumn:
         return f", kept where p > sigma = {self.sigma:.4f}{note}"
 
 
-def column_of(editor: IKE, selection: Selection, prompt: Prompt) -> EditorColumn:
+def column_of(editor: InContextEditor[RankAndCut], selection: Selection, prompt: Prompt) -> EditorColumn:
     """An editor's column without answers and effects."""
-    similarities, ranking = selection.candidates.retain_similarities, selection.ranking
+    similarities, ranking, budget = selection.candidates.retain_similarities, selection.ranking, editor.selector.budget
+    assert ranking is not None  # noqa: S101 - the selector ranks
     retains = tuple(
         Retain(j + 1, i + 1, ranking.probs[j], similarities[i], j < selection.k, retain)
         for j, (i, retain) in enumerate(zip(ranking.order, ranking.retains, strict=True))
     )
-    sigma = editor.budget.sigma_for(ranking.probs, selection.candidates)
-    share = editor.budget.share if isinstance(editor.budget, Fraction) else None
+    sigma = budget.sigma_for(ranking.probs, selection.candidates)
+    share = budget.share if isinstance(budget, Fraction) else None
     return EditorColumn(editor.name, prompt, (), retains, sigma, share)
 
 
@@ -186,14 +188,14 @@ class CaseStudy:
         yield from (column.table(self.aspects) for column in self.columns)
 
 
-def study_case(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> CaseStudy:
+def study_case(model: LanguageModel, case: EditCase, editors: Sequence[InContextEditor[RankAndCut]]) -> CaseStudy:
     """Ask a case's probes without an edit, under each editor, and with each retain removed or added.
 
     (1 + editors x (1 + n)) x probes prompts, n being the pool's size, in one call; a model that scores writes the
     answers under the unchanged prompts in a second one.
     """
     queries = [probe.query for probe in case.probes]
-    selections = [editor.fit(editor.select(case.edits), queries) for editor in editors]
+    selections = [editor.fit(editor.select(case.edits, queries)[0], queries) for editor in editors]
     chosen = list(zip(editors, selections, strict=True))
     tried = [[[Prompt(query) for query in queries]]]
     tried += [list(_versions(editor, selection, queries)) for editor, selection in chosen]
@@ -217,7 +219,9 @@ def study_case(model: LanguageModel, case: EditCase, editors: Sequence[IKE]) -> 
     return CaseStudy(model.info.name, case, before, tuple(columns))
 
 
-def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iterator[list[Prompt]]:
+def _versions(
+    editor: InContextEditor[RankAndCut], selection: Selection, queries: Sequence[str]
+) -> Iterator[list[Prompt]]:
     """The unchanged prompts, then a version for each ranked retain; none if it would not fit.
 
     A kept retain is left out. A cut one is put where the style would show it. Everything else stays in its place, so
@@ -226,7 +230,7 @@ def _versions(editor: IKE, selection: Selection, queries: Sequence[str]) -> Iter
     yield editor.show(selection, queries)
     candidates, style, kept = selection.candidates, editor.style, selection.kept
     shown = style.arrange(candidates, kept)
-    for j, retain in enumerate(selection.ranking.retains):
+    for j, retain in enumerate(selection.ranking.retains if selection.ranking else ()):
         if j < selection.k:
             yield style.write(candidates.edits, [d for d in shown if d != retain], queries)
         else:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.demonstrations import Role
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool, rotations
-from drike.editors.role_counts import MixPolicy, RoleCounts
+from drike.editors.role_counts import RoleCountPolicy, RoleCounts
+from drike.editors.selectors import RetainSubset, Selector
 from drike.edits import Aspect, EditCase
-from drike.evaluation.answer_matrix import CaseAnswers, Chooser, answers_to
+from drike.evaluation.answer_matrix import CaseAnswers, answers_to
 from drike.evaluation.metrics import Estimate, Floats, estimated, harmonic_mean, resampled
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
@@ -33,32 +34,21 @@ STEPS = 20  # of the ascent of S
 ROUNDS = 4  # of the greedy search for an edit; each asks about as many subsets as the edit has retains
 
 
-@dataclass(frozen=True)
-class Subset:
-    """All copies and updates, and the retains at these places of the order by nearness (0 is the nearest)."""
-
-    places: frozenset[int]
-
-    def shown(self, candidates: DemonstrationSet) -> tuple[Demonstration, ...]:
-        """The demonstrations, nearest first in each role."""
-        return (*candidates.fixed, *(d for i, d in enumerate(candidates.retains) if i in self.places))
-
-
 def retains_of(pool: Pool) -> int:
     """How many retains each edit has."""
     return sum(role is Role.RETAIN for role in pool.roles)
 
 
-def random_subsets(retains: int, count: int, seed: int) -> tuple[Subset, ...]:
+def random_subsets(retains: int, count: int, seed: int) -> tuple[RetainSubset, ...]:
     """`count` different subsets, or all there are, the same for every edit; their sizes are uniform from 0 to all."""
-    rng, found = random.Random(seed), dict[Subset, None]()
+    rng, found = random.Random(seed), dict[RetainSubset, None]()
     while len(found) < min(count, 2**retains):
-        found[Subset(frozenset(rng.sample(range(retains), rng.randint(0, retains))))] = None
+        found[RetainSubset(frozenset(rng.sample(range(retains), rng.randint(0, retains))))] = None
     return tuple(found)
 
 
 def hindsight_answers(
-    choices: Sequence[Chooser],
+    choices: Sequence[Selector],
     model: LanguageModel,
     pool: Pool,
     cases: Sequence[EditCase],
@@ -73,11 +63,11 @@ def hindsight_answers(
     change; it stops where none answers more, by the mean over aspects of the share of right answers. Only changes that
     put a wrong answer right are asked about the right ones. Raises PoolError, and the ModelErrors of the model.
     """
-    pool.beside([edits for case in cases for edits in rotations(case.edits)])  # all in one search
+    pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
     starts = [i for i, one in enumerate(choices) if isinstance(one, RoleCounts) and shows_all_fixed(one, pool)]
 
     def ask(case: EditCase) -> CaseAnswers:
-        def under(shown: Sequence[Chooser], which: NDArray[np.bool_]) -> Both:
+        def under(shown: Sequence[Selector], which: NDArray[np.bool_]) -> Both:
             some = replace(case, probes=tuple(probe for probe, one in zip(case.probes, which, strict=True) if one))
             answers = answers_to(some, shown, model, pool, style=style, limit=limit)
             both = [answers.correct, answers.prompt_tokens]
@@ -89,7 +79,7 @@ def hindsight_answers(
         places, found = frozenset(range(choices[best].retains)), answers[:, :, [best]]  # type: ignore[attr-defined]
         for _ in range(ROUNDS):
             right = found[0, :, 0].astype(bool)
-            tried = [Subset(places ^ {place}) for place in range(retains_of(pool))]
+            tried = [RetainSubset(places ^ {place}) for place in range(retains_of(pool))]
             wrong = under(tried, ~right)
             some = np.flatnonzero(wrong[0].any(axis=0))
             if not some.size:
@@ -151,7 +141,7 @@ class AnswerMatrix:
         """One choice for every probe."""
         return np.full(len(self.case), column)
 
-    def chosen_by(self, policy: MixPolicy, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]) -> Chosen:
+    def chosen_by(self, policy: RoleCountPolicy, cases: Sequence[EditCase], mixes: Sequence[RoleCounts]) -> Chosen:
         """The choices of a policy for these cases; the mixes are the first columns."""
         chosen = [mix for case in cases for mix in policy.choose(case.edit, [probe.query for probe in case.probes])]
         return np.array([mixes.index(mix) for mix in chosen])
@@ -196,7 +186,7 @@ def _rates(counts: Floats) -> Floats:
     return total[..., 0] / total[..., 1]
 
 
-def ceilings(answered: AnswerMatrix, choices: Sequence[Chooser], pool: Pool) -> dict[str, Chosen]:
+def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) -> dict[str, Chosen]:
     """The best choices in hindsight by name.
 
     answered: under these choices, of which the mixes come first, and under the greedy subset where there is one column
@@ -204,7 +194,7 @@ def ceilings(answered: AnswerMatrix, choices: Sequence[Chooser], pool: Pool) -> 
     """
     mixes = [i for i, one in enumerate(choices) if isinstance(one, RoleCounts)]
     k = [i for i in mixes if shows_all_fixed(choices[i], pool)]  # type: ignore[arg-type]
-    subsets = [i for i, one in enumerate(choices) if isinstance(one, Subset)]
+    subsets = [i for i, one in enumerate(choices) if isinstance(one, RetainSubset)]
     greedy = list(range(len(choices), answered.right.shape[1]))
     kind = (answered.aspect == np.array([a is Aspect.NEIGHBORHOOD for a in answered.aspects]).argmax()).astype(int)
     edit, query = answered.case, np.arange(len(answered.case))

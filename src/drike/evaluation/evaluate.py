@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
 
-from drike.editors.catalog import Editor
+from drike.editors.editor import Editor
 from drike.edits import EditCase, Probe, trained_on
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge, Question, Rule, Verdict
@@ -66,7 +66,7 @@ def _answer(editor: Editor, judge: Judge, write: bool, case: EditCase) -> list[O
     by_query = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
     prompts = [by_query[probe.query] for probe in case.asked]
     questions = [
-        Question(prompt, probe.target, probe.distractor, probe.also, probe.doubts)
+        Question(prompt, probe.target, probe.distractor, probe.also, probe.challenges)
         for prompt, probe in zip(prompts, case.asked, strict=True)
     ]
     verdicts = judge.ask(questions, write=write)
@@ -102,7 +102,7 @@ def _outcome(editor: str, case_id: str, probe: Probe, prompt: Prompt, verdict: V
         shots=prompt.shots,
         pruned=prompt.pruned,
         prompt_tokens=verdict.prompt_tokens,
-        calls=prompt.calls + len(probe.doubts),
+        calls=prompt.calls + len(probe.challenges),
         seconds=seconds,
         hops=probe.hops,
     )

@@ -30,11 +30,11 @@ class Named:
         rank = {i: place for place, i in enumerate(order) if not asked.excluded(index.edits[i])}
         best = {min(found, key=rank.__getitem__) for m in mentions if (found := [i for i in m.edits if i in rank])}
         name = {i: mention.name for mention in reversed(mentions) for i in mention.edits}
-        considered = [
+        candidates = [
             Candidate(index.edits[i], float(i in best), name[i], {"nearness": near[i]})
             for i in sorted(order, key=lambda i: i not in best)
         ]
-        return _decision(query, considered, [one for one in considered if one.probability])
+        return _decision(query, candidates, [one for one in candidates if one.probability])
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class EveryQuery:
         order = sorted(near, key=lambda i: (-near[i], -index.edits[i].record.priority, i))
         if not order:
             return Decision(query, reason="no edit is in force")
-        considered = tuple(
+        candidates = tuple(
             Candidate(index.edits[i], float(i == order[0]), named.get(i), {"nearness": near[i]}) for i in order
         )
-        best = considered[0].edit
-        return Decision(query, (best,), considered, f"every query is put under an edit: edit {best.id}")
+        best = candidates[0].edit
+        return Decision(query, (best,), candidates, f"every query is put under an edit: edit {best.id}")

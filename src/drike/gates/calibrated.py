@@ -64,14 +64,14 @@ class Calibrated:
 
         Raises ValueError for an index without vectors, or with those of another encoder.
         """
-        considered = self.considered(query, index)
-        if not considered:
+        candidates = self.candidates(query, index)
+        if not candidates:
             return Decision(query)
-        considered[:MOST_FIRED] = [replace(one, doubtful=self._in_doubt(one)) for one in considered[:MOST_FIRED]]
-        sure = [one for one in considered if one.probability >= self.threshold]
-        return _decision(query, considered, sure, "no edit is probable enough")
+        candidates[:MOST_FIRED] = [replace(one, uncertain=self._in_doubt(one)) for one in candidates[:MOST_FIRED]]
+        sure = [one for one in candidates if one.probability >= self.threshold]
+        return _decision(query, candidates, sure, "no edit is probable enough")
 
-    def considered(self, query: str, index: EditIndex) -> list[Candidate]:
+    def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
         """The edits that may be concerned with their probabilities, the most probable first."""
         if index.encoder is None:
             raise ValueError(_NO_VECTORS)

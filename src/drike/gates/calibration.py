@@ -121,7 +121,7 @@ def _considered(gate: Calibrated, probes: Sequence[GateProbe], index: EditIndex)
     if index.encoder is not None and known:
         texts = [text for one in known for text in (one.query, masked(one.query, edits[one.edit].names))]
         index.encoder.encode(texts)
-    return [gate.considered(probe.query, index) for probe in probes]
+    return [gate.candidates(probe.query, index) for probe in probes]
 
 
 def fit(found: Sequence[Example], prior: LogisticHead, strength: float = _STRENGTH) -> LogisticHead:

@@ -42,7 +42,7 @@ class Candidate:
     probability: float
     name: str | None = None
     features: Mapping[str, float] = field(default_factory=dict)
-    doubtful: bool = False
+    uncertain: bool = False
     answer: YesOrNo | None = None
 
 
@@ -57,27 +57,27 @@ class Decision:
     """
 
     query: str
-    fired: tuple[EditVersion, ...] = ()
-    considered: tuple[Candidate, ...] = ()
+    matched: tuple[EditVersion, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
 
     @property
     def edits(self) -> tuple[Edit, ...]:
         """Those that fired, as editors take them."""
-        return tuple(one.record.edit_in(self.query) for one in self.fired)
+        return tuple(one.record.edit_in(self.query) for one in self.matched)
 
     @property
-    def doubtful(self) -> tuple[Candidate, ...]:
+    def uncertain(self) -> tuple[Candidate, ...]:
         """The candidates about which a language model may be asked."""
-        return tuple(one for one in self.considered if one.doubtful)
+        return tuple(one for one in self.candidates if one.uncertain)
 
-    def settled(self, answers: Sequence[YesOrNo]) -> Decision:
+    def resolved(self, answers: Sequence[YesOrNo]) -> Decision:
         """The decision once a language model has answered about each of `doubtful`: only yes fires these."""
-        said = {one.edit.id: answer for one, answer in zip(self.doubtful, answers, strict=True)}
-        considered = [replace(one, answer=said.get(one.edit.id)) for one in self.considered]
-        fired = {one.id for one in self.fired}
-        sure = [one for one in considered if (one.answer is YesOrNo.YES if one.doubtful else one.edit.id in fired)]
-        return _decision(self.query, considered, sure, "in doubt, and the model does not say yes")
+        said = {one.edit.id: answer for one, answer in zip(self.uncertain, answers, strict=True)}
+        candidates = [replace(one, answer=said.get(one.edit.id)) for one in self.candidates]
+        matched = {one.id for one in self.matched}
+        sure = [one for one in candidates if (one.answer is YesOrNo.YES if one.uncertain else one.edit.id in matched)]
+        return _decision(self.query, candidates, sure, "in doubt, and the model does not say yes")
 
 
 class Gate(Protocol):
@@ -90,16 +90,16 @@ class Gate(Protocol):
 
 def _decision(
     query: str,
-    considered: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     sure: Sequence[Candidate],
     otherwise: str = "a negative exemplar matches",
 ) -> Decision:
     """Fire the candidates of which the gate is sure: those with the highest priority first, then as they come."""
-    fired = sorted(sure, key=lambda one: -one.edit.record.priority)[:MOST_FIRED]
+    matched = sorted(sure, key=lambda one: -one.edit.record.priority)[:MOST_FIRED]
     reasons = [
         (f'"{one.name}" is named' if one.name else "a wording is near")
         + (", and the model says yes" if one.answer is YesOrNo.YES else "")
         + f": edit {one.edit.id}"
-        for one in fired
+        for one in matched
     ]
-    return Decision(query, tuple(one.edit for one in fired), tuple(considered), "; ".join(reasons) or otherwise)
+    return Decision(query, tuple(one.edit for one in matched), tuple(candidates), "; ".join(reasons) or otherwise)

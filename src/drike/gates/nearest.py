@@ -23,6 +23,6 @@ class Nearest:
         asked = _Asked.of(query, index)
         [vector] = _embedded(index, [query])
         near = dict(_nearest(index, vector))
-        considered = [Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near]
-        sure = [c for c in considered if c.probability >= self.threshold and not asked.excluded(c.edit)]
-        return _decision(query, considered, sure[:1], "no wording is near enough")
+        candidates = [Candidate(index.edits[i], near[i], None, {"whole": near[i]}) for i in near]
+        sure = [c for c in candidates if c.probability >= self.threshold and not asked.excluded(c.edit)]
+        return _decision(query, candidates, sure[:1], "no wording is near enough")

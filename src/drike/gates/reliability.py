@@ -23,7 +23,7 @@ class Bin:
     count: int
 
 
-def curve(scope: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
+def curve(gate: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
     """The reliability diagram over wordings, which concern their edit, and negative exemplars, which do not.
 
     By cross-validation: each text is asked of an index without it and without those of its fold. Bins have equal
@@ -35,8 +35,8 @@ def curve(scope: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
         texts = list(_texts(edits, fold))[: _MOST // _FOLDS]
         rest = EditIndex.of([_without(one, fold) for one in edits], index.encoder, index) if texts else index
         for edit, text, concerned in texts:
-            considered = scope.decide(text, rest).considered
-            probability = next((one.probability for one in considered if one.edit.id == edit), 0.0)
+            candidates = gate.decide(text, rest).candidates
+            probability = next((one.probability for one in candidates if one.edit.id == edit), 0.0)
             found[min(int(probability * bins), bins - 1)].append((probability, concerned))
     columns = [tuple(zip(*found[i], strict=True)) for i in sorted(found)]
     return tuple(Bin(sum(given) / len(given), sum(true) / len(true), len(true)) for given, true in columns)

@@ -19,7 +19,7 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 def questions(decision: Decision) -> list[str]:
     """What a language model is asked about each of the doubtful candidates: a prompt, and also a user's message."""
-    return [question(decision.query, one.edit.record.query) for one in decision.doubtful]
+    return [question(decision.query, one.edit.record.query) for one in decision.uncertain]
 
 
 def question(text: str, query: str) -> str:
@@ -35,22 +35,20 @@ def answer_of(text: str) -> YesOrNo:
     return YesOrNo(found[1].casefold()) if found else YesOrNo.FAILED
 
 
-def decided(
-    scope: Gate, queries: Sequence[str], index: EditIndex, model: LanguageModel | None = None
-) -> list[Decision]:
+def decided(gate: Gate, queries: Sequence[str], index: EditIndex, model: LanguageModel | None = None) -> list[Decision]:
     """What a gate decides about each query. model: is asked about all doubtful candidates, in one call."""
-    found = [scope.decide(query, index) for query in queries]
-    return found if model is None else settled(found, model)
+    found = [gate.decide(query, index) for query in queries]
+    return found if model is None else resolved(found, model)
 
 
-def settled(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
+def resolved(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
     """The decisions once a model has been asked about all doubtful candidates, in one call."""
     asked = [Prompt(text) for decision in decisions for text in questions(decision)]
     answers = iter([answer_of(text) for text in complete(model, asked)] if asked else ())
-    return [one.settled([next(answers) for _ in one.doubtful]) if one.doubtful else one for one in decisions]
+    return [one.resolved([next(answers) for _ in one.uncertain]) if one.uncertain else one for one in decisions]
 
 
-def require_doubt(scope: Gate, remedy: str) -> None:
+def require_doubt(gate: Gate, remedy: str) -> None:
     """Refuse a gate that is never in doubt, so that there would be nothing to ask. Raises UsageError."""
-    if isinstance(scope, Named | Nearest | EveryQuery):
-        raise UsageError(f"the gate {type(scope).__name__} is never in doubt, so that no model can be asked: {remedy}")
+    if isinstance(gate, Named | Nearest | EveryQuery):
+        raise UsageError(f"the gate {type(gate).__name__} is never in doubt, so that no model can be asked: {remedy}")

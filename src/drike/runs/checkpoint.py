@@ -22,7 +22,7 @@ from torch import Tensor
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.learned_budgets import Controller, feature
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.rankers import Form, Retriever
+from drike.editors.retriever import Form, Retriever
 from drike.editors.role_counts import RoleCounts
 from drike.encoders import TextEncoder, load_encoder
 from drike.errors import CheckpointError

@@ -196,8 +196,8 @@ class EpisodeRecord:
     @property
     def rollout(self) -> RecordedRollout:
         """What a resumed training needs of it."""
-        earned = Rewards(self.rewards, self.correct, self.prompt_tokens, self.seconds, self.probes)
-        return RecordedRollout(self.case_id, self.order, earned)
+        rewards = Rewards(self.rewards, self.correct, self.prompt_tokens, self.seconds, self.probes)
+        return RecordedRollout(self.case_id, self.order, rewards)
 
 
 def read_episodes(path: Path) -> list[EpisodeRecord]:

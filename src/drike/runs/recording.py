@@ -9,10 +9,11 @@ from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.editors.catalog import Editor
 from drike.editors.editcot import EditCoTFull
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.editor import Editor
+from drike.editors.in_context import InContextEditor
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.evaluation.answer_matrix import CaseAnswers
 from drike.evaluation.evaluate import evaluate
@@ -42,7 +43,7 @@ from drike.training.algorithm1 import Episode
 def recorded_training(
     folder: Path,
     episodes: Generator[Episode, None, None],
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     model: LanguageModel,
     training: Mapping[str, object],
     *,
@@ -54,7 +55,8 @@ def recorded_training(
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
     describes it in the checkpoint. past: number of episodes that the folder holds already.
     """
-    retriever, budget, done, before, known = editor.ranker, editor.budget, 0, model.usage, read_usage(folder)
+    retriever, budget = editor.selector.ranker, editor.selector.budget
+    done, before, known = 0, model.usage, read_usage(folder)
     assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
     head = deepcopy(retriever.head.state_dict())
 

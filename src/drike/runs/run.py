@@ -14,7 +14,7 @@ from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import Split, SplitIds
 from drike.editors.learned_budgets import Controller
 from drike.editors.pool import Pool, rotations
-from drike.editors.rankers import Retriever
+from drike.editors.retriever import Retriever
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.errors import RunError
@@ -43,7 +43,7 @@ class Setup:
         Batches are faster than pool by pool, and seconds per edit are then not the first look-up's. Returns notes on
         the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
-        candidates = self.pool.beside([edits for case in cases for edits in rotations(case.edits)])
+        candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
         for part in parts:
             if isinstance(part, Retriever | Controller) and part.encoder is not None:
                 part.encoder.encode(sorted({text for one in candidates for text in part.texts(one)}))

@@ -87,7 +87,7 @@ def application(gateway: Gateway, tenants: Tenants) -> Starlette:
         Route(edit + "/{change:str}", admin.guarded(admin.change), methods=["POST"]),
         Route("/admin/v1/decide", admin.guarded(admin.decide)),
         Route("/admin/v1/try", admin.guarded(admin.ask), methods=["POST"]),
-        Route("/admin/v1/fired", admin.guarded(admin.fired)),
+        Route("/admin/v1/fired", admin.guarded(admin.matched)),
         Route("/admin/v1/calibration", admin.guarded(admin.calibration)),
         Route("/healthz", healthy),
         Route("/readyz", admin.ready),
@@ -235,12 +235,12 @@ class Admin:
         found = _decision(decision, live)
         return {"decision": found, "before": texts[0], "after": texts[-1]}
 
-    async def fired(self, request: Request, grant: Principal) -> dict[str, object]:
+    async def matched(self, request: Request, grant: Principal) -> dict[str, object]:
         """The last decisions on requests."""
         live, limit = await self._live(grant), _number(request, "limit", 50)
         return {
             name: [_seen(one, live) for one in list(seen)[::-1][:limit]]
-            for name, seen in (("fired", live.fired), ("missed", live.missed))
+            for name, seen in (("fired", live.matched), ("missed", live.missed))
         }
 
     async def calibration(self, request: Request, grant: Principal) -> dict[str, object]:
@@ -249,7 +249,7 @@ class Admin:
         index, bins = self._curves.get(grant.tenant, (None, ()))
         if index is not live.index:
             index = live.index
-            bins = await asyncio.to_thread(curve, live.scope, index)
+            bins = await asyncio.to_thread(curve, live.gate, index)
             self._curves[grant.tenant] = index, bins
         return {"bins": [asdict(one) for one in bins]}
 
@@ -305,9 +305,9 @@ class Admin:
     async def _decided(self, live: EditFeed, chat: dict[str, Any], *, ask: bool = True) -> Decision:
         """The decision on a chat, as the gateway makes it. ask: ask the upstream in doubt, if the gateway does."""
         decision = await asyncio.to_thread(live.decide, [chat["messages"][0]["content"]])
-        if not (ask and self._gateway.settings.ask and decision.doubtful):
+        if not (ask and self._gateway.settings.ask and decision.uncertain):
             return decision
-        return await self._gateway.settled(decision, _CHAT, chat, self._gateway.deadline(live))
+        return await self._gateway.resolved(decision, _CHAT, chat, self._gateway.deadline(live))
 
     async def _answer(self, call: Call) -> str:
         """The text of the upstream's answer. Raises RequestError."""
@@ -376,7 +376,7 @@ def _edit(stored: EditVersion, live: EditFeed | None = None) -> dict[str, object
 
 
 def _decision(decision: Decision, live: EditFeed) -> dict[str, object]:
-    considered = [
+    candidates = [
         {
             "edit": _edit(one.edit, live),
             "probability": one.probability,
@@ -384,10 +384,10 @@ def _decision(decision: Decision, live: EditFeed) -> dict[str, object]:
             "features": dict(one.features),
             **({"answer": one.answer} if one.answer else {}),
         }
-        for one in decision.considered[:_SHOWN_CANDIDATES]
+        for one in decision.candidates[:_SHOWN_CANDIDATES]
     ]
-    fired = [_edit(one, live) for one in decision.fired]
-    return {"query": decision.query, "fired": fired, "considered": considered, "reason": decision.reason}
+    matched = [_edit(one, live) for one in decision.matched]
+    return {"query": decision.query, "fired": matched, "considered": candidates, "reason": decision.reason}
 
 
 def _seen(seen: Seen, live: EditFeed) -> dict[str, object]:

@@ -41,7 +41,7 @@ class _State:
     """A gate, its number in the store, its encoder, and what it decides about; replaced as a whole."""
 
     number: int
-    scope: Gate
+    gate: Gate
     encoder: TextEncoder | None
     now: StoreView = field(default_factory=StoreView)
 
@@ -51,7 +51,7 @@ class EditFeed:
 
     Args:
         store: where they are.
-        scope: decides which edits a query concerns; None for the store's own gate, whichever was calibrated last.
+        gate: decides which edits a query concerns; None for the store's own gate, whichever was calibrated last.
         encoder: opens the encoder of a gate; None is for gates that need no vectors.
         prepare: called with edits that are new in force, before they are.
 
@@ -61,14 +61,14 @@ class EditFeed:
     def __init__(
         self,
         store: EditStore,
-        scope: Gate | None = None,
+        gate: Gate | None = None,
         *,
-        encoder: Callable[[Gate], TextEncoder | None] = lambda scope: None,
+        encoder: Callable[[Gate], TextEncoder | None] = lambda gate: None,
         prepare: Callable[[Sequence[EditVersion]], None] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
-        self.fired: deque[Seen] = deque(maxlen=_SHOWN)
+        self.matched: deque[Seen] = deque(maxlen=_SHOWN)
         self.missed: deque[Seen] = deque(maxlen=_SHOWN)
         self.problem: str | None = None
         self.gate_problem: str | None = None
@@ -77,17 +77,17 @@ class EditFeed:
         self._clock = clock
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
-        self._follows = scope is None
-        number, found = (0, scope) if scope else kept_gate(store) or (0, Named())
+        self._follows = gate is None
+        number, found = (0, gate) if gate else kept_gate(store) or (0, Named())
         self._state = _State(number, found, encoder(found))
         self.refresh()
         if self.problem:
             raise StoreError(self.problem)
 
     @property
-    def scope(self) -> Gate:
+    def gate(self) -> Gate:
         """The gate."""
-        return self._state.scope
+        return self._state.gate
 
     @property
     def snapshot(self) -> Snapshot:
@@ -124,13 +124,13 @@ class EditFeed:
         try:
             found = kept_gate(self.store, self._state.number) if self._follows else None
             if found:
-                number, scope = found
-                encoder, before = self._encoder(scope), self.index
+                number, gate = found
+                encoder, before = self._encoder(gate), self.index
                 index = EditIndex.of(before.edits.values(), encoder, before)
                 with self._refreshing:
                     now = self._state.now
                     now = replace(now, index=EditIndex.of(now.index.edits.values(), encoder, index))
-                    self._state = _State(number, scope, encoder, now)
+                    self._state = _State(number, gate, encoder, now)
             self.gate_problem = None
         except DrikeError as problem:
             self.gate_problem = str(problem)
@@ -146,17 +146,17 @@ class EditFeed:
         doubts: a query in doubt counts like one for which an edit fires, as a model will be asked.
         """
         state = self._state
-        scope, index = state.scope, state.now.index
+        gate, index = state.gate, state.now.index
         first, *others = queries
-        found = scope.decide(first, index)
-        decisions = chain([found], (scope.decide(query, index) for query in others))
-        return next((one for one in decisions if one.fired or (doubts and one.doubtful)), found)
+        found = gate.decide(first, index)
+        decisions = chain([found], (gate.decide(query, index) for query in others))
+        return next((one for one in decisions if one.matched or (doubts and one.uncertain)), found)
 
     def keep(self, request: str, decision: Decision) -> None:
-        """Keep a decision in `fired` or `missed`, if it considered an edit. request: its id."""
-        if decision.considered:
+        """Keep a decision in `matched` or `missed`, if it considered an edit. request: its id."""
+        if decision.candidates:
             seen = Seen(stamp(self._clock()), request, decision)
-            (self.fired if decision.fired else self.missed).append(seen)
+            (self.matched if decision.matched else self.missed).append(seen)
 
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""

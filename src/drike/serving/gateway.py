@@ -28,7 +28,6 @@ from starlette.types import Message, Receive, Scope, Send
 from drike.gates.decision import Decision, YesOrNo
 from drike.models.served.address import is_loopback
 from drike.serving import guardrail
-from drike.serving.context import Target, chat_target, completion_target, parse, replaced
 from drike.serving.feed import EditFeed
 from drike.serving.keys import Principal, Role
 from drike.serving.metrics import Metrics
@@ -44,6 +43,7 @@ from drike.serving.relay import (
     stream_response,
     while_connected,
 )
+from drike.serving.requests import EditableRequest, Target, chat_target, completion_target, parse
 from drike.serving.upstream import Call, Headers, Upstream, UpstreamError
 from drike.serving.verification import answers
 from drike.stores.records import EditVersion, Status
@@ -267,7 +267,7 @@ class Gateway:
 
         def decide() -> Edited | Decision:
             decision = live.decide(target.queries, doubts=ask)
-            return decision if ask and decision.doubtful else edited(decision)
+            return decision if ask and decision.uncertain else edited(decision)
 
         def edited(decision: Decision) -> Edited:
             live.keep(request, decision)
@@ -284,7 +284,7 @@ class Gateway:
             found = await self._decided(decide, until)
             if isinstance(found, Decision):
                 seconds = _SHARE_OF_QUESTIONS * (until - time.perf_counter())
-                decision = await self.settled(found, call, parsed, seconds)
+                decision = await self.resolved(found, call, parsed, seconds)
                 if self.settings.mode is Mode.ON and _must_answer(decision):
                     live.keep(request, decision)
                     raise refusal
@@ -298,12 +298,12 @@ class Gateway:
                 raise refusal from None
             return Edited(body, "degraded")
 
-    async def settled(self, decision: Decision, call: Call, parsed: Mapping[str, Any], seconds: float) -> Decision:
+    async def resolved(self, decision: Decision, call: Call, parsed: Mapping[str, Any], seconds: float) -> Decision:
         """A decision after the questions to the upstream that it leads to. call, parsed: a request and its body."""
         said = await answers(self.upstream, call, parsed, decision, seconds)
         for one in said:
             self.metrics.questions.labels(one).inc()
-        return decision.settled(said)
+        return decision.resolved(said)
 
     async def _decided(self, work: Callable[[], Result], until: float) -> Result:
         """What the thread that decides returns. Raises TimeoutError if it does not until then."""
@@ -320,17 +320,18 @@ class Gateway:
         self, path: bytes, body: bytes, parsed: dict[str, Any], target: Target, edits: Sequence[EditVersion]
     ) -> bytes:
         facts = [one.record.edit_in(target.queries[-1]) for one in edits]
-        return replaced(body, parsed, target, self._placements[path].place(facts, target.text, target.queries[0]))
+        text = self._placements[path].place(facts, target.text, target.queries[0])
+        return EditableRequest(path.decode(), body, parsed, target).with_text(text)
 
 
 def active(decision: Decision) -> tuple[EditVersion, ...]:
     """The edits of a decision that change answers; others are only counted."""
-    return tuple(one for one in decision.fired if one.record.status is Status.ACTIVE)
+    return tuple(one for one in decision.matched if one.record.status is Status.ACTIVE)
 
 
 def _must_answer(decision: Decision) -> bool:
     """Whether a question failed about an edit that must not be left out."""
-    entries = (one.edit.record for one in decision.doubtful if one.answer is YesOrNo.FAILED)
+    entries = (one.edit.record for one in decision.uncertain if one.answer is YesOrNo.FAILED)
     return any(entry.enforce and entry.status is Status.ACTIVE for entry in entries)
 
 

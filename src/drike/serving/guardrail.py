@@ -3,8 +3,8 @@
 LiteLLM posts {"texts": [...], "structured_messages": [...], "input_type": "request"} and reads {"action": "NONE"},
 {"action": "GUARDRAIL_INTERVENED", "texts": [...]} with as many texts, or {"action": "BLOCKED", "blocked_reason"}.
 agentgateway posts {"body": {"messages": [...]}} and reads {"action": {"reason"}}, {"action": {"body": {"messages":
-[...]}, "reason"}} or {"action": {"body": "...", "status_code", "reason"}}. Answers of models pass, and so do texts
-without messages: LiteLLM sends prompts to complete in the same form as texts to embed, to speak or to draw.
+[...]}, "reason"}} or {"action": {"body": "...", "status_code", "reason"}}. Answers of models pass unchanged, and so do
+texts without messages: LiteLLM sends prompts to complete in the same form as texts to embed, to speak or to draw.
 """
 
 from __future__ import annotations
@@ -13,40 +13,49 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from drike.serving.context import chat_target, parse
 from drike.serving.relay import RequestError
+from drike.serving.requests import chat_target, parse
 
 # LiteLLM appends the second; agentgateway asks for /request and /response, wherever its configuration puts them.
 _ENDS = (b"", b"/beta/litellm_basic_guardrail_api", b"/request", b"/response")
 PATHS = frozenset((b"/request", b"/response", *(b"/guardrail" + end for end in _ENDS)))
 _PASS: dict[str, object] = {"reason": "no edit concerns this"}
+EditChat = Callable[[bytes], Awaitable[bytes]]
 
 
-async def answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]]) -> dict[str, object]:
+async def answer(body: bytes, edit: EditChat) -> dict[str, object]:
     """The answer to a webhook. Raises ValueError for another form.
 
-    edit: gives the body of a chat with its edits; a RequestError of it refuses the chat, as a status other than 200
-    could be taken for a webhook that is down.
+    edit: returns the body of a chat with its edits; if it raises RequestError, the answer refuses the chat with status
+    200, as another status could be taken for a webhook that is down.
     """
-    asked = parse(body) or {}
-    inner, texts = asked.get("body"), asked.get("texts")
-    if isinstance(inner, dict):
-        messages = inner.get("messages")
-        try:
-            edited = await _messages(messages, edit) if isinstance(messages, list) else messages
-        except RequestError as refused:
-            return {"action": {"body": str(refused), "status_code": refused.status, "reason": refused.code}}
-        change = {"body": {**inner, "messages": edited}, "reason": "facts were added"}
-        return {"action": _PASS if edited == messages else change}
+    values = parse(body) or {}
+    chat, texts = values.get("body"), values.get("texts")
+    if isinstance(chat, dict):
+        return await _answer_agentgateway(chat, edit)
     if not isinstance(texts, list):
         raise ValueError('the body has neither "texts" nor "body": send the form of LiteLLM or of agentgateway')
-    messages = asked.get("structured_messages")
-    if asked.get("input_type") == "response" or not isinstance(messages, list):
+    messages = values.get("structured_messages")
+    if values.get("input_type") == "response" or not isinstance(messages, list):
         return {"action": "NONE"}
+    return await _answer_litellm(texts, messages, edit)
+
+
+async def _answer_agentgateway(chat: dict[str, Any], edit: EditChat) -> dict[str, object]:
+    messages = chat.get("messages")
     try:
-        edited = await _messages(messages, edit)
-    except RequestError as refused:
-        return {"action": "BLOCKED", "blocked_reason": str(refused)}
+        edited = await _edited(messages, edit) if isinstance(messages, list) else messages
+    except RequestError as refusal:
+        return {"action": {"body": str(refusal), "status_code": refusal.status, "reason": refusal.code}}
+    change = {"body": {**chat, "messages": edited}, "reason": "facts were added"}
+    return {"action": _PASS if edited == messages else change}
+
+
+async def _answer_litellm(texts: list[Any], messages: list[Any], edit: EditChat) -> dict[str, object]:
+    try:
+        edited = await _edited(messages, edit)
+    except RequestError as refusal:
+        return {"action": "BLOCKED", "blocked_reason": str(refusal)}
     before, after = chat_target({"messages": messages}), chat_target({"messages": edited})
     if edited == messages or not before or not after or before.text not in texts:
         return {"action": "NONE"}
@@ -54,7 +63,7 @@ async def answer(body: bytes, edit: Callable[[bytes], Awaitable[bytes]]) -> dict
     return {"action": "GUARDRAIL_INTERVENED", "texts": [*texts[:last], after.text, *texts[last + 1 :]]}
 
 
-async def _messages(messages: list[Any], edit: Callable[[bytes], Awaitable[bytes]]) -> list[Any]:
-    edited = await edit(json.dumps({"messages": messages}).encode())
-    found: list[Any] = json.loads(edited)["messages"]
-    return found
+async def _edited(messages: list[Any], edit: EditChat) -> list[Any]:
+    body = await edit(json.dumps({"messages": messages}).encode())
+    edited: list[Any] = json.loads(body)["messages"]
+    return edited

@@ -18,11 +18,12 @@ from typing import Any
 from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
+from drike.serving.requests import CHAT, COMPLETION, completion_target, encodable, message_text, parse
 from drike.serving.upstream import Call, Reply, UpstreamError
 
-_WAITING = 64  # requests; more are refused
-_MOST_TOKENS, _REPLY_TOKENS = 4096, 256
-Replies = Callable[[list[dict[str, str]], int], Completion]
+_MAX_WAITING = 64  # requests; more are refused
+_MAX_TOKENS, _REPLY_TOKENS = 4096, 256
+WriteReply = Callable[[list[dict[str, str]], int], Completion]
 
 
 class _UnusableRequestError(ValueError):
@@ -37,7 +38,7 @@ class LocalUpstream:
         reply: answers messages with role and content; None for a model that only completes.
     """
 
-    def __init__(self, model: LanguageModel, reply: Replies | None = None) -> None:
+    def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
         self._model = model
         self._reply = reply
@@ -64,41 +65,43 @@ class LocalUpstream:
             entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
             yield _whole({"object": "list", "data": [entry]})
             return
-        if call.method != "POST" or path not in ("/chat/completions", "/completions"):
+        if call.method != "POST" or path not in (CHAT, COMPLETION):
             yield _whole(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
             return
-        if self._waiting >= _WAITING:
+        if self._waiting >= _MAX_WAITING:
             raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
         self._waiting += 1
         try:
-            asked = _read(path, call.body)
-            done = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, asked)
+            request = _read(path, call.body)
+            completion = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
         except (_UnusableRequestError, ModelError) as problem:
             yield _whole(str(problem), 400)
             return
         finally:
             self._waiting -= 1
-        if asked.stream:
-            yield Reply(200, [(b"content-type", b"text/event-stream")], _sent(_events(asked, done, self.name)))
+        if request.stream:
+            events = _events(request, completion, self.name)
+            yield Reply(200, [(b"content-type", b"text/event-stream")], _sent(events))
         else:
-            yield _whole(_object(asked, done, self.name))
+            yield _whole(_answer_object(request, completion, self.name))
 
-    def _answer(self, asked: _Asked) -> Completion:
-        if asked.messages is None or self._reply is None:
-            text = asked.prompt if asked.messages is None else asked.messages[-1]["content"]
-            stop = "\n" if asked.messages is not None else None
-            [done] = self._model.generate([text], asked.tokens or MAX_ANSWER_TOKENS, stop)
+    def _answer(self, request: _LocalRequest) -> Completion:
+        if request.messages is None:
+            [completion] = self._model.generate([request.prompt], request.tokens or MAX_ANSWER_TOKENS, None)
+        elif self._reply is None:
+            text = request.messages[-1]["content"]
+            [completion] = self._model.generate([text], request.tokens or MAX_ANSWER_TOKENS, "\n")
         else:
-            done = self._reply(asked.messages, asked.tokens or _REPLY_TOKENS)
-        if asked.messages is not None:
-            done = replace(done, text=done.text.lstrip())
-        ends = [at for one in asked.stop if (at := done.text.find(one)) >= 0]
-        return replace(done, text=done.text[: min(ends)]) if ends else done
+            completion = self._reply(request.messages, request.tokens or _REPLY_TOKENS)
+        if request.messages is not None:
+            completion = replace(completion, text=completion.text.lstrip())
+        ends = [end for stop in request.stop if (end := completion.text.find(stop)) >= 0]
+        return replace(completion, text=completion.text[: min(ends)]) if ends else completion
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A request: messages of a chat, or a prompt."""
+class _LocalRequest:
+    """A request with messages of a chat, or else with a prompt."""
 
     messages: list[dict[str, str]] | None
     prompt: str
@@ -108,86 +111,83 @@ class _Asked:
     usage: bool
 
 
-def _read(path: str, body: bytes) -> _Asked:
+def _read(path: str, body: bytes) -> _LocalRequest:
     """Raises _UnusableRequestError with the field."""
     try:
-        values: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
+        values = parse(body)
+    except ValueError as problem:
+        raise _UnusableRequestError(str(problem)) from None
+    if values is None:
         raise _UnusableRequestError("the body is no JSON object: send one with messages or a prompt")
     tokens = values.get("max_completion_tokens") or values.get("max_tokens")
-    if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MOST_TOKENS):
-        raise _UnusableRequestError(f"max_tokens must be a number from 1 to {_MOST_TOKENS}")
+    if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
+        raise _UnusableRequestError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
     stop = values.get("stop") or []
     stop = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stop, list) or not all(isinstance(one, str) and one for one in stop):
+    if not isinstance(stop, list) or not all(isinstance(text, str) and text for text in stop):
         raise _UnusableRequestError("stop must be a text or a list of texts")
     if values.get("n") not in (None, 1):
         raise _UnusableRequestError("n must be 1: this model answers greedily")
     options = values.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    stream = values.get("stream") is True
-    more: dict[str, Any] = {"tokens": tokens, "stop": tuple(stop), "stream": stream, "usage": usage}
-    if path == "/completions":
-        prompt = values.get("prompt")
-        prompt = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else prompt
-        if not isinstance(prompt, str):
+    more: dict[str, Any] = {
+        "tokens": tokens, "stop": tuple(stop), "stream": values.get("stream") is True, "usage": usage
+    }  # fmt: skip
+    if path == COMPLETION:
+        target = completion_target(values)
+        if target is None:
             raise _UnusableRequestError("prompt must be one text")
-        return _Asked(None, _utf8(prompt), **more)
+        return _LocalRequest(None, encodable(target.text), **more)
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
         raise _UnusableRequestError("messages must be a list with at least one message")
-    return _Asked([_message(one) for one in messages], "", **more)
+    return _LocalRequest([_message(message) for message in messages], "", **more)
 
 
-def _message(given: object) -> dict[str, str]:
-    role = given.get("role") if isinstance(given, dict) else None
-    content: Any = given.get("content") if isinstance(given, dict) else None
-    if isinstance(content, list):
-        content = "\n".join(str(one.get("text", "")) for one in content if isinstance(one, dict))
-    if not isinstance(role, str) or not isinstance(content, str):
+def _message(message: object) -> dict[str, str]:
+    role = message.get("role") if isinstance(message, dict) else None
+    text = message_text(message) if isinstance(message, dict) else None
+    if not isinstance(role, str) or text is None:
         raise _UnusableRequestError("every message needs a role and a content of text")
-    return {"role": role, "content": _utf8(content)}
+    return {"role": role, "content": encodable(text)}
 
 
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _answer_object(request: _LocalRequest, completion: Completion, model: str) -> dict[str, object]:
+    chat = request.messages is not None
+    answer = {"message": {"role": "assistant", "content": completion.text}} if chat else {"text": completion.text}
+    choice = {"index": 0, **answer, "finish_reason": _reason(request, completion), "logprobs": None}
+    return {**_head(request, model, "chat.completion"), "choices": [choice], "usage": _usage(completion)}
 
 
-def _object(asked: _Asked, done: Completion, model: str) -> dict[str, object]:
-    chat = asked.messages is not None
-    said = {"message": {"role": "assistant", "content": done.text}} if chat else {"text": done.text}
-    choice = {"index": 0, **said, "finish_reason": _reason(asked, done), "logprobs": None}
-    return {**_head(asked, model, "chat.completion"), "choices": [choice], "usage": _usage(done)}
-
-
-def _events(asked: _Asked, done: Completion, model: str) -> Iterator[bytes]:
+def _events(request: _LocalRequest, completion: Completion, model: str) -> Iterator[bytes]:
     """The chunks of a stream: the words with the space before each, then the end."""
-    head, chat = _head(asked, model, "chat.completion.chunk"), asked.messages is not None
-    words = done.text.split(" ")
-    for word in [*words[:1], *(f" {one}" for one in words[1:])]:
-        said: dict[str, object] = {"delta": {"role": "assistant", "content": word}} if chat else {"text": word}
-        yield _event({**head, "choices": [{"index": 0, **said, "finish_reason": None, "logprobs": None}]})
-    said = {"delta": {}} if chat else {"text": ""}
-    yield _event({**head, "choices": [{"index": 0, **said, "finish_reason": _reason(asked, done), "logprobs": None}]})
-    if asked.usage:
-        yield _event({**head, "choices": [], "usage": _usage(done)})
+    head, chat = _head(request, model, "chat.completion.chunk"), request.messages is not None
+
+    def chunk(text: str | None, reason: str | None) -> bytes:
+        delta = {} if text is None else {"role": "assistant", "content": text}
+        answer: dict[str, object] = {"delta": delta} if chat else {"text": text or ""}
+        return _event({**head, "choices": [{"index": 0, **answer, "finish_reason": reason, "logprobs": None}]})
+
+    first, *words = completion.text.split(" ")
+    yield from (chunk(text, None) for text in (first, *(f" {word}" for word in words)))
+    yield chunk(None, _reason(request, completion))
+    if request.usage:
+        yield _event({**head, "choices": [], "usage": _usage(completion)})
     yield b"data: [DONE]\n\n"
 
 
-def _head(asked: _Asked, model: str, kind: str) -> dict[str, object]:
-    chat = asked.messages is not None
+def _head(request: _LocalRequest, model: str, kind: str) -> dict[str, object]:
+    chat = request.messages is not None
     id = f"{'chatcmpl' if chat else 'cmpl'}-{time.time_ns():x}"
     return {"id": id, "object": kind if chat else "text_completion", "created": int(time.time()), "model": model}
 
 
-def _reason(asked: _Asked, done: Completion) -> str:
-    return "length" if asked.tokens and (done.completion_tokens or 0) >= asked.tokens else "stop"
+def _reason(request: _LocalRequest, completion: Completion) -> str:
+    return "length" if request.tokens and (completion.completion_tokens or 0) >= request.tokens else "stop"
 
 
-def _usage(done: Completion) -> dict[str, int] | None:
-    read, written = done.prompt_tokens, done.completion_tokens
+def _usage(completion: Completion) -> dict[str, int] | None:
+    read, written = completion.prompt_tokens, completion.completion_tokens
     if read is None or written is None:
         return None
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

@@ -1,22 +1,18 @@
-"""What a gateway would have done with logged requests: which edits fire, the most doubtful ones first."""
+"""What a gateway would have done with logged requests: which edits match, the least certain ones first."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from drike.gates.decision import Candidate, Decision
-from drike.serving.context import chat_target, completion_target, parse
-
-_INNER = ("body", "request")  # where logs keep a request
+from drike.serving.requests import logged_queries
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A query with an edit that was considered for it, and how many requests asked it."""
+class ReplayedQuery:
+    """A query with a candidate for it, and how many requests asked it."""
 
     query: str
     candidate: Candidate
@@ -29,65 +25,47 @@ class Replay:
 
     Attributes:
         requests: lines with a request.
-        fired: requests for which an edit fires.
-        fires: with each edit that fires, the least probable first.
-        misses: where none fires, with the edit that was nearest to firing, the most probable first.
+        matched: requests for which an edit matches.
+        matches: with each edit that matches, the least probable first.
+        misses: where none matches, with the most probable candidate, the most probable first.
         unread: how many lines were left out, by reason.
     """
 
     requests: int
-    fired: int
-    fires: tuple[Seen, ...]
-    misses: tuple[Seen, ...]
+    matched: int
+    matches: tuple[ReplayedQuery, ...]
+    misses: tuple[ReplayedQuery, ...]
     unread: Mapping[str, int]
 
 
 def replay(lines: Iterable[bytes], decide: Callable[[Sequence[str]], Decision]) -> Replay:
-    """Decide on the requests of a log: JSON lines with a request, or with one as `body` or `request`."""
-    asked: Counter[tuple[str, ...]] = Counter()
+    """Decide on the requests of a log, whose lines are as `logged_queries` reads them."""
+    requests: Counter[tuple[str, ...]] = Counter()
     unread: Counter[str] = Counter()
-    for line in lines:
-        if line.strip():
-            found = _queries(line)
-            asked.update([found] if isinstance(found, tuple) else [])
-            unread.update([found] if isinstance(found, str) else [])
-    fired, fires, misses = 0, [], []
-    for queries, times in asked.items():
+    for line in filter(bytes.strip, lines):
+        try:
+            queries = logged_queries(line)
+        except ValueError as problem:
+            unread[str(problem)] += 1
+            continue
+        if queries:
+            requests[queries] += 1
+        else:
+            unread["no text of a user at the end"] += 1
+    matched, matches, misses = 0, [], []
+    for queries, times in requests.items():
         decision = decide(queries)
-        ids = {edit.id for edit in decision.fired}
-        fired += times * bool(ids)
-        fires += [Seen(decision.query, one, times) for one in decision.considered if one.edit.id in ids]
-        misses += [Seen(decision.query, one, times) for one in decision.considered[:1] if not ids]
-    return Replay(
-        asked.total(), fired, tuple(sorted(fires, key=_sureness)), tuple(sorted(misses, key=_sureness, reverse=True)),
-        unread,
-    )  # fmt: skip
+        ids = {edit.id for edit in decision.matched}
+        replayed = [ReplayedQuery(decision.query, candidate, times) for candidate in decision.candidates]
+        if ids:
+            matched += times
+            matches += [query for query in replayed if query.candidate.edit.id in ids]
+        else:
+            misses += replayed[:1]
+    matches.sort(key=_certainty)
+    misses.sort(key=_certainty, reverse=True)
+    return Replay(requests.total(), matched, tuple(matches), tuple(misses), unread)
 
 
-def _queries(line: bytes) -> tuple[str, ...] | str:
-    """What a gateway would decide on, or why it would not."""
-    try:
-        body: dict[str, Any] | None = parse(line)
-    except ValueError:
-        return "too deep, or with too many messages"
-    if body is None:
-        return "no JSON object"
-    for name in _INNER:
-        inner = body.get(name)
-        if isinstance(inner, str):  # some logs keep the request as text
-            inner = _object(inner)
-        if isinstance(inner, dict):
-            body = inner
-    target = chat_target(body) if "messages" in body else completion_target(body)
-    return target.queries if target else "no text of a user at the end"
-
-
-def _object(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _sureness(seen: Seen) -> tuple[float, float]:
-    return seen.candidate.probability, seen.candidate.features.get("nearness", 0.0)
+def _certainty(replayed: ReplayedQuery) -> tuple[float, float]:
+    return replayed.candidate.probability, replayed.candidate.features.get("nearness", 0.0)

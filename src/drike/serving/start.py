@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from drike.datasets import TINYFACTS, load
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
+from drike.editors.role_counts import copies_and_updates
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.errors import UsageError
@@ -29,7 +31,7 @@ from drike.serving.feed import EditFeed
 from drike.serving.gateway import Gateway, Mode, Settings
 from drike.serving.keys import Keys, Principal, keys_path
 from drike.serving.local import LocalUpstream
-from drike.serving.placement import AsBlock, AsPrompt, NearestWriter, Placement, Writer
+from drike.serving.placement import AsBlock, AsPrompt, Placement, Writer
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
@@ -172,7 +174,8 @@ def _writer(run: str | None, most: int | None) -> Writer:
     if run is None:
         dataset = load(TINYFACTS)
         rows = dataset.split(seed=0, train=0, test=0).demonstrations
-        return NearestWriter(Pool(rows, load_encoder("hashing"), remembered=_REMEMBERED), most)
+        pool = Pool(rows, load_encoder("hashing"), remembered=_REMEMBERED)
+        return InContextEditor("Copies and updates", pool, copies_and_updates(pool.roles, most))
     from drike.editors.catalog import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from drike.editors.budgets import Budget
-from drike.editors.in_context import IKE
-from drike.editors.rankers import Retriever
+from drike.editors.in_context import InContextEditor
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
-from drike.training.rewards import Reward, Rewards, Rollout
-from drike.training.rollouts import Choice, top
+from drike.training.rewards import Reward, Rewards
+from drike.training.rollouts import Choice, Rollout, top
 from drike.training.schedules import RewardChannel, Schedule, at_once, one_by_one
 
 
@@ -65,7 +66,7 @@ class Episode:
 
 
 def train(
-    editor: IKE,
+    editor: InContextEditor[RankAndCut],
     reward: Reward,
     cases: Sequence[EditCase],
     *,
@@ -78,8 +79,8 @@ def train(
     """Algorithm 1 with Adam and a batch of one; yields every episode as it ends.
 
     Args:
-        editor: its `ranker`, a Retriever, learns in place; its budget is where sigma starts, and its pool gives copies,
-            updates and the retain candidates C. The last episode's `budget` is the trained one.
+        editor: its selector's `ranker`, a Retriever, learns in place; the selector's budget is where sigma starts, and
+            the pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one.
         reward: what an attempt earns: `rewrite_reward(model, editor.style, editor.limit)`, or `every_probe`.
         cases: the training set T, in this order in every epoch.
         choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.choices`.
@@ -89,12 +90,12 @@ def train(
 
     Raises TypeError for an editor whose ranker is no Retriever.
     """
-    policy, budget = editor.ranker, editor.budget  #                  theta, sigma                                  1
+    policy, budget = editor.selector.ranker, editor.selector.budget  # theta, sigma                                 1
     if not isinstance(policy, Retriever):
         raise TypeError(f"training needs an editor whose ranker is a Retriever, not a {type(policy).__name__}")
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
     adam = torch.optim.Adam(policy.head.parameters(), lr=learning_rate)
-    pools = editor.pool.beside([case.edits for case in cases])  #     the same in every epoch, as are features:
+    pools = editor.pool.for_groups([case.edits for case in cases])  #     the same in every epoch, as are features:
     known = {pool.edits: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
     numbers = count()
 

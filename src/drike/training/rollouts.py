@@ -8,16 +8,41 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from drike.demonstrations import DemonstrationSet
+from drike.demonstrations import Demonstration, DemonstrationSet
 from drike.editors.budgets import Budget
 from drike.editors.rankers import best_first, ranking_of
 from drike.edits import EditCase
-from drike.training.rewards import Rollout
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """The retains that an episode tries for an edit, best first.
+
+    pool: the edit's demonstrations, n retains among them. order: indices of the retains as tried, [n]. probs: p of each
+    in that order, [n]. log_p: log p of each in that order, [n], differentiable in the policy that chose them. kept: how
+    many the budget keeps. k: how many prefixes are evaluated, at least `kept`. number: of the episode, from 0.
+    """
+
+    case: EditCase
+    pool: DemonstrationSet
+    order: tuple[int, ...]
+    probs: tuple[float, ...]
+    log_p: Tensor
+    kept: int
+    k: int
+    number: int = 0
+
+    @property
+    def retains(self) -> tuple[Demonstration, ...]:
+        """The k retains whose prefixes are evaluated."""
+        retains = self.pool.retains
+        return tuple(retains[i] for i in self.order[: self.k])
+
 
 Choice = Callable[[EditCase, DemonstrationSet, Tensor, Budget], Rollout]
 

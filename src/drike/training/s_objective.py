@@ -1,4 +1,4 @@
-"""Train a policy over mixes from known answers: on S itself, or on which mixes are right.
+"""Train DR-IKE-Q on S itself: a policy over mixes of demonstrations, from known answers (docs/method.md).
 
 With the answers under every mix at hand, the expected reward of a probe is a sum, sum_a pi(a | edit, query) r_a, and
 needs neither samples nor a baseline. S is the harmonic mean of the aspects' means m, so its gradient weights a probe
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from drike.editors.query_policy import QueryPolicy
 from drike.edits import Aspect, EditCase
@@ -39,19 +38,7 @@ def minus_s(logits: Tensor, right: Tensor, masks: Masks) -> Tensor:
     return -_harmonic([expected[mask].mean() for mask in masks.values()])
 
 
-def right_with_each(logits: Tensor, right: Tensor, masks: Masks) -> Tensor:
-    """Cross-entropy of "right under this mix", for all mixes at once, the aspects weighted by 1 / m^2 (AICL's k head).
-
-    sigmoid(logit) becomes P(right); m is an aspect's mean under the mix that is most probably right.
-    """
-    losses = functional.binary_cross_entropy_with_logits(logits, right, reduction="none").mean(dim=1)
-    chosen = right.gather(1, logits.detach().argmax(dim=1, keepdim=True)).squeeze(1)
-    weights = [chosen[mask].mean().clamp_min(0.1) ** -2 for mask in masks.values()]
-    weighted = [weight * losses[mask].mean() for weight, mask in zip(weights, masks.values(), strict=True)]
-    return torch.stack(weighted).sum() / torch.stack(weights).sum()
-
-
-def train_balanced(
+def train_query_policy(
     policy: QueryPolicy,
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
@@ -68,19 +55,14 @@ def train_balanced(
         policy: its mixes are those of the answers.
         cases: the training edits; their probes are the training signal. An aspect that no case has counts for nothing.
         answers: of `answers_under`, in the order of the cases.
-        loss: `minus_s`, or `right_with_each`.
+        loss: S by default.
         decay: weight of the squared head, for features scaled to unit variance.
         price: how much S a prompt with all demonstrations may cost; larger prices choose shorter prompts.
 
     Raises UsageError if there are no cases, or if the answers are not those of the cases and mixes.
     """
-    rewards = [torch.tensor(one.correct, dtype=torch.float32) for one in answers]
-    shapes = [(len(case.probes), len(policy.mixes)) for case in cases]
-    if not cases or [tuple(one.shape) for one in rewards] != shapes:
-        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each mix")
-    aspects = [probe.aspect for case in cases for probe in case.probes]
-    masks = {aspect: torch.tensor([one is aspect for one in aspects]) for aspect in Aspect if aspect in aspects}
-    r, sizes = torch.cat(rewards), torch.tensor([float(mix.size) for mix in policy.mixes])
+    right, masks = _training_data(policy, cases, answers)
+    sizes = torch.tensor([float(mix.size) for mix in policy.mixes])
     phi = torch.cat([policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases])
     mean, scale = phi.mean(dim=0), phi.std(dim=0).clamp_min(1e-6)
     phi = (phi - mean) / scale
@@ -90,18 +72,31 @@ def train_balanced(
     for number in range(1, steps + 1):
         logits = head(phi)
         pi = logits.softmax(dim=1)
-        right, shots = (pi * r).sum(dim=1), pi @ sizes
+        expected, shots = (pi * right).sum(dim=1), pi @ sizes
         cost = torch.stack([shots[mask].mean() for mask in masks.values()]).mean() / sizes.max().clamp_min(1)
-        total = loss(logits, r, masks) + price * cost + decay * head.weight.square().sum()
+        total = loss(logits, right, masks) + price * cost + decay * head.weight.square().sum()
         adam.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
         adam.step()
-        means = {aspect: right[mask].mean().detach() for aspect, mask in masks.items()}
+        means = {aspect: expected[mask].mean().detach() for aspect, mask in masks.items()}
         score = _harmonic(list(means.values())).item()
         yield Step(number, {aspect: m.item() for aspect, m in means.items()}, score, shots.mean().item())
     with torch.no_grad():  # the head reads features as they are
         head.weight.div_(scale)
         head.bias.sub_(head.weight @ mean)
+
+
+def _training_data(
+    policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]
+) -> tuple[Tensor, Masks]:
+    """Right answers of all probes under each mix, [probes, mixes], and which probes are of each aspect."""
+    right = [torch.tensor(of_case.correct, dtype=torch.float32) for of_case in answers]
+    shapes = [(len(case.probes), len(policy.mixes)) for case in cases]
+    if not cases or [tuple(of_case.shape) for of_case in right] != shapes:
+        raise UsageError(f"the answers of {len(answers)} edits are not those of these {len(cases)} under each mix")
+    aspects = [probe.aspect for case in cases for probe in case.probes]
+    masks = {wanted: torch.tensor([aspect is wanted for aspect in aspects]) for wanted in Aspect if wanted in aspects}
+    return torch.cat(right), masks
 
 
 def _harmonic(means: Sequence[Tensor]) -> Tensor:

@@ -16,7 +16,8 @@ from contextlib import closing
 
 from drike.edits import EditCase
 from drike.support.parallel import in_order
-from drike.training.rewards import Reward, Rewards, Rollout
+from drike.training.rewards import Reward, Rewards
+from drike.training.rollouts import Rollout
 
 Trial = Callable[[EditCase], Rollout]
 Schedule = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Rollout, Rewards]]]

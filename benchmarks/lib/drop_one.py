@@ -1,26 +1,29 @@
-"""A supervised rival of Algorithm 1: how much each retain helps is measured once, and the head learns to rank by it.
+"""A supervised rival of Algorithm 1: measure once how much each retain helps, and train the head to rank by it.
 
-The utility of a retain is what an edit's probes earn with all retains less what they earn without this one. A listwise
-loss (ListNet) makes the policy's softmax over the pool the softmax of the utilities.
+The utility of a retain is the reward of an edit's probes with all retains minus that without this one. A listwise loss
+(ListNet) makes the policy's softmax over the pool the softmax of the utilities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import torch
 
+from drike.demonstrations import Demonstration
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever
-from drike.edits import Aspect, EditCase
+from drike.editors.retriever import Retriever
+from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.judge import Judge
+from drike.evaluation.judge import GREEDY, Judge, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.support.parallel import in_order
 from drike.training.rewards import ask_probes, mean_of_aspects
+
+from .soft import ask_with_distractors, margin
 
 
 @dataclass(frozen=True)
@@ -38,24 +41,30 @@ def utilities(
     *,
     style: PromptStyle = PromptStyle(),
     soft: bool = True,
-    weights: Mapping[Aspect, float] | None = None,
 ) -> Generator[Utilities, None, None]:
     """Drop each retain once; all prompts of an edit, 1 + n of them for each probe, go to the model in one call.
 
-    weights: of the aspects; None: equal ones. soft: as in `every_probe`. Raises PoolError and the model's ModelErrors;
-    UsageError if soft and the model gives no log-probabilities.
+    soft: rewards are margins, else +1 or -1. Raises PoolError and the model's ModelErrors; UsageError if soft and the
+    model gives no log-probabilities.
     """
-    pool.beside([case.edits for case in cases])  # all in one search
+    judge = Judge(model, GREEDY if soft else None)
+    pool.for_groups([case.edits for case in cases])  # all in one search
 
     def measure(case: EditCase) -> Utilities:
-        [candidates] = pool.beside([case.edits])
+        [candidates] = pool.for_groups([case.edits])
         retains = candidates.retains
-        shown = [retains, *(retains[:i] + retains[i + 1 :] for i in range(len(retains)))]
+        shown: list[tuple[Demonstration, ...]] = [
+            retains, *(retains[:i] + retains[i + 1 :] for i in range(len(retains)))
+        ]  # fmt: skip
         queries = [probe.query for probe in case.probes]
         prompts = [style.show(candidates, kept, queries) for kept in shown]
-        rows, _ = ask_probes(Judge(model), case.probes, prompts, soft=soft)
-        everything, *without = [mean_of_aspects(case.probes, row, weights) for row in rows]
-        return Utilities(case.case_id, tuple(everything - one for one in without))
+        if soft:
+            rows = [[margin(verdict) for verdict in row] for row in ask_with_distractors(judge, case.probes, prompts)]
+        else:
+            verdicts = ask_probes(judge, case.probes, prompts)
+            rows = [[1.0 if is_right(verdict) else -1.0 for verdict in row] for row in verdicts]
+        everything, *without = [mean_of_aspects(case.probes, row) for row in rows]
+        return Utilities(case.case_id, tuple(everything - reward for reward in without))
 
     with closing(in_order(measure, cases, model.info.calls_at_once)) as measured:
         yield from measured
@@ -75,13 +84,13 @@ def train_listwise(
 
     The retriever's head learns in place. Raises UsageError if the utilities are not those of the cases.
     """
-    pools = pool.beside([case.edits for case in cases])
-    shapes = [(case.case_id, len(one.retains)) for case, one in zip(cases, pools, strict=True)]
-    if not cases or shapes != [(one.case_id, len(one.of_retains)) for one in measured]:
+    pools = pool.for_groups([case.edits for case in cases])
+    shapes = [(case.case_id, len(candidates.retains)) for case, candidates in zip(cases, pools, strict=True)]
+    if not cases or shapes != [(of_case.case_id, len(of_case.of_retains)) for of_case in measured]:
         raise UsageError(f"the utilities of {len(measured)} edits are not those of these {len(cases)}")
     retriever.trained_on |= {edit.key for case in cases for edit in case.edits}
-    wanted = [torch.softmax(torch.tensor(one.of_retains) / temperature, dim=0) for one in measured]
-    features = [retriever.features(one) for one in pools]
+    wanted = [torch.softmax(torch.tensor(of_case.of_retains) / temperature, dim=0) for of_case in measured]
+    features = [retriever.features(candidates) for candidates in pools]
     adam = torch.optim.Adam(retriever.head.parameters(), lr=learning_rate)
     for _ in range(epochs):
         losses = []

@@ -4,8 +4,8 @@ For every query, G sets are drawn and asked; the advantage of one is its reward 
 which leaves the expected gradient unchanged (RLOO; Kool et al., 2019). The sets of all queries about an edit are drawn
 with the same noise, so that similar queries see equal prompts and the model reads them once.
 
-A reward is 1 for a right answer and 0 for a wrong one, times the weight of the probe's aspect. With `balanced` weights
-the policy ascends S: the gradient of S weights the mean m of an aspect by S^2 / (A m^2), with m as a running mean. With
+A reward is 1 for a right answer and 0 for a wrong one, times the weight of the probe's aspect. With `s_weights` the
+policy ascends S: the gradient of S weights the mean m of an aspect by S^2 / (A m^2), with m as a running mean. With
 equal weights it ascends the sum of the aspects' means.
 """
 
@@ -20,9 +20,7 @@ import torch
 from torch import Tensor
 
 from drike.demonstrations import Demonstration
-from drike.editors.per_query import prompt_with
 from drike.editors.pool import Pool
-from drike.editors.subsets import PlackettLuce, Subset, SubsetPolicy
 from drike.edits import Aspect, EditCase
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
@@ -30,20 +28,22 @@ from drike.evaluation.judge import Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 
+from .subsets import PlackettLuce, Subset, SubsetPolicy
+
 
 @dataclass(frozen=True)
 class SetTraining:
     """Settings of `train_sets`.
 
-    draws: sets per query, G. block: edits per step of Adam. balanced: weights from the gradient of S; False for equal
-    ones. price: what a prompt with all demonstrations costs, in rewards. memory: of the running means, per edit.
+    draws: sets per query, G. block: edits per step of Adam. on_s: weights from the gradient of S; False for equal ones.
+    price: what a prompt with all demonstrations costs, in rewards. memory: of the running means, per edit.
     """
 
     epochs: int = 2
     draws: int = 4
     block: int = 2
     learning_rate: float = 0.003
-    balanced: bool = True
+    on_s: bool = True
     price: float = 0.05
     memory: float = 0.98
     seed: int = 0
@@ -68,11 +68,11 @@ class RememberedAnswers:
 
     def ask(self, questions: Sequence[Question]) -> list[Verdict]:
         """The verdict on each; all questions that are new go to the model in one call."""
-        new = {(one.prompt.text, one.target): one for one in questions}
-        new = {key: one for key, one in new.items() if key not in self.known}
+        keys = [(question.prompt.text, question.target) for question in questions]
+        new = {key: question for key, question in zip(keys, questions, strict=True) if key not in self.known}
         if new:
             self.known |= zip(new, Judge(self.model).ask([*new.values()]), strict=True)
-        return [self.known[one.prompt.text, one.target] for one in questions]
+        return [self.known[key] for key in keys]
 
 
 def mo_ike(encoder: TextEncoder, *, as_released: bool = False) -> tuple[SubsetPolicy, SetTraining]:
@@ -85,7 +85,7 @@ def mo_ike(encoder: TextEncoder, *, as_released: bool = False) -> tuple[SubsetPo
     Otherwise the stop action starts equal to the demonstrations, at a rate at which it learns.
     """
     policy = SubsetPolicy(encoder, PlackettLuce(), reads_query=False, stop=-10.0 if as_released else 0.0)
-    return policy, SetTraining(3, block=1, learning_rate=1e-5 if as_released else 0.01, balanced=False, price=0.0)
+    return policy, SetTraining(3, block=1, learning_rate=1e-5 if as_released else 0.01, on_s=False, price=0.0)
 
 
 def train_sets(
@@ -104,7 +104,7 @@ def train_sets(
     """
     if not cases or settings.draws < 2:
         raise UsageError("training on sets needs at least one edit, and at least two draws per query to compare")
-    pools = pool.beside([case.edits for case in cases])
+    pools = pool.for_groups([case.edits for case in cases])
     known = [policy.features(p, [probe.query for probe in c.probes]) for p, c in zip(pools, cases, strict=True)]
     policy.standardise(known)
     policy.trained_on |= {edit.key for case in cases for edit in case.edits}
@@ -118,19 +118,20 @@ def train_sets(
             for i in block:
                 z = policy.scores(pools[i], known[i])
                 noise = torch.rand(settings.draws, z.shape[1], generator=noises)
-                drawn = [[policy.draw.drawn(row, one) for one in noise] for row in z.detach()]
-                shown, before = [[policy.with_set(pools[i], one) for one in row] for row in drawn], len(answers.known)
-                questions = questions_about(cases[i], shown, style)
-                right = [float(is_right(verdict)) for verdict in answers.ask(questions)]
-                correct = torch.tensor(right).reshape(len(cases[i].probes), settings.draws)
-                found = _means(cases[i], correct)
-                means |= {a: settings.memory * means[a] + (1 - settings.memory) * m for a, m in found.items()}
-                weights = balanced_weights(means) if settings.balanced else dict.fromkeys(means, 1.0)
-                sizes = torch.tensor([[float(len(one)) for one in row] for row in drawn])
+                drawn = [[policy.draw.drawn(row, uniform) for uniform in noise] for row in z.detach()]
+                shown = [[policy.with_set(pools[i], subset) for subset in sets] for sets in drawn]
+                before = len(answers.known)
+                verdicts = answers.ask(questions_about(cases[i], shown, style))
+                right = torch.tensor([float(is_right(verdict)) for verdict in verdicts])
+                correct = right.reshape(len(cases[i].probes), settings.draws)
+                of_case = _means(cases[i], correct)
+                means |= {a: settings.memory * means[a] + (1 - settings.memory) * m for a, m in of_case.items()}
+                weights = s_weights(means) if settings.on_s else dict.fromkeys(means, 1.0)
+                sizes = torch.tensor([[float(len(subset)) for subset in sets] for sets in drawn])
                 cost = settings.price * sizes / len(pools[i].demonstrations)
                 loss = loss_of(policy, z, drawn, rewards_of(cases[i], correct, cost, weights)) / len(block)
                 loss.backward()  # type: ignore[no-untyped-call]
-                yield SetEpisode(cases[i].case_id, found, sizes.mean().item(), len(answers.known) - before)
+                yield SetEpisode(cases[i].case_id, of_case, sizes.mean().item(), len(answers.known) - before)
             adam.step()
 
 
@@ -140,9 +141,9 @@ def questions_about(
     """Every probe under each of its G sets of demonstrations, or under the G sets that serve all probes."""
     per_probe = shown if len(shown) == len(case.probes) else [*shown] * len(case.probes)
     return [
-        Question(prompt_with(one, case.edits, probe.query, style), probe.target)
+        Question(style.write(case.edits, subset, [probe.query])[0], probe.target)
         for probe, sets in zip(case.probes, per_probe, strict=True)
-        for one in sets
+        for subset in sets
     ]
 
 
@@ -166,12 +167,12 @@ def loss_of(policy: SubsetPolicy, z: Tensor, drawn: Sequence[Sequence[Subset]], 
     draws = rewards.shape[1]
     advantages = (rewards - rewards.mean(dim=1, keepdim=True)) * draws / (draws - 1)  # r_g - mean of the others
     log_p = torch.stack([
-        torch.stack([policy.draw.log_prob(row, one) for one in sets]) for row, sets in zip(z, drawn, strict=True)
+        torch.stack([policy.draw.log_prob(row, subset) for subset in sets]) for row, sets in zip(z, drawn, strict=True)
     ])  # fmt: skip
     return -(advantages * log_p).mean(dim=1).sum()
 
 
-def balanced_weights(means: Mapping[Aspect, float]) -> dict[Aspect, float]:
+def s_weights(means: Mapping[Aspect, float]) -> dict[Aspect, float]:
     """(S / m)^2 of each aspect: A times the gradient of S with respect to its mean m, which is taken as at least .1."""
     floored = {aspect: max(mean, 0.1) for aspect, mean in means.items()}
     score = len(floored) / sum(1 / mean for mean in floored.values())
@@ -181,4 +182,7 @@ def balanced_weights(means: Mapping[Aspect, float]) -> dict[Aspect, float]:
 def _means(case: EditCase, correct: Tensor) -> dict[Aspect, float]:
     """The mean of each aspect over its probes and their draws."""
     aspects = [probe.aspect for probe in case.probes]
-    return {one: correct[[i for i, a in enumerate(aspects) if a is one]].mean().item() for one in {*aspects}}
+    return {
+        aspect: correct[[i for i, of_probe in enumerate(aspects) if of_probe is aspect]].mean().item()
+        for aspect in {*aspects}
+    }

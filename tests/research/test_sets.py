@@ -8,14 +8,24 @@ from itertools import chain, combinations, permutations, product
 import pytest
 import torch
 
+from benchmarks.lib.ensemble import Ensemble, fitness_weighted
+from benchmarks.lib.sets import (
+    RememberedAnswers,
+    SetTraining,
+    loss_of,
+    mo_ike,
+    rewards_of,
+    s_weights,
+    train_sets,
+)
+from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
 from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
-from drike.editors.ensemble import Ensemble, fitness_weighted
-from drike.editors.in_context import IKE
-from drike.editors.per_query import PerQuery
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
-from drike.editors.rankers import Retriever, Similarity
-from drike.editors.subsets import Bernoulli, Draw, PlackettLuce, Subset, SubsetPolicy
+from drike.editors.rankers import Similarity
+from drike.editors.retriever import Retriever
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
@@ -23,15 +33,6 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
-from drike.training.sets import (
-    RememberedAnswers,
-    SetTraining,
-    balanced_weights,
-    loss_of,
-    mo_ike,
-    rewards_of,
-    train_sets,
-)
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 
@@ -123,8 +124,8 @@ def test_a_policy_that_stops_at_once_shows_only_what_it_does_not_choose_from(dra
     [candidates] = POOL.candidates([TEST[0].edit])
     for roles, left in (((Role.RETAIN,), candidates.fixed), (tuple(Role), ())):
         policy = SubsetPolicy(ENCODER, draw, roles=roles, stop=1.0)
-        assert policy.shown(candidates, ["Who?"]) == [left]
-    assert PerQuery("sets", POOL, policy).prompts([TEST[0].edit], []) == []
+        assert [selection.shown for selection in policy.select(candidates, ["Who?"])] == [left]
+    assert InContextEditor("sets", POOL, policy).prompts([TEST[0].edit], []) == []
 
 
 def trained(draw: Draw, roles: tuple[Role, ...] = tuple(Role), price: float = 0.05) -> SubsetPolicy:
@@ -139,13 +140,13 @@ def test_training_finds_the_sets_that_each_kind_of_query_needs(draw: Draw, roles
     policy = trained(draw, roles)
     untrained = SubsetPolicy(ENCODER, draw, roles=roles)
     before, after = (
-        summarise(list(evaluate(PerQuery("sets", POOL, one), MODEL, TEST))).s.value or 0.0
+        summarise(list(evaluate(InContextEditor("sets", POOL, one), MODEL, TEST))).s.value or 0.0
         for one in (untrained, policy)
     )
     assert after > 0.9 > before
     assert policy.trained_on == {case.edit.key for case in TRAIN}
     with pytest.raises(UsageError, match="was trained on"):
-        list(evaluate(PerQuery("sets", POOL, policy), MODEL, TRAIN[:1]))
+        list(evaluate(InContextEditor("sets", POOL, policy), MODEL, TRAIN[:1]))
 
 
 def test_a_question_is_asked_once() -> None:
@@ -162,7 +163,7 @@ def test_a_question_is_asked_once() -> None:
 
 def test_rewards_weigh_the_weaker_aspect_and_count_each_aspect_once() -> None:
     means = {Aspect.REWRITE: 0.98, Aspect.PARAPHRASE: 0.94, Aspect.NEIGHBORHOOD: 0.58}
-    weights = balanced_weights(means)
+    weights = s_weights(means)
     assert [round(w / sum(weights.values()), 2) for w in weights.values()] == [0.2, 0.22, 0.58]
     case = TEST[0]  # one rewrite, one paraphrase, three neighbours
     equal = dict.fromkeys(Aspect, 1.0)
@@ -174,15 +175,15 @@ def test_rewards_weigh_the_weaker_aspect_and_count_each_aspect_once() -> None:
 
 def test_mo_ike_as_released_shows_all_demonstrations_and_learns_only_their_order() -> None:
     policy, settings = mo_ike(ENCODER, as_released=True)
-    settings = SetTraining(1, learning_rate=settings.learning_rate, balanced=settings.balanced, price=settings.price)
+    settings = SetTraining(1, learning_rate=settings.learning_rate, on_s=settings.on_s, price=settings.price)
     *_, last = train_sets(policy, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=settings)
     assert last.shots == 32
     [candidates] = POOL.candidates([TEST[0].edit])
-    shown = policy.shown(candidates, ["Who?", TEST[0].edit.query])
+    shown = [selection.shown for selection in policy.select(candidates, ["Who?", TEST[0].edit.query])]
     assert shown[0] == shown[1], "one set per edit"
     assert {*shown[0]} == {*candidates.demonstrations}
     published, settings = mo_ike(ENCODER)
-    assert (settings.balanced, settings.price, published.reads_query) == (False, 0.0, False)
+    assert (settings.on_s, settings.price, published.reads_query) == (False, 0.0, False)
     *_, last = train_sets(published, RememberedAnswers(MODEL), POOL, TRAIN[:5], settings=SetTraining(1))
     assert last.shots < 32
 
@@ -206,8 +207,10 @@ def test_an_ensemble_ranks_as_its_fittest_ranker_and_as_any_of_equal_ones() -> N
 def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -> None:
     learned = Retriever(ENCODER)
     learned.trained_on = frozenset({TEST[0].edit.key})
-    editor = IKE("FWE-IKE", POOL, fitness_weighted([Similarity(), learned], [0.5, 0.5]), Fraction(1.0, 4))
-    assert {len(editor.select([case.edit]).kept) for case in TEST} == {4}
+    editor = InContextEditor(
+        "FWE-IKE", POOL, RankAndCut(fitness_weighted([Similarity(), learned], [0.5, 0.5]), Fraction(1.0, 4))
+    )
+    assert {len(editor.select([case.edit], ["?"])[0].kept) for case in TEST} == {4}
     with pytest.raises(UsageError, match="was trained on 1"):
         list(evaluate(editor, MODEL, TEST))
 
@@ -215,7 +218,7 @@ def test_an_ensemble_is_an_editors_ranker_and_its_training_edits_are_refused() -
 def test_sets_that_do_not_fit_are_pruned_and_impossible_trainings_are_refused() -> None:
     count = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
     policy = SubsetPolicy(ENCODER, PlackettLuce(), stop=-1.0)
-    [prompt] = PerQuery("all", POOL, policy, limit=TokenLimit(200, count)).prompts([TEST[0].edit], ["Who?"])
+    [prompt] = InContextEditor("all", POOL, policy, limit=TokenLimit(200, count)).prompts([TEST[0].edit], ["Who?"])
     assert count([prompt.text])[0] <= 200
     assert len(prompt.demonstrations) + prompt.pruned == 32
     for cases, draws in (((), 4), (TRAIN, 1)):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.editors.selectors import Selection
 from drike.encoders import TextEncoder
 from drike.encoders.base import unit
 
@@ -147,14 +148,14 @@ class SubsetPolicy:
         for part, rows in zip(self.head, columns, strict=True):
             part[0].running_mean, part[0].running_var = rows.mean(dim=0), rows.var(dim=0, correction=0)  # type: ignore[index]
 
-    def shown(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[tuple[Demonstration, ...]]:
-        """What is shown to each query."""
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The set for each query."""
         if not queries:
             return []
         with torch.no_grad():
             z = self.scores(candidates, self.features(candidates, queries))
         chosen = [self.with_set(candidates, self.draw.best(row)) for row in z]
-        return chosen if self.reads_query else chosen * len(queries)
+        return [Selection(candidates, shown) for shown in (chosen if self.reads_query else chosen * len(queries))]
 
 
 def _powers(cosines: NDArray[np.float64]) -> NDArray[np.float64]:

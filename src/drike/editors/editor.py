@@ -1,0 +1,49 @@
+"""What an editor is, and what training leaves for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from drike.edits import Edit
+from drike.prompts import Prompt, PromptStyle
+
+if TYPE_CHECKING:
+    from drike.editors.budgets import Budget
+    from drike.editors.query_policy import QueryPolicy
+    from drike.editors.retriever import Retriever
+
+
+class Editor(Protocol):
+    """Turns the edits in force and queries into prompts.
+
+    One that was trained on edits also has the property `trained_on` (`drike.edits.TrainedOnEdits`), so that evaluation
+    refuses to test it on them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in tables."""
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query, in order, each under all of the edits."""
+
+
+class Trained(Protocol):
+    """What training leaves, as a checkpoint has it."""
+
+    @property
+    def retriever(self) -> Retriever:
+        """The learned ranking."""
+
+    @property
+    def budget(self) -> Budget:
+        """The learned cut."""
+
+    @property
+    def style(self) -> PromptStyle:
+        """The style of its prompts."""
+
+    @property
+    def per_query(self) -> QueryPolicy | None:
+        """The policy that decides for each query, if one was trained."""

@@ -1,0 +1,83 @@
+"""The learned policy that ranks retains: a frozen text encoder with a linear head S_theta (paper, section 4.2).
+
+The head gives every retain e of an edit x a score z; p = softmax(z) over the edit's retains. Two forms of S_theta fit
+the paper's text:
+
+    dot:   z = (W f(x) + b) . (W f(e) + b) / sqrt(h)     the parent method's; x and e are encoded apart
+    cross: z = w . f(x, e)                               the pair is encoded as one text
+
+f scales the encoder's vector to unit root mean square, so that a learning rate means the same whatever the encoder.
+Only the head learns; features are computed once per text and kept by the encoder's cache.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drike.demonstrations import DemonstrationSet
+from drike.editors.rankers import Ranking, ranking_of
+from drike.encoders import TextEncoder
+from drike.prompts import demonstration_block, query_block
+
+Form = Literal["dot", "cross"]
+
+FORMS: tuple[Form, ...] = ("dot", "cross")
+HIDDEN = 128
+
+
+class Retriever:
+    """The learned policy: a frozen encoder and a trainable head.
+
+    Args:
+        encoder: the frozen text encoder f.
+        form: which S_theta, "dot" or "cross".
+        seed: of the head's initial weights.
+
+    `trained_on` holds the key (query, new object) of every edit that the head was trained on.
+    """
+
+    def __init__(self, encoder: TextEncoder, *, form: Form = "dot", seed: int = 0) -> None:
+        if form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
+        self.encoder = encoder
+        self.form: Form = form
+        with torch.random.fork_rng(devices=[]):  # so that the global generator is left alone
+            torch.manual_seed(seed)
+            self.head = nn.Linear(encoder.dim, HIDDEN) if form == "dot" else nn.Linear(encoder.dim, 1, bias=False)
+        self.trained_on: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learned."""
+        return sum(weight.numel() for weight in self.head.parameters())
+
+    def texts(self, candidates: DemonstrationSet) -> list[str]:
+        """What the encoder reads for an edit: x and each e for "dot", each pair for "cross"."""
+        x = query_block(candidates.edit, candidates.edit.query)
+        blocks = [demonstration_block(retain).strip() for retain in candidates.retains]
+        return [x, *blocks] if self.form == "dot" else [f"{x}\n\n{block}" for block in blocks]
+
+    def features(self, candidates: DemonstrationSet) -> Tensor:
+        """F of `texts`: [1 + n, d] for "dot", [n, d] for "cross"; float32, no gradient."""
+        vectors = torch.from_numpy(np.asarray(self.encoder.encode(self.texts(candidates)), dtype=np.float32))
+        rms = vectors.square().mean(dim=1, keepdim=True).sqrt()
+        return vectors / rms.clamp_min(1e-12)
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        """Log p over the retains [n], differentiable in the head (Algorithm 1, lines 6-7)."""
+        if self.form == "cross":
+            scores = self.head(features).squeeze(1)
+        else:
+            hidden = self.head(features)
+            scores = hidden[1:] @ hidden[0] / math.sqrt(hidden.shape[1])
+        return torch.log_softmax(scores, dim=0)
+
+    def rank(self, candidates: DemonstrationSet) -> Ranking:
+        """All retains in the policy's order."""
+        with torch.no_grad():
+            return ranking_of(candidates.retains, self.log_probs(self.features(candidates)).tolist())

@@ -1,0 +1,149 @@
+"""Which demonstrations a query is shown: the paper's ranking and cut for all queries, or a choice for each.
+
+A `Selector` chooses among the demonstrations of one edit. Where several edits are in force, it chooses for each, and
+`merge` makes one selection of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from drike.demonstrations import Demonstration, DemonstrationSet, Role, interleave
+from drike.editors.budgets import Budget
+from drike.editors.rankers import Ranker, Ranking
+from drike.edits import Key, trained_on
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The demonstrations that a query is shown.
+
+    candidates: those it was chosen from; where several edits are in force, those that the edits share. shown: with a
+    ranking, copies, updates and the best retains, which the prompt style arranges; without one, in the order of the
+    prompt. ranking: all retains, best first; None if the selector ranks none. pruned: how many more were chosen but did
+    not fit into the prompt.
+    """
+
+    candidates: DemonstrationSet
+    shown: tuple[Demonstration, ...]
+    ranking: Ranking | None = None
+    pruned: int = 0
+
+    @classmethod
+    def of_ranking(cls, candidates: DemonstrationSet, ranking: Ranking, k: int) -> Selection:
+        """All copies and updates, and the k best retains."""
+        return cls(candidates, (*candidates.fixed, *ranking.retains[:k]), ranking)
+
+    @property
+    def kept(self) -> tuple[Demonstration, ...]:
+        """The retains shown, best first."""
+        return tuple(demonstration for demonstration in self.shown if demonstration.role is Role.RETAIN)
+
+    @property
+    def k(self) -> int:
+        """How many retains are shown."""
+        return len(self.kept)
+
+    @property
+    def prunable(self) -> int:
+        """How many demonstrations a token limit may prune from the end: all, or with a ranking the retains."""
+        return len(self.shown) if self.ranking is None else self.k
+
+    def without_last(self, count: int) -> Selection:
+        """The selection after its last `count` demonstrations were pruned."""
+        return replace(self, shown=self.shown[: len(self.shown) - count], pruned=self.pruned + count)
+
+
+class Selector(Protocol):
+    """Chooses among the demonstrations of an edit.
+
+    Queries that share one `Selection` object are shown the same: a token limit prunes it once for all of them.
+    """
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The selection for each query, in order."""
+
+
+@dataclass(frozen=True)
+class RankAndCut(Selector):
+    """The paper's choice: `ranker` orders the retains and `budget` cuts them; copies and updates are all shown."""
+
+    ranker: Ranker
+    budget: Budget
+
+    @property
+    def trained_on(self) -> frozenset[Key]:
+        """Keys of the edits that the ranker, or the ranker behind the budget, was trained on."""
+        return trained_on(self.ranker, self.budget)
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """One selection, which all queries share."""
+        ranking = self.ranker.rank(candidates)
+        selection = Selection.of_ranking(candidates, ranking, self.budget.keep(ranking.probs, candidates))
+        return [selection] * len(queries)
+
+
+@dataclass(frozen=True)
+class RetainSubset(Selector):
+    """All copies and updates, and the retains at these places of the order by nearness (0 is the nearest)."""
+
+    places: frozenset[int]
+
+    def select(self, candidates: DemonstrationSet, queries: Sequence[str]) -> list[Selection]:
+        """The same demonstrations for each query, nearest first in each role."""
+        retains = (retain for place, retain in enumerate(candidates.retains) if place in self.places)
+        shown = (*candidates.fixed, *retains)
+        return [Selection(candidates, shown) for _ in queries]
+
+
+def select_for(selector: Selector, candidates: Sequence[DemonstrationSet], queries: Sequence[str]) -> list[Selection]:
+    """The selection for each query under one edit or several in force, given the demonstrations of each edit.
+
+    Queries that share the selections of all edits share the merged one.
+    """
+    rows = list(zip(*(selector.select(of_edit, queries) for of_edit in candidates), strict=True))
+    distinct = {tuple(map(id, row)): row for row in rows}
+    merged = {ids: merge(row) for ids, row in distinct.items()}
+    return [merged[tuple(map(id, row))] for row in rows]
+
+
+def merge(selections: Sequence[Selection]) -> Selection:
+    """One selection for several edits in force, given that of each edit: its demonstrations are interleaved.
+
+    If all are ranked, so is the result: it has the best retains of each edit in turn, and its k is the mean of theirs,
+    rounded up.
+    """
+    first, *others = selections
+    if not others:
+        return first
+    rankings = [selection.ranking for selection in selections if selection.ranking is not None]
+    if len(rankings) < len(selections):
+        shown = interleave([selection.shown for selection in selections])
+        return Selection(_shared(selections, shown), shown)
+    shown = interleave([
+        (*selection.candidates.fixed, *ranking.retains)
+        for selection, ranking in zip(selections, rankings, strict=True)
+    ])  # fmt: skip
+    shared = _shared(selections, shown)
+    retains = tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
+    probs = {d: p for ranking in rankings for d, p in zip(ranking.retains, ranking.probs, strict=True)}
+    ranking = Ranking(retains, tuple(map(shared.retains.index, retains)), tuple(probs[retain] for retain in retains))
+    mean_k = -(-sum(selection.k for selection in selections) // len(selections))
+    return Selection.of_ranking(shared, ranking, min(mean_k, len(retains)))
+
+
+def _shared(selections: Iterable[Selection], shown: Iterable[Demonstration]) -> DemonstrationSet:
+    """The set that several edits share, of the first of them and the others: these demonstrations, nearest first."""
+    sets = [selection.candidates for selection in selections]
+    cosines = {
+        d: cosine for of_edit in sets for d, cosine in zip(of_edit.demonstrations, of_edit.similarities, strict=True)
+    }
+    nearest = tuple(sorted(shown, key=lambda demonstration: -cosines[demonstration]))
+    return replace(
+        sets[0],
+        demonstrations=nearest,
+        similarities=tuple(cosines[demonstration] for demonstration in nearest),
+        excluded=sum(of_edit.excluded for of_edit in sets),
+    )

@@ -1,0 +1,41 @@
+"""Runs of older versions that used options which drike no longer has: still read, but not trained on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from drike.support.files import with_checksum
+from tests.golden.compare import DATA
+from tests.worlds.commands import run
+
+
+@pytest.mark.parametrize(
+    ("used", "named"),
+    [
+        ({"credit": "marginal"}, "--credit"),
+        ({"soft": True, "reward": "probes"}, "--soft"),
+        ({"soft": True, "credit": "marginal", "reward": "balanced"}, "--credit and --soft"),
+        ({"reward": "balanced"}, "--reward"),
+    ],
+)
+def test_such_a_run_is_evaluated_and_reported_but_its_training_is_not_resumed(
+    used: dict[str, object], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = tmp_path / "trained"
+    shutil.copytree(DATA / "runs" / "trained", trained)
+    known = json.loads((trained / "run.json").read_text("utf-8"))
+    known = {name: value for name, value in known.items() if name != "sha256"}
+    for group in ("options", "settings"):
+        known[group] |= used
+    (trained / "run.json").write_text(json.dumps(with_checksum(known)), "utf-8")
+    words = ("--run", str(trained), "--editors", "unedited,dr-ike")
+    assert run("evaluate", *words, "--out", str(tmp_path / "evaluated")) == 0
+    assert run("report", str(tmp_path / "evaluated"), "--out", str(tmp_path / "page.html")) == 0
+    capsys.readouterr()
+    assert run("train", "--resume", str(trained)) == 1
+    complaint = " ".join(capsys.readouterr().err.split())
+    assert "cannot be resumed" in complaint and f"{named}" in complaint and "start a new run" in complaint

@@ -1,0 +1,42 @@
+"""A world in which neighbours need one retain: the model keeps their old object only where a demonstration shows it."""
+
+from __future__ import annotations
+
+import torch
+
+from drike.demonstrations import Demonstration
+from drike.editors.pool import Pool
+from drike.edits import EditCase
+from drike.encoders import HashingEncoder
+from drike.training.rollouts import Rollout
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import CAPITALS, old_object
+
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[30:], ENCODER)
+TRAIN, TEST = CAPITALS[:20], CAPITALS[20:30]
+CASE = TRAIN[0]
+
+
+def helps(retain: Demonstration) -> bool:
+    """Whether it is the retain that neighbours need."""
+    return retain.answer == "Old3"
+
+
+def needs_a_retain(prompt: str) -> str:
+    """Answer every question with the new object, unless a demonstration shows that the old object Old3 is kept."""
+    *shown, question = prompt.splitlines()
+    kept = any(line.startswith("Prompt: ") and line.split()[-1] == "Old3" for line in shown)
+    about = shown[-1].split()
+    edited = next(word for word in about if word.startswith("Land")) in question.split()
+    return old_object(question) if kept and not edited else about[-1]
+
+
+MODEL = ScriptedModel(needs_a_retain)
+
+
+def rollout_of(case: EditCase, kept: int = 16) -> Rollout:
+    """All retains of a case, in the order of the pool."""
+    [pool] = POOL.candidates([case.edit])
+    n = len(pool.retains)
+    return Rollout(case, pool, tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n)
