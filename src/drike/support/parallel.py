@@ -94,7 +94,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
     finally:
         group.stop()
         try:
-            wait([one for one in waiting if not one.cancel()], GRACE)
+            wait([task for task in waiting if not task.cancel()], GRACE)
         finally:  # also at a second Ctrl-C
             group.stop(abandon=True)
             threads.shutdown()
@@ -119,5 +119,5 @@ def _next(waiting: deque[Future[Result]], group: TaskGroup) -> Result:
     error = first.exception()
     if error is None:
         return first.result()
-    wait([one for one in waiting if not one.cancel()])
+    wait([task for task in waiting if not task.cancel()])
     raise group.failure or error if isinstance(error, StoppedError) else error

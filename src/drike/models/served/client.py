@@ -139,7 +139,7 @@ class Connection:
         finally:
             running.cancel()
         if failures:
-            raise next((one for one in failures if one is group.failure), StoppedError())
+            raise next((failure for failure in failures if failure is group.failure), StoppedError())
 
     async def _answer(self, call: ApiCall, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T:
         """Send a call and read its answer. Raises StoppedError if the group was over before it was sent."""
@@ -193,8 +193,8 @@ class Connection:
                 while True:
                     sent = {
                         name: value
-                        for given, value in call.body.items()
-                        if (name := _INSTEAD[given] if given in self._unwanted else given) is not None
+                        for key, value in call.body.items()
+                        if (name := _INSTEAD[key] if key in self._unwanted else key) is not None
                     }
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)
