@@ -88,7 +88,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class BaselineQuestion:
-    """A question that the unedited model answers first; `baseline_answers` makes it a probe with that answer as target.
+    """A question that the unedited model answers first; `baseline_answers` makes it a probe of that answer.
 
     choices: the answers that show that the model knows the fact; with any other answer the question is dropped. Empty
     accepts every answer. target: the right answer under the edit where the edit changes it; None if the model's own

@@ -17,7 +17,10 @@ import pytest
 
 from drike.errors import DrikeError
 from drike.gates.calibration import default, save
-from drike.serving.start import Options, Started, start
+from drike.serving.admission import principal_of
+from drike.serving.options import GatewayOptions
+from drike.serving.requests import COMPLETION, read_request
+from drike.serving.start import Started, start
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
 from tests.worlds.commands import run
@@ -71,7 +74,7 @@ def test_without_its_extra_the_command_says_how_to_install_it(
 def test_the_first_start_shows_how_far_the_wordings_are_encoded(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def exec_gateway(options: Options, started: Started) -> None:
+    def exec_gateway(started: Started) -> None:
         started.tenants.close()
         for opened in started.sockets:
             opened.close()
@@ -118,24 +121,25 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
     (here / "edits.keys.json").write_text("{")
     assert run("keys", "list") == 1
     with pytest.raises(DrikeError, match="file of keys"):
-        start(Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0))
+        start(GatewayOptions(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0))
 
 
 def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
-    options = Options(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
+    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
     keyless = start(options)
-    assert keyless.gateway.settings.own_pages
+    scope: dict[str, object] = {"headers": []}
+    assert keyless.keys is None and principal_of(scope, keyless.keys)
     run("keys", "add")
     id = capsys.readouterr().out.split("-")[1]
     run("keys", "revoke", id)
     started = start(replace(options, host="0.0.0.0"))
-    assert started.gateway.access("") is None and not started.gateway.settings.own_pages
-    for one in (keyless, started):
-        one.tenants.close()
-        for opened in one.sockets:
+    assert started.keys is not None and principal_of(scope, started.keys) is None
+    for gateway in (keyless, started):
+        gateway.tenants.close()
+        for opened in gateway.sockets:
             opened.close()
 
 
@@ -162,13 +166,14 @@ def test_a_gateway_answers_its_first_edited_question_within_20_seconds(tmp_path:
 @pytest.mark.slow
 @pytest.mark.parametrize(("most", "shown"), [(0, 0), (3, 3), (None, 16)])
 def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int | None, shown: int) -> None:
-    started = start(Options(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
+    started = start(GatewayOptions(store=str(tmp_path / "edits.db"), port=0, admin_port=0, demonstrations=most))
     entry = EditRecord("Peru", "The capital of Peru is", "Oslo")
-    started.tenants.lives["default"].store.put(entry)
-    started.tenants.lives["default"].refresh()
-    decision = started.tenants.lives["default"].decide(["Peru is"])
-    body = json.dumps({"prompt": "Peru is"}).encode()
-    prompt = json.loads(started.gateway.edited(b"/completions", body, decision))["prompt"]
+    started.tenants.feeds["default"].store.put(entry)
+    started.tenants.feeds["default"].refresh()
+    decision = started.tenants.feeds["default"].decide(["Peru is"])
+    request = read_request(COMPLETION, json.dumps({"prompt": "Peru is"}).encode())
+    assert request
+    prompt = json.loads(started.editor.applied(request, decision))["prompt"]
     assert prompt.count("New Fact: ") == shown + 2  # and the edit's own, twice
     started.tenants.close()
     for opened in started.sockets:
@@ -177,15 +182,15 @@ def test_the_number_of_demonstrations_can_be_limited(tmp_path: Path, most: int |
 
 def test_the_calibrated_gate_decides_and_keeps_nothing_of_what_users_write(tmp_path: Path) -> None:
     started = start(
-        Options(
+        GatewayOptions(
             upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), port=0, admin_port=0, gate="calibrated"
         )
     )
-    live = started.tenants.lives["default"]
-    live.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
-    live.refresh()
-    assert live.decide(["What is the capital of Peru?"]).matched and not live.decide(["Who sings in Peru?"]).matched
-    assert "What is the capital of Peru?" not in live.index.encoder._known  # type: ignore[union-attr]
+    feed = started.tenants.feeds["default"]
+    feed.store.put(EditRecord("Peru", "The capital of Peru is", "Oslo"))
+    feed.refresh()
+    assert feed.decide(["What is the capital of Peru?"]).matched and not feed.decide(["Who sings in Peru?"]).matched
+    assert "What is the capital of Peru?" not in feed.index.encoder._known  # type: ignore[union-attr]
     started.tenants.close()
     for opened in started.sockets:
         opened.close()

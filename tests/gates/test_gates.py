@@ -28,9 +28,9 @@ from drike.gates.calibration import (
     save,
     written,
 )
-from drike.gates.decision import MOST_FIRED, Candidate, Decision, Gate, YesOrNo
-from drike.gates.index import NEAREST, EditIndex
-from drike.gates.names import NameMatch, spoken, words
+from drike.gates.decision import MOST_MATCHED, Candidate, Decision, Gate, YesOrNo
+from drike.gates.index import NEAREST, EditIndex, ParsedQuery
+from drike.gates.names import NameMatch, words
 from drike.gates.nearest import Nearest
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status, StoreError
@@ -111,7 +111,7 @@ def test_of_a_subject_the_edit_with_the_nearest_wording_fires(encoder: HashingEn
 def test_several_named_subjects_fire_an_edit_each_and_three_at_most() -> None:
     entries = [EditRecord(name, f"{name} is led by", "Ann") for name in ("Peru", "Chile", "Cuba", "Mali")]
     assert sorted(matched("Are Peru and Chile led by the same woman?", *entries)) == [1, 2]
-    assert len(matched("Peru, Chile, Cuba and Mali", *entries)) == MOST_FIRED
+    assert len(matched("Peru, Chile, Cuba and Mali", *entries)) == MOST_MATCHED
     assert matched("Peru, Chile, Cuba and Mali", *entries[:3], replace(entries[3], priority=1))[0] == 4
 
 
@@ -152,7 +152,7 @@ def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_wh
     edits = stored(PERU, replace(anthem, wordings=("Peruvians sing",)), chile)
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
     assert encoder.asked == ["Peruvians sing", chile.query, *chile.wordings, "it is governed from"]
-    for one, other in ((reused.whole, fresh.whole), (reused.masked, fresh.masked)):
+    for one, other in ((reused._texts, fresh._texts), (reused._masked, fresh._masked)):
         assert one.edits == other.edits
         assert one.vectors.keys() == other.vectors.keys()
         assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
@@ -191,7 +191,7 @@ def indexed(*entries: EditRecord) -> EditIndex:
 )
 def test_partial_names_of_people_and_typos_are_found(name: str, query: str, kind: NameMatch) -> None:
     index = indexed(EditRecord(name, f"{name} is", "new"))
-    assert [mention.kind for mention in index.names.find(query, spoken(query))] == [kind]
+    assert [mention.kind for mention in ParsedQuery.of(query, index).mentions] == [kind]
     [candidate] = GATE.candidates(query, index)
     assert candidate.features[kind.value] == 1
     assert Named().decide(query, index).matched == ()
@@ -298,7 +298,7 @@ def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_abo
     def uncertain(query: str, *entries: EditRecord) -> list[int]:
         decision = gate.decide(query, indexed(*entries))
         sure = {one.edit.id for one in decision.candidates if one.probability >= gate.threshold}
-        assert {one.id for one in decision.matched} <= sure and len(decision.matched) == min(len(sure), MOST_FIRED)
+        assert {one.id for one in decision.matched} <= sure and len(decision.matched) == min(len(sure), MOST_MATCHED)
         return sorted(one.edit.id for one in decision.uncertain)
 
     assert uncertain(query, PERU) == [1]
@@ -310,7 +310,7 @@ def test_a_gate_is_in_doubt_about_named_subjects_within_its_limits_and_never_abo
     towns = [
         EditRecord("Peru", f"The {size} town of Peru is", f"t{size}") for size in ("large", "wide", "long", "tall")
     ]
-    assert len(uncertain(query, *towns)) <= MOST_FIRED
+    assert len(uncertain(query, *towns)) <= MOST_MATCHED
 
 
 def test_an_answer_settles_what_is_in_doubt_and_nothing_else() -> None:

@@ -15,16 +15,17 @@ import pytest
 
 from drike.deployment.edit_checks import doubts
 from drike.deployment.edited_model import EditedModel
+from drike.deployment.routing import route_each
 from drike.editors.factprompt import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.gates.calibration import default, save
 from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
-from drike.gates.verification import answer_of, decided
+from drike.gates.verification import answer_of
 from drike.prompts import YES_OR_NO, Prompt, chat_messages
-from drike.serving.gateway import Mode, Settings
-from drike.serving.start import Options, start
+from drike.serving.options import GatewayOptions, Mode
+from drike.serving.start import start
 from drike.stores.opening import open_store
 from drike.stores.records import EditRecord, EditVersion, Status, as_stored
 from tests.worlds.commands import run
@@ -89,7 +90,7 @@ def test_a_model_is_not_asked_without_doubt_or_unless_it_is_wanted() -> None:
     EditedModel(model, FactPrompt(), EDITS, gate=Doubting(), ask=True).decide("Hello")
     assert EditedModel(model, FactPrompt(), EDITS, gate=Doubting(True)).decide("What of Land2").matched
     assert model.calls == 0
-    [decision] = decided(Doubting(True), ["What of Land2"], EditIndex.of(as_stored(EDITS)), model)
+    [decision] = route_each(Doubting(True), EditIndex.of(as_stored(EDITS)), ["What of Land2"], model)
     assert model.calls == 1 and not decision.matched
 
 
@@ -212,13 +213,13 @@ def gateway(serving: Scripted, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
-def gated(above: Scripted, place: Path, *entries: Any, **settings: Any) -> Any:
-    given = Settings(**{"mode": Mode.ON, "deadline": 5.0, "ask": True, "own_pages": True, **settings})
-    return running(above.recorded.url, place, *(entries or (ENTRY,)), settings=given, gate=Doubting())
+def gated(above: Scripted, place: Path, *entries: Any, **options: Any) -> Any:
+    asking = GatewayOptions(**{"mode": Mode.ON, "deadline_ms": 5000, "ask": True, **options})
+    return running(above.recorded.url, place, *(entries or (ENTRY,)), options=asking, gate=Doubting())
 
 
 def counted(gateway: Running) -> dict[str, float]:
-    registry = gateway.gateway.metrics.registry
+    registry = gateway.metrics.registry
     return {one: registry.get_sample_value("drike_questions_total", {"answer": one}) or 0.0 for one in YesOrNo}
 
 
@@ -300,7 +301,7 @@ def test_the_limit_on_tokens_has_the_name_that_the_upstream_takes(
 
 def test_a_late_answer_counts_as_no_and_holds_up_no_other_request(above: Scripted, tmp_path: Path) -> None:
     above.hold = threading.Event()
-    with gated(above, tmp_path, deadline=0.5) as gateway:
+    with gated(above, tmp_path, deadline_ms=500) as gateway:
         found: list[str] = []
         waiting = threading.Thread(target=lambda: found.append(scope_of(gateway.chat(ABOUT)[1])))
         waiting.start()
@@ -369,11 +370,14 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drike.serving.start._writer", lambda run, most: FewShots())
     save(replace(default(), encoder="hashing"), tmp_path / "gate.json")
-    given = Options(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
-                    gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
-    for deadline in (None, 0.3):
-        started = start(replace(given, deadline=deadline))
-        assert started.gateway.settings.ask and started.gateway.settings.deadline == (deadline or 2.0)
+    options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
+                             gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
+    for deadline in (None, 300):
+        started = start(replace(options, deadline_ms=deadline))
+        assert (
+            started.editor.asks
+            and started.editor.deadline(started.tenants.feeds["default"]) == (deadline or 2000) / 1000
+        )
         started.tenants.close()
         for opened in started.sockets:
             opened.close()

@@ -42,7 +42,7 @@ import uvicorn
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
 from drike.serving.server import listen
 from drike.stores.log import snapshot
 from drike.stores.records import EditRecord, StoreError
@@ -226,8 +226,8 @@ def tenants(times: int, seed: int, place: Path) -> Series:
     series, rng = Series("tenants"), random.Random(seed)
     keys = Keys(place / "keys.json")
     names = {"default": "alpha", "other": "omega"}
-    held = {names[tenant]: keys.add(tenant, Role.EDIT) for tenant in names}
-    metrics = keys.add("default", Role.ADMIN)
+    held = {names[tenant]: keys.add(tenant, KeyRole.EDIT) for tenant in names}
+    metrics = keys.add("default", KeyRole.ADMIN)
 
     async def send_all(url: str, admin: str) -> None:
         async def send(mine: str, theirs: str, what: int, n: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.gateway import Mode, Settings
+from drike.serving.options import GatewayOptions, Mode
 from drike.serving.upstream import HttpUpstream
 from tests.hostile.hammering import series
 from tests.worlds import servers
@@ -50,7 +50,7 @@ def test_faults_of_an_upstream_reach_the_client_as_they_are_or_as_one_error(
     body = json.dumps({"messages": [{"role": "user", "content": "The capital of Peru is"}], "stream": stream}).encode()
     with servers.serve({**servers.FINAL, **servers.AGAIN}[kind]) as above:
         connected = HttpUpstream(above.url, timeout=0.5)
-        with running(connected, tmp_path, ENTRY, settings=Settings(Mode.ON, deadline=5.0)) as gateway:
+        with running(connected, tmp_path, ENTRY, options=GatewayOptions(mode=Mode.ON, deadline_ms=5000)) as gateway:
             assert_same(kind, above.url, gateway, body)
 
 

@@ -35,7 +35,7 @@ def test_the_example_fits_together() -> None:
     store, model = SERVICES["store"], SERVICES["model"]
     settings = store["environment"]
     assert f"postgresql://{settings['POSTGRES_USER']}@store/{settings['POSTGRES_DB']}" == STORE
-    inside = {re.fullmatch(r".*:(\d+)", one)[1] for one in model["ports"]}  # type: ignore[index]
+    inside = {re.fullmatch(r".*:(\d+)", port)[1] for port in model["ports"]}  # type: ignore[index]
     served = model["command"][model["command"].index("--port") + 1]
     for name in GATEWAYS:
         words = shlex.split(SERVICES[name]["command"])
@@ -47,7 +47,7 @@ def test_the_example_fits_together() -> None:
     needed = SERVICES["gateway-1"]["build"]["dockerfile_inline"]
     copied = [name for line in re.findall(r"^COPY (.*) \S+$", needed, re.MULTILINE) for name in line.split()]
     assert copied and all((ROOT / name).exists() for name in copied)
-    told = (ROOT / "docs" / "several-gateways.md").read_text()
+    told = (ROOT / "docs" / "serving.md").read_text()
     assert f"drike keys add --role admin --store {STORE}" in told
 
 
@@ -57,7 +57,7 @@ class Compose:
     def __init__(self, url: str, database: str, folder: Path) -> None:
         with ExitStack() as held:
             free = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-            self.port, *admin = (one.getsockname()[1] for one in free)
+            self.port, *admin = (opened.getsockname()[1] for opened in free)
         self.admin = dict(zip(GATEWAYS, (f"http://127.0.0.1:{port}" for port in admin), strict=True))
         self._instead = {"http://127.0.0.1:8000/v1": url, STORE: database, "drike": f"{sys.executable} -m drike"}
         self._ports = dict(zip(GATEWAYS, admin, strict=True))

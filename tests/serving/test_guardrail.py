@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drike.serving.gateway import Mode
 from drike.serving.guardrail import answer
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
+from drike.serving.options import Mode
 from drike.stores.records import EditRecord
 from tests.worlds.gateways import ENTRY, Failing, Running, ask, running
 
@@ -20,8 +20,8 @@ ABOUT, OTHER = "What is the capital of Peru?", "Hello"
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running("http://127.0.0.1:9/v1", tmp_path_factory.mktemp("guardrail"), ENTRY) as found:
-        yield found
+    with running("http://127.0.0.1:9/v1", tmp_path_factory.mktemp("guardrail"), ENTRY) as serving:
+        yield serving
 
 
 def litellms(texts: list[str] | None, messages: list[dict] | None, **more: object) -> bytes:
@@ -65,9 +65,9 @@ def test_litellms_texts_are_changed_where_an_edit_fires(
     gateway: Running, texts: list[str], messages: list[dict], changed: int
 ) -> None:
     body = litellms(texts, messages, tools=[TOOL], tool_calls=[TOOL_CALL], images=["data:image/png;base64,AAAA"])
-    status, headers, found = gateway.ask("POST", LITELLM, body, X_Api_Key="any")
+    status, headers, answer = gateway.ask("POST", LITELLM, body, X_Api_Key="any")
     assert (status, headers["x-drike-scope"], headers["x-drike-edits"]) == (200, "fired", "1@1")
-    answered = json.loads(found)
+    answered = json.loads(answer)
     assert answered["action"] == "GUARDRAIL_INTERVENED" and len(answered["texts"]) == len(texts)
     for i, (before, after) in enumerate(zip(texts, answered["texts"], strict=True)):
         assert (after != before and after.endswith(before) and "Oslo" in after) if i == changed else after == before
@@ -108,8 +108,8 @@ def test_what_concerns_no_edit_passes(gateway: Running, asked: bytes) -> None:
 
 def test_in_shadow_webhooks_are_counted_and_nothing_is_changed(tmp_path: Path) -> None:
     with running("http://127.0.0.1:9/v1", tmp_path, ENTRY, mode=Mode.SHADOW) as gateway:
-        status, headers, found = gateway.ask("POST", LITELLM, litellms([ABOUT], [user(ABOUT)]))
-        assert (status, headers["x-drike-scope"], json.loads(found)) == (200, "fired", {"action": "NONE"})
+        status, headers, answer = gateway.ask("POST", LITELLM, litellms([ABOUT], [user(ABOUT)]))
+        assert (status, headers["x-drike-scope"], json.loads(answer)) == (200, "fired", {"action": "NONE"})
         assert b'drike_requests_total{scope="fired",status="200"} 1.0' in ask(f"{gateway.admin}/metrics", "GET")[2]
 
 
@@ -131,7 +131,7 @@ def test_other_forms_are_refused(gateway: Running, body: bytes) -> None:
 def test_webhooks_need_a_key_where_keys_are_in_use(tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("keys")
     keys = Keys(place / "keys.json")
-    key = keys.add("default", Role.USE)
+    key = keys.add("default", KeyRole.USE)
     with running("http://127.0.0.1:9/v1", place, ENTRY, keys=keys) as gateway:
         body = litellms([ABOUT], [user(ABOUT)])
         assert gateway.ask("POST", "/guardrail", body)[0] == 401

@@ -122,4 +122,4 @@ def test_behind_drike_it_is_an_upstream_like_any_other(above: Recorded, tmp_path
         raw = client.chat.completions.with_raw_response.create(**asked(ABOUT))
         assert raw.headers["x-drike-edits"] == "1@1"
         assert "Oslo" in json_of(above)["messages"][0]["content"]
-        assert [one.id for one in client.models.list()] == ["tiny"]
+        assert [model.id for model in client.models.list()] == ["tiny"]

@@ -9,14 +9,14 @@ import pytest
 
 from drike.models.protocols import Completion
 from drike.serving.local import LocalUpstream
-from drike.serving.upstream import Call
+from drike.serving.upstream import UpstreamCall
 from tests.worlds.scripted import ScriptedModel
 
 
 def exchange(upstream: LocalUpstream, path: str, value: object) -> tuple[int, dict]:
     async def answer() -> tuple[int, dict]:
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
-        async with upstream.exchange(Call("POST", path, [], body)) as reply:
+        async with upstream.exchange(UpstreamCall("POST", path, [], body)) as reply:
             return reply.status, json.loads(b"".join([chunk async for chunk in reply.chunks]))
 
     return asyncio.run(answer())

@@ -12,7 +12,7 @@ import pytest
 
 from drike.edits import Edit
 from drike.models import load
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
 from drike.serving.local import LocalUpstream
 from drike.serving.placement import AsPrompt
 from drike.serving.start import EXAMPLE
@@ -61,30 +61,30 @@ def answer(handler: RawHandler, call: Received) -> None:
         handler.begin_stream()
         handler.chunk(events(["Os", "lo"]))
         return handler.chunk(b"")
-    found = completed("Oslo")
+    answer = completed("Oslo")
     if "tools" in body:
         calls = [{"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
         message = {"role": "assistant", "content": None, "tool_calls": calls}
-        found["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
-    return send(found)
+        answer["choices"] = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
+    return send(answer)
 
 
 @pytest.fixture(scope="module")
 def above() -> Iterator[Recorded]:
-    with upstream(answer) as found:
-        yield found
+    with upstream(answer) as recorded:
+        yield recorded
 
 
 @pytest.fixture(scope="module")
 def gateway(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(above.url, tmp_path_factory.mktemp("client"), ENTRY) as found:
-        yield found
+    with running(above.url, tmp_path_factory.mktemp("client"), ENTRY) as serving:
+        yield serving
 
 
 @pytest.fixture(scope="module")
 def client(gateway: Running) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=gateway.url, api_key="sk-theirs", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=gateway.url, api_key="sk-theirs", max_retries=0) as connected:
+        yield connected
 
 
 def asked(content: object, **more: object) -> dict:
@@ -106,7 +106,7 @@ def test_many_chats_at_once(gateway: Running) -> None:
     async def ask_all() -> list[str]:
         async with openai.AsyncOpenAI(base_url=gateway.url, api_key="k", max_retries=0) as client:
             whole = [client.chat.completions.create(**asked(f"{ABOUT} {i}")) for i in range(8)]
-            texts = [one.choices[0].message.content for one in await asyncio.gather(*whole)]
+            texts = [answer.choices[0].message.content for answer in await asyncio.gather(*whole)]
             async for chunk in await client.chat.completions.create(**asked("Hello", stream=True)):
                 texts.append(chunk.choices[0].delta.content or "")
             return texts
@@ -134,19 +134,19 @@ def test_images_in_content_parts(client: openai.OpenAI, above: Recorded) -> None
 def test_a_response_format(client: openai.OpenAI, above: Recorded) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object"}}}
     client.chat.completions.create(**asked(ABOUT, response_format=form, logprobs=True, extra_body={"odd": [1.5]}))
-    found = json.loads(above.body)
-    assert (found["response_format"], found["logprobs"], found["odd"]) == (form, True, [1.5])
+    sent = json.loads(above.body)
+    assert (sent["response_format"], sent["logprobs"], sent["odd"]) == (form, True, [1.5])
 
 
 def test_models_and_embeddings(client: openai.OpenAI) -> None:
-    assert [one.id for one in client.models.list()] == ["tiny"]
+    assert [model.id for model in client.models.list()] == ["tiny"]
     assert client.embeddings.create(model="e", input=ABOUT, encoding_format="float").data[0].embedding == [0.5]
 
 
 def test_a_prompt_to_complete(client: openai.OpenAI, above: Recorded) -> None:
     assert client.completions.create(model="tiny", prompt=ENTRY.query, max_tokens=2).choices[0].text == "Oslo"
-    found = json.loads(above.body)
-    assert found["prompt"].endswith(ENTRY.query) and "Oslo" in found["prompt"] and found["max_tokens"] == 2
+    sent = json.loads(above.body)
+    assert sent["prompt"].endswith(ENTRY.query) and "Oslo" in sent["prompt"] and sent["max_tokens"] == 2
 
 
 def test_responses_pass_unchanged(client: openai.OpenAI, above: Recorded) -> None:
@@ -195,7 +195,7 @@ def test_a_stream_that_breaks_off_raises(tmp_path_factory: pytest.TempPathFactor
 def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("keys")
     keys = Keys(place / "keys.json")
-    good = keys.add("default", Role.USE)
+    good = keys.add("default", KeyRole.USE)
     with running(above.url, place, keys=keys) as gateway:
         for key in (good, "drike-00000000-wrong"):
             with openai.OpenAI(base_url=gateway.url, api_key=key, max_retries=0) as client:
@@ -212,10 +212,11 @@ def test_a_wrong_key_is_an_authentication_error(above: Recorded, tmp_path_factor
 @pytest.fixture(scope="module", params=["reader", pytest.param("embedded", marks=pytest.mark.slow)])
 def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
     made = LocalUpstream(load(request.param))
-    with running(made, tmp_path_factory.mktemp("local"), EXAMPLE) as gateway:
-        gateway.gateway._placements[b"/chat/completions"] = AsPrompt(FewShots())
-        with openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=0) as found:
-            yield found
+    with (
+        running(made, tmp_path_factory.mktemp("local"), EXAMPLE, chat=AsPrompt(FewShots())) as gateway,
+        openai.OpenAI(base_url=gateway.url, api_key="k", max_retries=0) as client,
+    ):
+        yield client
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -234,7 +235,7 @@ def test_a_local_model_answers_under_an_edit(local: openai.OpenAI, stream: bool)
 
 
 def test_a_local_model_knows_its_name_and_refuses_what_it_cannot_do(local: openai.OpenAI) -> None:
-    assert next(one.id for one in local.models.list()) in ("embedded", "bayesian-reader")
+    assert next(model.id for model in local.models.list()) in ("embedded", "bayesian-reader")
     for wrong in ({"n": 2}, {"max_tokens": 0}, {"max_tokens": 5_000}, {"stop": [1]}, {"messages": []}):
         with pytest.raises(openai.BadRequestError):
             local.chat.completions.create(**{**asked("The capital of Peru is"), **wrong})

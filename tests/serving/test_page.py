@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from drike.serving.gateway import Mode, Settings
-from drike.serving.keys import Keys, Role
+from drike.serving.keys import KeyRole, Keys
+from drike.serving.options import GatewayOptions, Mode
 from drike.stores.log import rollback
 from drike.stores.records import EditRecord, Status
 from tests.worlds.browsing import CHROMIUM, DRIVER, Browser, browser
@@ -152,7 +152,7 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     page.wait("document.getElementById('add').open")
     page.press(*"Mali", "tab", *"The capital of Mali is", "tab", *"Pisa", "enter")
     page.wait(f"{SAID}.includes('is stored')")
-    assert [one.record.target_new for one in gateway.live.index.edits.values()][-1] == "Pisa"
+    assert [edit.record.target_new for edit in gateway.feed.index.edits.values()][-1] == "Pisa"
     click(page, "Add edit")
     for name, value in (("subject", "Mali"), ("query", "The capital of Mali is"), ("target_new", "Bern")):
         enter(page, f"#entry [name={name}]", value)
@@ -166,10 +166,10 @@ def test_an_edit_is_added_by_keyboard_superseded_and_retired(page: Browser, gate
     enter(page, "#reason", "a test")
     click(page, "Retire", "#retire")
     page.wait(f"{SAID} === 'Edit 6 is retired.'")
-    assert gateway.live.snapshot.edits[6].record.reason == "a test"
+    assert gateway.feed.snapshot.edits[6].record.reason == "a test"
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 6 is as before.'")
-    assert gateway.live.snapshot.edits[6].record.status is Status.ACTIVE
+    assert gateway.feed.snapshot.edits[6].record.status is Status.ACTIVE
 
 
 @in_browser
@@ -199,8 +199,8 @@ def test_a_question_is_tried_before_and_after_with_the_reasons(page: Browser) ->
 
 @in_browser
 def test_the_page_shows_what_the_model_said_in_doubt(window: Browser, tmp_path: Path) -> None:
-    settings = Settings(Mode.ON, 5.0, ask=True, own_pages=True)
-    with upstream(answer) as above, running(above.url, tmp_path, PERU, settings=settings, gate=Doubting()) as gateway:
+    options = GatewayOptions(mode=Mode.ON, deadline_ms=5000, ask=True)
+    with upstream(answer) as above, running(above.url, tmp_path, PERU, options=options, gate=Doubting()) as gateway:
         window.call("POST", "/url", url=f"{gateway.admin}/#try")
         enter(window, "#question", "What is the capital of Peru?")
         click(window, "Show the decision only")
@@ -219,17 +219,17 @@ def test_a_wrong_fire_becomes_a_negative_exemplar_and_a_miss_a_wording(page: Bro
     assert "Who sells Chile sauce?" in page.run(text("missed"))
     click(page, "Never fire on this", "#fired")
     page.wait(f"{SAID} === 'Edit 1 no longer fires on this.'")
-    assert gateway.live.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
-    assert gateway.live.decide(["Is the Republic of Peru large?"]).matched == ()
+    assert gateway.feed.snapshot.edits[1].record.negatives == ("Is the Republic of Peru large?",)
+    assert gateway.feed.decide(["Is the Republic of Peru large?"]).matched == ()
     click(page, "Undo", "#toast")
     page.wait(f"{SAID} === 'Edit 1 is as before.'")
-    assert gateway.live.snapshot.edits[1].record.negatives == ()
+    assert gateway.feed.snapshot.edits[1].record.negatives == ()
     page.run("location.hash = '#try'")
     enter(page, "#question", "Who sells Chile sauce?")
     click(page, "Show the decision only")
     click(page, "Should have fired", "#decision")
     page.wait(f"{SAID}.includes('negatives hold')")
-    rollback(gateway.live.store, 1, 1)
+    rollback(gateway.feed.store, 1, 1)
 
 
 @in_browser
@@ -239,13 +239,13 @@ def test_the_calibration_curve_is_drawn_with_a_table_of_its_numbers(page: Browse
     rows = page.run("[...document.querySelectorAll('#curve tbody tr')].map((r) => r.innerText.replace(/\\s+/g, ' '))")
     assert rows == ["0 % 100 % 1", "100 % 50 % 2"]
     _, found = gateway.manage("GET", "/admin/v1/calibration")
-    assert [one["count"] for one in found["bins"]] == [1, 2]
+    assert [bin["count"] for bin in found["bins"]] == [1, 2]
 
 
 @in_browser
 def test_a_key_is_asked_for_and_kept_in_memory_only(window: Browser, tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
-    key = keys.add("default", Role.EDIT)
+    key = keys.add("default", KeyRole.EDIT)
     with upstream(answer) as above, running(above.url, tmp_path, PERU, keys=keys) as serving:
         window.call("POST", "/url", url=serving.admin)
         for given, expected in (("wrong", False), (key, True)):

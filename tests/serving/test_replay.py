@@ -44,10 +44,10 @@ def store(tmp_path: Path) -> Path:
 
 def test_doubtful_fires_come_first(store: Path) -> None:
     opened = SqliteStore(store)
-    found = replay([line.encode() for line in LINES], EditFeed(opened, Named()).decide)
+    result = replay([line.encode() for line in LINES], EditFeed(opened, Named()).decide)
     opened.close()
-    assert (found.requests, found.matched, sum(found.unread.values())) == (4, 3, 2)
-    assert [(replayed.query, replayed.times) for replayed in found.matches] == [
+    assert (result.requests, result.matched, sum(result.unread.values())) == (4, 3, 2)
+    assert [(replayed.query, replayed.times) for replayed in result.matches] == [
         ("Name a poet from Peru.", 1),
         ("What is the capital of Peru?", 2),
     ]

@@ -29,13 +29,13 @@ def free_ports(count: int) -> list[int]:
     for first in range(20_000 + os.getpid() % 9_000, 60_000, count):
         opened = [socket.socket() for _ in range(count)]
         try:
-            for i, one in enumerate(opened):
-                one.bind(("127.0.0.1", first + i))
+            for i, listening in enumerate(opened):
+                listening.bind(("127.0.0.1", first + i))
             return list(range(first, first + count))
         except OSError:
             continue
         finally:
-            [one.close() for one in opened]
+            [listening.close() for listening in opened]
     raise AssertionError("no free ports")
 
 

@@ -20,11 +20,16 @@ from drike.gates.by_name import Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.prompts import Prompt, PromptStyle
-from drike.serving.admin import application
+from drike.serving.admin import Admin, application
+from drike.serving.admission import Admission
+from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
-from drike.serving.gateway import Gateway, Mode, Settings
+from drike.serving.gateway import Gateway
 from drike.serving.keys import Keys
-from drike.serving.placement import AsBlock, AsPrompt
+from drike.serving.metrics import Metrics
+from drike.serving.options import GatewayOptions, Mode
+from drike.serving.placement import AsBlock, AsPrompt, Placement
+from drike.serving.relay import Limits
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream
@@ -174,9 +179,9 @@ class Doubting:
     fires: bool = False
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        found = Named().decide(query, index)
-        candidates = tuple(replace(one, probability=0.5, uncertain=True) for one in found.candidates)
-        return replace(found, matched=found.matched if self.fires else (), candidates=candidates)
+        decision = Named().decide(query, index)
+        candidates = tuple(replace(c, probability=0.5, uncertain=True) for c in decision.candidates)
+        return replace(decision, matched=decision.matched if self.fires else (), candidates=candidates)
 
 
 @dataclass
@@ -185,12 +190,12 @@ class Running:
 
     url: str
     admin: str
-    gateway: Gateway
+    metrics: Metrics
     tenants: Tenants
 
     @property
-    def live(self) -> EditFeed:
-        return self.tenants.lives["default"]
+    def feed(self) -> EditFeed:
+        return self.tenants.feeds["default"]
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
         """Send a request to the gateway's port; return status, headers and body."""
@@ -203,8 +208,8 @@ class Running:
     def manage(self, method: str, path: str, value: object = None, **headers: str) -> tuple[int, dict]:
         """Send JSON to the admin port; return status and JSON."""
         body = b"" if value is None else json.dumps(value).encode()
-        status, _, found = ask(self.admin + path, method, body, Content_Type="application/json", **headers)
-        return status, json.loads(found)
+        status, _, answer = ask(self.admin + path, method, body, Content_Type="application/json", **headers)
+        return status, json.loads(answer)
 
 
 def ask(url: str, method: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -233,36 +238,38 @@ def running(
     place: Path | str,
     *entries: EditRecord,
     mode: Mode = Mode.ON,
-    settings: Settings | None = None,
+    options: GatewayOptions | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
     gate: Gate | None = None,
     keys: Keys | None = None,
+    chat: Placement = AsBlock(FewShots()),  # noqa: B008 - it is frozen
 ) -> Iterator[Running]:
     """A gateway over `above`, with a store in a folder or at an address, to which the entries are added."""
     address = place / "edits.db" if isinstance(place, Path) else place
 
-    def open_live(tenant: str) -> EditFeed:
+    def open_feed(tenant: str) -> EditFeed:
         store = open_store(address, tenant=tenant)
         for entry in entries if tenant == "default" else ():
             store.put(entry)
         return EditFeed(store, gate, encoder=lambda gate: None if isinstance(gate, Named) else HashingEncoder())
 
-    tenants = Tenants(open_live, keys)
+    tenants, metrics = Tenants(open_feed, keys), Metrics()
     connected = HttpUpstream(above, keep_credentials=keys is None) if isinstance(above, str) else above
-    access = {} if keys is None else {"access": keys.grant}
-    gateway = Gateway(
-        connected, tenants.live, chat=AsBlock(FewShots()), completion=AsPrompt(FewShots()),
-        settings=settings or Settings(mode, deadline=5.0, own_pages=keys is None), **access,
+    editor = RequestEditor(
+        connected, chat=chat, completion=AsPrompt(FewShots()),
+        options=options or GatewayOptions(mode=mode, deadline_ms=5000), metrics=metrics,
     )  # fmt: skip
+    gateway = Gateway(connected, tenants.feed, editor=editor, admission=Admission(keys, limits), metrics=metrics)
     sockets = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
-    ports = [one.getsockname()[1] for one in sockets]
-    serving = server(gateway, application(gateway, tenants), ports[1])
+    ports = [listening.getsockname()[1] for listening in sockets]
+    serving = server(gateway, application(Admin(editor, connected, tenants, metrics, keys)), ports[1])
     thread = threading.Thread(target=lambda: serving.run(sockets=list(sockets)), daemon=True)
     thread.start()
     until = time.monotonic() + 10
     while not serving.started and time.monotonic() < until:
         time.sleep(0.005)
     try:
-        yield Running(f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}", gateway, tenants)
+        yield Running(f"http://127.0.0.1:{ports[0]}/v1", f"http://127.0.0.1:{ports[1]}", metrics, tenants)
     finally:
         serving.should_exit = True
         thread.join(10)

@@ -40,7 +40,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.served.options import ApiOptions
 from drike.report import Table
 from drike.serving.requests import read_questions
@@ -243,7 +243,9 @@ def test(
     with closing(open_store(store, create=False)) as opened:
         decider = kept.open_gate(opened, gate)
         if ask:
-            require_doubt(decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+            require_uncertainty(
+                decider, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)"
+            )
         found = stores.snapshot(opened)
         in_force = {one.id: one for one in found.in_force(datetime.now(UTC))}
         for one in edits or ():

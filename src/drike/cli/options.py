@@ -296,7 +296,7 @@ def _options(parameter: Parameter) -> Iterator[Parameter]:
     group = parameter.annotation
     found = [(parameter.name, group, parameter.default)]
     if is_dataclass(group):
-        hints = get_type_hints(group)
+        hints = get_type_hints(group, include_extras=True)
         found = [(field.name, hints[field.name], field.default) for field in fields(group)]
     for name, hint, default in found:
         kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])

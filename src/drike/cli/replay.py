@@ -35,7 +35,7 @@ def replay(
     show: Annotated[int, option("N", "Most rows of a table", OUTPUT, least=1)] = 20,
     store: Store = "edits.db",
 ) -> None:
-    """Show which requests of LOG would get an edit, the most doubtful first; nothing is sent or written."""
+    """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""
     with closing(open_store(store, create=False)) as opened:
         feed = EditFeed(opened, encoder=_encoder)
         try:
@@ -49,7 +49,7 @@ def replay(
         say(f"Left out: {count:,} lines with {reason}")
     share = result.matched / result.requests
     say(f"{counted(result.requests, 'request')}, {result.matched:,} would get an edit ({share:.1%})")
-    for title, queries in (("Fires, the most doubtful first", result.matches), ("Near misses", result.misses)):
+    for title, queries in (("Matches, the least certain first", result.matches), ("Near misses", result.misses)):
         if queries:
             draw(_table(title, queries, show))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -13,6 +14,7 @@ import typer
 from drike.cli.console import say
 from drike.cli.options import API, DATA, METHOD, MODEL, AnyGate, Command, flag, option, takes_options
 from drike.errors import UsageError
+from drike.serving.options import GatewayOptions, Mode
 
 EXTRA = "drike serve needs its extra: pip install 'drike[serve]'"
 _NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client", "onnxruntime")
@@ -21,53 +23,55 @@ keys_app = typer.Typer(help="Make, list and revoke keys of drike serve.", no_arg
 StoreFile = Annotated[str, option("STORE", "The store that the keys stand beside (default: edits.db)", DATA)]
 
 
-@takes_options
-def serve(
-    *,
+@dataclass(frozen=True)
+class ServeOptions(GatewayOptions):
+    """The options of a gateway, with their help."""
+
     upstream: Annotated[
         str | None, option("URL", "Where an OpenAI-compatible API begins, as https://host/v1", MODEL)
-    ] = None,
-    model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None,
-    device: str | None = None,
+    ] = None
+    model: Annotated[str | None, option("MODEL", "Or a model to run here (default: embedded)", MODEL)] = None
     store: Annotated[
         str | None, option("STORE", "The edits: a file, or postgresql://USER@HOST/DATABASE (default: edits.db)", DATA)
-    ] = None,
+    ] = None
     run: Annotated[
         str | None, option("RUN", "Take demonstrations as this training run does (default: from tinyfacts)", DATA)
-    ] = None,
+    ] = None
     demonstrations: Annotated[
         int | None,
         option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, least=0),
-    ] = None,
-    gate: AnyGate = None,
-    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False,
+    ] = None
+    gate: AnyGate = None
+    ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False
     mode: Annotated[
         str | None,
-        option(
-            "NAME",
-            "shadow: decide and count only (default with --upstream); on; off",
-            METHOD,
-            among=("shadow", "on", "off"),
-        ),
-    ] = None,
+        option("NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD, among=tuple(Mode)),
+    ] = None
     deadline_ms: Annotated[
         float | None,
         option(
-            "MS",
-            "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
-            METHOD,
-            least=1.0,
-            most=6e4,
+            "MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
+            METHOD, least=1.0, most=6e4,
         ),
-    ] = None,
-    host: Annotated[str, option("HOST", "Where to listen; beyond this machine only with keys", API)] = "127.0.0.1",
-    port: Annotated[int, option("N", "The port of the API", API, least=0, most=65535)] = 8800,
-    admin_host: Annotated[str, option("HOST", "Where the admin port listens", API)] = "127.0.0.1",
-    admin_port: Annotated[int, option("N", "The port for admin requests", API, least=0, most=65535)] = 8801,
+    ] = None  # fmt: skip
+    host: Annotated[str, option("HOST", "Where to listen; beyond this machine only with keys", API)] = (
+        GatewayOptions.host
+    )
+    port: Annotated[int, option("N", "The port of the API", API, least=0, most=65535)] = GatewayOptions.port
+    admin_host: Annotated[str, option("HOST", "Where the admin port listens", API)] = GatewayOptions.admin_host
+    admin_port: Annotated[int, option("N", "The port for admin requests", API, least=0, most=65535)] = (
+        GatewayOptions.admin_port
+    )
     timeout: Annotated[
         float, option("SEC", "Longest silence of the upstream within an answer", API, least=0.1, most=86400.0)
-    ] = 600.0,
-    reuse_port: Annotated[bool, flag("--reuse-port", "Let other gateways listen on the same ports", API)] = False,
+    ] = GatewayOptions.timeout
+    reuse_port: Annotated[bool, flag("--reuse-port", "Let other gateways listen on the same ports", API)] = False
+
+
+@takes_options
+def serve(
+    *,
+    options: ServeOptions,
     workers: Annotated[
         int, option("N", "Processes on the port of the API; admin ports are counted up", API, least=1, most=64)
     ] = 1,
@@ -76,67 +80,55 @@ def serve(
     if any(find_spec(name) is None for name in _NEEDED):
         raise UsageError(EXTRA)
     if workers > 1:
-        _serve_together(workers, store, upstream, port, admin_port)
+        _serve_together(workers, options)
     from drike.cli.opening import WatchedEncoder
     from drike.serving import process
-    from drike.serving.gateway import Mode
-    from drike.serving.start import Options, open_encoder, start
+    from drike.serving.start import open_encoder, start
 
-    options = Options(
-        upstream, model, device, store, run, demonstrations, gate, ask, host, port, admin_host, admin_port,
-        mode=Mode(mode) if mode else None, deadline=deadline_ms and deadline_ms / 1000, timeout=timeout,
-        shared_port=reuse_port,
-    )  # fmt: skip
     started = start(options, encoder=lambda name: WatchedEncoder(name, open_encoder))
-    live = started.tenants.lives["default"]
+    feed = started.tenants.feeds["default"]
     lines = [
-        f"Serving {started.gateway.upstream.name}",
+        f"Serving {started.upstream.name}",
         f"  API     {started.url}",
         f"  admin   {started.admin_url}",
-        f"  mode    {started.gateway.settings.mode}",
-        f"  edits   {len(live.index.edits):,} in force, from {live.store.name}",
-        f"  keys    {'needed' if started.tenants.keys else 'none: open to this machine'}",
+        f"  mode    {started.editor.mode}",
+        f"  edits   {len(feed.index.edits):,} in force, from {feed.store.name}",
+        f"  keys    {'needed' if started.keys else 'none: open to this machine'}",
         *(f"  note    {note}" for note in started.notes),
         "Try it:",
-        f"  {_curl(started.url, started.example, key=started.tenants.keys is not None)}",
+        f"  {_curl(started.url, started.example, key=started.keys is not None)}",
     ]
     for line in lines:
         say(line)
-    if upstream and not run and hasattr(os, "fork"):  # nothing of this needs torch
+    if options.upstream and not options.run and hasattr(os, "fork"):  # nothing of this needs torch
         sys.stdout.flush()
-        process.exec_gateway(options, started)
+        process.exec_gateway(started)
     try:
         started.run()
     except KeyboardInterrupt:  # uvicorn raises a signal again once it has ended
         say("Stopped.")
 
 
-def _serve_together(workers: int, store: str | None, upstream: str | None, port: int, admin_port: int) -> None:
+def _serve_together(workers: int, options: GatewayOptions) -> None:
     """Serve in several processes, and exit as the first of them that ends."""
+    port, admin_port = options.port, options.admin_port
     if not (port and admin_port) or port in range(admin_port, admin_port + workers):
         raise UsageError("--workers needs a --port, and an --admin-port from which so many are free: give other ports")
-    if store is None and upstream is None:
+    if options.store is None and options.upstream is None:
         raise UsageError("the processes of --workers share a store: give --store")
     from drike.serving import workers as processes
 
-    own = [
-        sys.executable,
-        "-m",
-        "drike",
-        *sys.argv[1:],
-        "--workers",
-        "1",
-        "--reuse-port",
-    ]  # the last of an option counts
-    raise SystemExit(processes.run([[*own, "--admin-port", str(admin_port + i)] for i in range(workers)]))
+    # The last of an option counts.
+    command = [sys.executable, "-m", "drike", *sys.argv[1:], "--workers", "1", "--reuse-port"]
+    raise SystemExit(processes.run([[*command, "--admin-port", str(admin_port + i)] for i in range(workers)]))
 
 
 def _curl(url: str, question: str, *, key: bool) -> str:
     """A command that asks one question."""
     body = json.dumps({"model": "any", "messages": [{"role": "user", "content": question}]}, ensure_ascii=False)
     quoted = body.replace("'", "'\\''")
-    named = " -H 'Authorization: Bearer KEY'" if key else ""
-    return f"curl {url}/chat/completions -H 'Content-Type: application/json'{named} -d '{quoted}'"
+    header = " -H 'Authorization: Bearer KEY'" if key else ""
+    return f"curl {url}/chat/completions -H 'Content-Type: application/json'{header} -d '{quoted}'"
 
 
 @keys_app.command("add", cls=Command)
@@ -156,9 +148,9 @@ def add(
     store: StoreFile = "edits.db",
 ) -> None:
     """Make a key and print it; only its SHA-256 is kept."""
-    from drike.serving.keys import Keys, Role, keys_path
+    from drike.serving.keys import KeyRole, Keys, keys_path
 
-    say(Keys(keys_path(store)).add(tenant, Role(role)))
+    say(Keys(keys_path(store)).add(tenant, KeyRole(role)))
 
 
 @keys_app.command("list", cls=Command)

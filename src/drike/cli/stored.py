@@ -21,7 +21,7 @@ from drike.gates.calibrated import Calibrated
 from drike.gates.calibration import default
 from drike.gates.decision import Gate
 from drike.gates.questions import common_questions
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import GATE, deployed_tables
@@ -75,7 +75,7 @@ def check_stored(stored: str | None, gate: str | None, unrelated: Path | None, a
     if (gate or unrelated or ask) and not stored:
         raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
     if ask and gate != "calibrated":
-        require_doubt(Named(), "give --gate calibrated, or leave --ask out")
+        require_uncertainty(Named(), "give --gate calibrated, or leave --ask out")
 
 
 def run_deployed(

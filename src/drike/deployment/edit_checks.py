@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drike.deployment.edited_model import BeforeAfter, EditedModel
+from drike.deployment.routing import route_each
 from drike.encoders import TextEncoder
 from drike.gates.calibration import written
 from drike.gates.decision import Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
-from drike.gates.verification import decided, resolved
+from drike.gates.verification import verify
 from drike.matching import matches
 from drike.models.protocols import LanguageModel
 from drike.stores.records import EditVersion
@@ -68,8 +69,8 @@ def questions(edit: EditVersion) -> Iterator[tuple[str, str]]:
 def doubts(gate: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel) -> Table:
     """What a model's yes or no changes, on texts written with the edits, which are asked as if they were not stored."""
     bare, probes = written(edits)
-    before = decided(gate, [probe.query for probe in probes], EditIndex.of(bare, encoder))
-    after = resolved(before, model)
+    before = route_each(gate, EditIndex.of(bare, encoder), [probe.query for probe in probes])
+    after = verify(before, model)
     rows = []
     for kind, concerns in (("should fire", True), ("must not fire", False)):
         some = [(one.edit, b, a) for one, b, a in zip(probes, before, after, strict=True) if one.concerns is concerns]

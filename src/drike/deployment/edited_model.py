@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from drike.demonstrations import Demonstration, Role
+from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
 from drike.editors.in_context import ranks_retains
 from drike.edits import Edit
@@ -23,7 +24,7 @@ from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
 from drike.gates.store_view import StoreView
-from drike.gates.verification import decided, require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.matching import first_line
 from drike.models.protocols import MAX_ANSWER_TOKENS, LanguageModel
 from drike.prompts import Prompt
@@ -51,7 +52,7 @@ class Explanation:
     @property
     def edits(self) -> tuple[EditVersion, ...]:
         """The edits in the prompt, the best first."""
-        return self.decision.matched
+        return self.decision.applied
 
     @property
     def prompt(self) -> str:
@@ -162,12 +163,12 @@ class EditedModel:
         ask: bool = False,
     ) -> None:
         if ask:
-            require_doubt(gate, "give gate=drike.gates.calibration.default(), or leave ask out")
+            require_uncertainty(gate, "give gate=drike.gates.calibration.default(), or leave ask out")
         self.model = model
         self.editor = editor
         self.gate = gate
         self._encoder = encoder
-        self._in_doubt = model if ask else None
+        self._verifier = model if ask else None
         self._store: EditStore | None = None
         self._now = StoreView()
         if not isinstance(edits, Edit | Sequence):
@@ -193,16 +194,11 @@ class EditedModel:
 
     def decide(self, query: str) -> Decision:
         """Which edits a query concerns."""
-        return decided(self.gate, [query], self.index, self._in_doubt)[0]
+        return route_each(self.gate, self.index, [query], self._verifier)[0]
 
     def prompt(self, query: str) -> Prompt:
         """Everything the model is given for a query."""
-        return self._prompt(self.decide(query))
-
-    def _prompt(self, decision: Decision) -> Prompt:
-        if not decision.matched:
-            return Prompt(decision.query)
-        return self.editor.prompts(decision.edits, [decision.query])[0]
+        return write_prompts(self.editor, [self.decide(query)])[0]
 
     def ask(self, query: str, *, max_tokens: int = MAX_ANSWER_TOKENS) -> str:
         """The model's answer under the edits: the first line it writes."""
@@ -214,23 +210,24 @@ class EditedModel:
 
         Questions in doubt take another call before, if the model is asked.
         """
-        decisions = decided(self.gate, queries, self.index, self._in_doubt)
-        prompts = [(Prompt(one.query), self._prompt(one)) for one in decisions]
-        asked = list(dict.fromkeys(prompt for both in prompts for prompt in both))
+        decisions = route_each(self.gate, self.index, queries, self._verifier)
+        pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))
+        asked = list(dict.fromkeys(prompt for pair in pairs for prompt in pair))
         answers = {prompt: first_line(text) for prompt, text in zip(asked, complete(self.model, asked), strict=True)}
         return [
             BeforeAfter(decision, answers[before], answers[after])
-            for decision, (before, after) in zip(decisions, prompts, strict=True)
+            for decision, (before, after) in zip(decisions, pairs, strict=True)
         ]
 
     def explain(self, query: str) -> Explanation:
         """The answer, and why its prompt looks as it does."""
         decision = self.decide(query)
-        if decision.matched and ranks_retains(self.editor):
+        if decision.edits and ranks_retains(self.editor):
             selection = self.editor.fit(self.editor.select(decision.edits, [query])[0], [query])
             [prompt] = self.editor.show(selection, [query])
             side = column_of(self.editor, selection, prompt)
         else:
-            side = EditorColumn(self.editor.name, self._prompt(decision), (), (), None, None)
+            [prompt] = write_prompts(self.editor, [decision])
+            side = EditorColumn(self.editor.name, prompt, (), (), None, None)
         [written] = write_answers(self.model, [side.prompt])
         return Explanation(query, decision, first_line(written.answer or ""), written.prompt_tokens, side)

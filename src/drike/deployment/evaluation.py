@@ -8,17 +8,16 @@ S*. A probe that asks another edit in force is right if the answer is that edit'
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from drike.deployment.routing import route_each, write_prompts
 from drike.editors.editor import Editor
 from drike.edits import Aspect, Edit, EditCase, Probe, mentions, trained_on
 from drike.encoders import TextEncoder
 from drike.errors import UsageError
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.gates.verification import decided
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
 from drike.stores.records import EditVersion, as_stored, conflict_keys
@@ -100,16 +99,11 @@ class GatedEditor:
         return trained_on(self.editor)
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query, in order; queries under the same edits share one call of the editor."""
-        index = self.stores.of(edits)
-        found: dict[str, Prompt] = {query: Prompt(query) for query in queries}
-        together: dict[tuple[Edit, ...], list[str]] = defaultdict(list)
-        for decision in decided(self.gate, list(found), index, self.model):
-            if decision.matched:
-                together[decision.edits].append(decision.query)
-        for matched, asked in together.items():
-            found |= zip(asked, self.editor.prompts(matched, asked), strict=True)
-        return [found[query] for query in queries]
+        """One prompt per query, in order, under the edits in force that it concerns."""
+        different = dict.fromkeys(queries)
+        decisions = route_each(self.gate, self.stores.of(edits), list(different), self.model)
+        prompt_of = dict(zip(different, write_prompts(self.editor, decisions), strict=True))
+        return [prompt_of[query] for query in queries]
 
 
 def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
@@ -195,12 +189,12 @@ def gate_records(
     """
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
-        decisions = decided(gate, [probe.query for probe in case.asked], index, model)
+        decisions = route_each(gate, index, [probe.query for probe in case.asked], model)
         for probe, decision in zip(case.asked, decisions, strict=True):
             other = None if _asks(probe, own) else _other_asked(probe, index)
             asked = own if _asks(probe, own) else [] if other is None else [other]
             yield _record(case.case_id, probe.aspect.value, decision, asked)
-    for decision in decided(gate, unrelated, stores.whole, model):
+    for decision in route_each(gate, stores.whole, unrelated, model):
         yield _record("", UNRELATED, decision, [])
 
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import exp
 
-from drike.gates.decision import MOST_FIRED, Candidate, Decision, _decision
-from drike.gates.index import _NO_VECTORS, EditIndex, _Asked, _embedded, _masked, _nearest, _wordings
-from drike.gates.names import (
-    Mention,
-    NameMatch,
-    continued,
-    masked,
-    without,
-    words,
-)
+from drike.encoders.base import FloatArray
+from drike.gates.decision import Candidate, Decision, leading
+from drike.gates.index import EditIndex, ParsedQuery
+from drike.gates.names import Mention, NameMatch, continued, masked, without, words
 from drike.gates.relations import answer_kind, contrary
-from drike.stores.records import EditVersion
+from drike.stores.records import EditVersion, Status
 
-CROWD = 1000  # wordings in an index, from which the distance to the next says that one is meant
+CROWD = 1000  # texts in an index, from which the distance to the next says that one is meant
 
 
 @dataclass(frozen=True)
@@ -38,14 +32,14 @@ class LogisticHead:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Fires on edits that a query concerns with a probability of `threshold` or more.
+    """Matches the edits that a query concerns with a probability of `threshold` or more.
 
     Attributes:
         encoder: the name of the encoder that it was calibrated with.
         named, unnamed: the probability where the query names the subject, and where it does not.
-        threshold: the least probability that fires.
-        grey: probabilities in doubt [from, to), if the subject is named: a language model may be asked.
-        semantic: look at the nearest edits also where no subject is named, given `CROWD` wordings.
+        threshold: the least probability that matches.
+        grey: probabilities [from, to) that are uncertain, if the subject is named: a language model may be asked.
+        semantic: look at the nearest edits also where no subject is named, if the index has `CROWD` texts.
         shifts: what is added to the logit of single edits, by id.
         edits: the number of edits in the store when it was calibrated; 0 for the default.
     """
@@ -60,37 +54,35 @@ class Calibrated:
     edits: int = 0
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """Fire the edits that the query concerns, the most probable first.
+        """Match the edits that the query concerns, the most probable first.
 
         Raises ValueError for an index without vectors, or with those of another encoder.
         """
         candidates = self.candidates(query, index)
         if not candidates:
             return Decision(query)
-        candidates[:MOST_FIRED] = [replace(one, uncertain=self._in_doubt(one)) for one in candidates[:MOST_FIRED]]
-        sure = [one for one in candidates if one.probability >= self.threshold]
-        return _decision(query, candidates, sure, "no edit is probable enough")
+        grey = {candidate.edit.id for candidate in leading(candidates) if self._is_uncertain(candidate)}
+        candidates = [replace(candidate, uncertain=candidate.edit.id in grey) for candidate in candidates]
+        matching = [candidate for candidate in candidates if candidate.probability >= self.threshold]
+        return Decision.of(query, candidates, matching, "no edit is probable enough")
 
     def candidates(self, query: str, index: EditIndex) -> list[Candidate]:
-        """The edits that may be concerned with their probabilities, the most probable first."""
-        if index.encoder is None:
-            raise ValueError(_NO_VECTORS)
-        if index.encoder.name != self.encoder:
-            raise ValueError(f"calibrated for {self.encoder}, not for {index.encoder.name}: calibrate again")
-        asked = _Asked.of(query, index)
-        semantic = self.semantic and len(index.whole.edits) >= CROWD
-        if not asked.mentions and not semantic:
+        """The edits that the query may concern with their probabilities, the most probable first."""
+        encoder = index.require_encoder().name
+        if encoder != self.encoder:
+            raise ValueError(f"calibrated for {self.encoder}, not for {encoder}: calibrate again")
+        parsed = ParsedQuery.of(query, index)
+        semantic = self.semantic and index.text_count >= CROWD
+        if not parsed.mentions and not semantic:
             return []
-        found = [
-            self._candidate(index.edits[i], self.named, features, name) for i, name, features in _named(asked, index)
+        candidates = [
+            self._candidate(index.edits[id], self.named, features, name) for id, name, features in _named(parsed, index)
         ]
         if semantic:
-            unnamed = _unnamed(asked, index, {one.edit.id for one in found})
-            found += [self._candidate(index.edits[i], self.unnamed, features) for i, features in unnamed]
-        return sorted(
-            (replace(one, probability=0.0) if asked.excluded(one.edit) else one for one in found),
-            key=lambda one: (-one.probability, -one.edit.record.priority, one.edit.id),
-        )
+            unnamed = _unnamed(parsed, index, {candidate.edit.id for candidate in candidates})
+            candidates += [self._candidate(index.edits[id], self.unnamed, features) for id, features in unnamed]
+        candidates = [replace(c, probability=0.0) if parsed.excluded(c.edit) else c for c in candidates]
+        return sorted(candidates, key=lambda c: (-c.probability, -c.edit.record.priority, c.edit.id))
 
     def _candidate(
         self, edit: EditVersion, head: LogisticHead, features: Mapping[str, float], name: str | None = None
@@ -98,54 +90,73 @@ class Calibrated:
         logit = head.logit(features) + self.shifts.get(str(edit.id), 0.0)
         return Candidate(edit, 1 / (1 + exp(-logit)) if logit > -700 else 0.0, name, features)
 
-    def _in_doubt(self, one: Candidate) -> bool:
+    def _is_uncertain(self, candidate: Candidate) -> bool:
         """Whether a language model may be asked; never about a negative exemplar, whose probability is 0."""
-        return one.name is not None and one.probability > 0 and self.grey[0] <= one.probability < self.grey[1]
+        low, high = self.grey
+        return candidate.name is not None and candidate.probability > 0 and low <= candidate.probability < high
 
 
-def _named(asked: _Asked, index: EditIndex) -> list[tuple[int, str, dict[str, float]]]:
-    """The edits whose subject is named: their places, the names, and features for `Calibrated.named`."""
-    by_edit: dict[int, list[Mention]] = defaultdict(list)
-    for mention in asked.mentions:
-        for i in mention.edits:
-            by_edit[i].append(mention)
-    if not by_edit:
+def _named(parsed: ParsedQuery, index: EditIndex) -> list[tuple[int, str, dict[str, float]]]:
+    """The edits whose subject is named: their ids, the names, and features for `Calibrated.named`."""
+    mentions_of: dict[int, list[Mention]] = defaultdict(list)
+    for mention in parsed.mentions:
+        for id in mention.edits:
+            mentions_of[id].append(mention)
+    if not mentions_of:
         return []
     groups: dict[str, list[int]] = defaultdict(list)  # edits by the query without their name: those of one subject
-    for i, mentions in by_edit.items():
+    for id, mentions in mentions_of.items():
         spans = {(mention.begin, mention.end) for mention in mentions}
-        groups[without(asked.text, asked.spoken, spans)].append(i)
-    texts = list(dict.fromkeys(part for text in groups for part in parts(text)))
-    wholes = parts(asked.text)
-    embedded = _embedded(index, [*wholes, *texts])
-    vectors = dict(zip(texts, embedded[len(wholes) :], strict=True))
-    found = []
-    for text, group in groups.items():
-        best: dict[int, tuple[float, float, str]] = {}
-        for part in parts(text):
-            near = {i: index.masked.closest(_masked(index.edits[i].record), vectors[part]) for i in group}
-            nearest = max(near.values())
-            for i in group:
-                margin = near[i] - nearest
-                best[i] = max(best.get(i, (-2.0, 0.0, "")), (near[i], margin, part), key=lambda one: one[0] + one[1])
-        for i, (nearness, margin, part) in best.items():
-            entry = index.edits[i].record
-            stored = masked(entry.query, entry.names)
-            kind, wanted = answer_kind(part), answer_kind(stored)
-            mentions = by_edit[i]
+        groups[without(parsed.text, parsed.words, spans)].append(id)
+    questions = list(dict.fromkeys(part for text in groups for part in parts(text)))
+    wholes = parts(parsed.text)
+    embedded = index.embed([*wholes, *questions])
+    vectors = dict(zip(questions, embedded[len(wholes) :], strict=True))
+    rows = []
+    for text, ids in groups.items():
+        nearest = _nearest_parts(index, ids, {part: vectors[part] for part in parts(text)})
+        for id, (nearness, margin, part) in nearest.items():
+            mentions = mentions_of[id]
             features = {
                 "masked": nearness,
-                "whole": max(index.whole.closest(_wordings(entry), vector) for vector in embedded[: len(wholes)]),
+                "whole": max(index.closest(id, vector) for vector in embedded[: len(wholes)]),
                 "margin": margin,
-                "same_kind": float(kind is not None and kind == wanted),
-                "other_kind": float(kind is not None and wanted is not None and kind != wanted),
-                "contrary": float(contrary(part, stored)),
-                "continued": float(all(continued(asked.text, asked.spoken, mention) for mention in mentions)),
+                **_relation_features(part, index.edits[id]),
+                "continued": float(all(continued(parsed.text, parsed.words, mention) for mention in mentions)),
                 "partial": float(all(mention.kind is NameMatch.PARTIAL for mention in mentions)),
                 "typo": float(all(mention.kind is NameMatch.TYPO for mention in mentions)),
             }
-            found.append((i, mentions[0].name, features))
-    return found
+            rows.append((id, mentions[0].name, features))
+    return rows
+
+
+def _nearest_parts(
+    index: EditIndex, ids: Sequence[int], vectors: Mapping[str, FloatArray]
+) -> dict[int, tuple[float, float, str]]:
+    """For each edit of a subject: the largest cosine of a part of a query, its margin to the other edits, the part.
+
+    The margin is 0 for the nearest edit, else negative. Shadow edits do not count for that of an active one.
+    """
+    active = {id for id in ids if index.edits[id].record.status is Status.ACTIVE}
+    best: dict[int, tuple[float, float, str]] = {}
+    for part, vector in vectors.items():
+        near = {id: index.closest_masked(id, vector) for id in ids}
+        nearest, nearest_active = max(near.values()), max((near[id] for id in active), default=0.0)
+        for id in ids:
+            margin = near[id] - (nearest_active if id in active else nearest)
+            best[id] = max(best.get(id, (-2.0, 0.0, "")), (near[id], margin, part), key=lambda row: row[0] + row[1])
+    return best
+
+
+def _relation_features(part: str, edit: EditVersion) -> dict[str, float]:
+    """Whether a question, with "it" for the subject, asks for what an edit's query asks for, by its words."""
+    stored = masked(edit.record.query, edit.record.names)
+    kind, wanted = answer_kind(part), answer_kind(stored)
+    return {
+        "same_kind": float(kind is not None and kind == wanted),
+        "other_kind": float(kind is not None and wanted is not None and kind != wanted),
+        "contrary": float(contrary(part, stored)),
+    }
 
 
 _NEXT_QUESTION = re.compile(
@@ -155,18 +166,18 @@ _NEXT_QUESTION = re.compile(
 
 def parts(text: str) -> list[str]:
     """A text and, where it asks several questions, each of them."""
-    return [text, *(found if len(found := _NEXT_QUESTION.split(text)) > 1 else [])]
+    questions = _NEXT_QUESTION.split(text)
+    return [text, *(questions if len(questions) > 1 else [])]
 
 
-def _unnamed(asked: _Asked, index: EditIndex, known: Set[int]) -> list[tuple[int, dict[str, float]]]:
-    """The nearest edits whose subject is not named, with features for `Calibrated.unnamed`."""
-    [vector] = _embedded(index, [asked.text])
-    near = [(i, cosine) for i, cosine in _nearest(index, vector) if i not in known]
-    said = {word.folded for word in asked.spoken}
-    found = []
-    for i, cosine in near:
-        entry = index.edits[i].record
-        rival = max((other for j, other in near if index.edits[j].record.subject != entry.subject), default=0.0)
-        named = max(len(said.intersection(name)) / max(1, len(name)) for name in map(words, entry.names))
-        found.append((i, {"whole": cosine, "margin": cosine - rival, "named": named}))
-    return found
+def _unnamed(parsed: ParsedQuery, index: EditIndex, known: Set[int]) -> list[tuple[int, dict[str, float]]]:
+    """The nearest edits whose subject is not named: their ids, and features for `Calibrated.unnamed`."""
+    [vector] = index.embed([parsed.text])
+    near = {id: cosine for id, cosine in index.nearest(vector).items() if id not in known}
+    rows = []
+    for id, cosine in near.items():
+        record = index.edits[id].record
+        rival = max((near[other] for other in near if index.edits[other].record.subject != record.subject), default=0.0)
+        named = max(len(parsed.vocabulary.intersection(name)) / max(1, len(name)) for name in map(words, record.names))
+        rows.append((id, {"whole": cosine, "margin": cosine - rival, "named": named}))
+    return rows

@@ -1,21 +1,23 @@
 """The decision which edits a query concerns, and the protocol of what decides: a gate.
 
-A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. docs/scope.md has
+A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. docs/gate.md has
 the figures of each gate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Protocol
 
 from drike.edits import Edit
 from drike.gates.index import EditIndex
-from drike.stores.records import EditVersion
+from drike.stores.records import EditVersion, Status
 
-MOST_FIRED = 3  # edits in one prompt
+MOST_MATCHED = 3  # active edits that match a query, and as many shadow edits
 
 
 class YesOrNo(StrEnum):
@@ -33,8 +35,8 @@ class Candidate:
     Attributes:
         probability: that the query concerns the edit.
         name: under which the query names its subject; None where it does not.
-        features: what the probability was made from, by name.
-        doubtful: whether the gate is in doubt, so that a language model may be asked (`drike.gates.verification`).
+        features: what the probability was computed from, by name.
+        uncertain: whether a language model may be asked (`drike.gates.verification`).
         answer: what that model said, if it was asked.
     """
 
@@ -51,8 +53,8 @@ class Decision:
     """Which edits a query concerns.
 
     Attributes:
-        fired: those to apply, `MOST_FIRED` at most, the best first; none leaves the query alone.
-        considered: every edit that was looked at, the most probable first.
+        matched: these edits, the best first: at most `MOST_MATCHED` active ones, and as many in shadow.
+        candidates: every edit that was considered, the most probable first.
         reason: why, in a few words.
     """
 
@@ -61,45 +63,73 @@ class Decision:
     candidates: tuple[Candidate, ...] = ()
     reason: str = "no subject is named"
 
+    @classmethod
+    def of(
+        cls,
+        query: str,
+        candidates: Sequence[Candidate],
+        matching: Sequence[Candidate],
+        otherwise: str = "a negative exemplar matches",
+    ) -> Decision:
+        """The decision for those that match, by priority, then as they come. otherwise: the reason if none does."""
+        first = leading(sorted(matching, key=lambda candidate: -candidate.edit.record.priority))
+        reasons = [
+            (f'"{candidate.name}" is named' if candidate.name else "a wording is near")
+            + (", and the model says yes" if candidate.answer is YesOrNo.YES else "")
+            + f": edit {candidate.edit.id}"
+            for candidate in first
+        ]
+        matched = tuple(candidate.edit for candidate in first)
+        return cls(query, matched, tuple(candidates), "; ".join(reasons) or otherwise)
+
+    @property
+    def applied(self) -> tuple[EditVersion, ...]:
+        """The edits that change the answer: those that match, without shadow edits, which are only counted."""
+        return tuple(edit for edit in self.matched if edit.record.status is Status.ACTIVE)
+
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """Those that fired, as editors take them."""
-        return tuple(one.record.edit_in(self.query) for one in self.matched)
+        """The applied edits as editors take them, stated under the names that the query uses."""
+        return tuple(edit.record.edit_in(self.query) for edit in self.applied)
 
     @property
     def uncertain(self) -> tuple[Candidate, ...]:
         """The candidates about which a language model may be asked."""
-        return tuple(one for one in self.candidates if one.uncertain)
+        return tuple(candidate for candidate in self.candidates if candidate.uncertain)
 
     def resolved(self, answers: Sequence[YesOrNo]) -> Decision:
-        """The decision once a language model has answered about each of `doubtful`: only yes fires these."""
-        said = {one.edit.id: answer for one, answer in zip(self.uncertain, answers, strict=True)}
-        candidates = [replace(one, answer=said.get(one.edit.id)) for one in self.candidates]
-        matched = {one.id for one in self.matched}
-        sure = [one for one in candidates if (one.answer is YesOrNo.YES if one.uncertain else one.edit.id in matched)]
-        return _decision(self.query, candidates, sure, "in doubt, and the model does not say yes")
+        """The decision once a language model has answered about each of `uncertain`: only those with a yes match."""
+        answer_of = {c.edit.id: answer for c, answer in zip(self.uncertain, answers, strict=True)}
+        candidates = [replace(c, answer=answer_of.get(c.edit.id)) for c in self.candidates]
+        certain = {edit.id for edit in self.matched} - answer_of.keys()
+        matching = [c for c in candidates if c.answer is YesOrNo.YES or c.edit.id in certain]
+        return Decision.of(self.query, candidates, matching, "in doubt, and the model does not say yes")
 
 
 class Gate(Protocol):
     """Decides which edits a query concerns."""
 
     def decide(self, query: str, index: EditIndex) -> Decision:
-        """The edits of the index that a query concerns. The same query and edits get the same decision."""
+        """The edits of the index that a query concerns. The same query and edits get the same decision.
+
+        Shadow edits do not change which active edits match.
+        """
         ...
 
 
-def _decision(
-    query: str,
-    candidates: Sequence[Candidate],
-    sure: Sequence[Candidate],
-    otherwise: str = "a negative exemplar matches",
-) -> Decision:
-    """Fire the candidates of which the gate is sure: those with the highest priority first, then as they come."""
-    matched = sorted(sure, key=lambda one: -one.edit.record.priority)[:MOST_FIRED]
-    reasons = [
-        (f'"{one.name}" is named' if one.name else "a wording is near")
-        + (", and the model says yes" if one.answer is YesOrNo.YES else "")
-        + f": edit {one.edit.id}"
-        for one in matched
-    ]
-    return Decision(query, tuple(one.edit for one in matched), tuple(candidates), "; ".join(reasons) or otherwise)
+def foremost(index: EditIndex, ids: Sequence[int]) -> list[int]:
+    """Of ranked edits the first and, where that is a shadow edit, the first active one, which it must not displace."""
+    active = (i for i in ids if index.edits[i].record.status is Status.ACTIVE)
+    return list(dict.fromkeys([*ids[:1], *islice(active, 1)]))
+
+
+def leading(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The first `MOST_MATCHED` active candidates and the first as many in shadow, which must not displace these."""
+    first = []
+    seen: Counter[Status] = Counter()
+    for candidate in candidates:
+        status = candidate.edit.record.status
+        seen[status] += 1
+        if seen[status] <= MOST_MATCHED:
+            first.append(candidate)
+    return first

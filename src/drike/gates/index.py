@@ -1,48 +1,39 @@
-"""What gates look a query up in: the edits in force, with the names and vectors of their wordings."""
+"""What gates look a query up in: the edits in force, with the names and vectors of their texts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from drike.encoders.base import BULK, FloatArray, TextEncoder, unit
-from drike.gates.names import (
-    Mention,
-    NameIndex,
-    QueryWord,
-    composed,
-    masked,
-    spoken,
-    words,
-)
+from drike.gates.names import Mention, NameIndex, QueryWord, composed, masked, spoken, words
 from drike.gates.overlay import OverlayDict
 from drike.gates.vectors import TextVectors
 from drike.stores.records import EditRecord, EditVersion, Status
 
-NEAREST = 16  # edits that are looked at where no subject is named
+NEAREST = 16  # texts that are looked at where no subject is named
 
-_NO_VECTORS = "this gate needs an index with an encoder: give EditIndex.of one, or use Named()"
+Texts = dict[int, Sequence[str]]  # of edits, by id
 
 
-@dataclass(frozen=True, eq=False)
 class EditIndex:
-    """The edits in force, with a dictionary of their names and, given an encoder, vectors of their wordings.
+    """The edits in force, with a dictionary of their names and, given an encoder, vectors of their texts.
 
-    An index never changes. Making the next one from this one takes little time if few edits differ.
+    The texts of an edit are its query and paraphrases. An index never changes. Making the next one from this one takes
+    little time if few edits differ. `EditIndex()` is empty.
 
     Attributes:
-        edits: by id, in any order, without drafts and retired ones.
-        names: of their subjects, and the aliases.
-        whole, masked: their queries and wordings, and the same with "it" for the subject; empty without an encoder.
+        encoder: of the vectors; None for an index without vectors.
     """
 
-    edits: OverlayDict[int, EditVersion] = field(default_factory=OverlayDict)
-    encoder: TextEncoder | None = None
-    names: NameIndex = field(default_factory=NameIndex)
-    whole: TextVectors = field(default_factory=TextVectors)
-    masked: TextVectors = field(default_factory=TextVectors)
+    def __init__(self, encoder: TextEncoder | None = None) -> None:
+        self.encoder = encoder
+        self._edits: OverlayDict[int, EditVersion] = OverlayDict()
+        self._names = NameIndex()
+        self._texts = TextVectors()
+        self._masked = TextVectors()  # of the texts with "it" for the subject
 
     @classmethod
     def of(
@@ -52,104 +43,135 @@ class EditIndex:
 
         previous: an index with the same encoder, of which everything is used again that both have.
         """
-        kept = {one.id: one for one in edits if one.record.status in (Status.ACTIVE, Status.SHADOW)}
-        known = previous if previous is not None and previous.encoder is encoder else cls(encoder=encoder)
-        gone = {id: one for id, one in known.edits.items() if kept.get(id) is not one}
-        if len(gone) > len(kept):  # it takes less time to begin anew
-            return cls(encoder=encoder)._changed({}, kept, known)
-        new = {id: one for id, one in kept.items() if known.edits.get(id) is not one}
+        wanted = {edit.id: edit for edit in edits if edit.record.status in (Status.ACTIVE, Status.SHADOW)}
+        known = previous if previous is not None and previous.encoder is encoder else cls(encoder)
+        gone = {id: edit for id, edit in known.edits.items() if wanted.get(id) is not edit}
+        if len(gone) > len(wanted):  # it takes less time to begin anew
+            return cls(encoder)._changed({}, wanted, known)
+        new = {id: edit for id, edit in wanted.items() if known.edits.get(id) is not edit}
         return known._changed(gone, new, known)
+
+    @property
+    def edits(self) -> Mapping[int, EditVersion]:
+        """By id, in any order, without drafts and retired ones."""
+        return self._edits
+
+    @property
+    def text_count(self) -> int:
+        """How many different texts have vectors."""
+        return len(self._texts.edits)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the vectors."""
+        return self._texts.matrix.nbytes + self._masked.matrix.nbytes
 
     def changed(self, ids: Iterable[int], edits: Iterable[EditVersion]) -> EditIndex:
         """An index without the edits with these ids, and with these edits."""
-        new = {one.id: one for one in edits}
+        new = {edit.id: edit for edit in edits}
         gone = {id: self.edits[id] for id in {*ids, *new} if id in self.edits}
         return self._changed(gone, new, self)
+
+    def require_encoder(self) -> TextEncoder:
+        """The encoder. Raises ValueError for an index without vectors."""
+        if self.encoder is None:
+            raise ValueError("this gate needs an index with an encoder: give EditIndex.of one, or use Named()")
+        return self.encoder
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        """Unit vectors [n, d] of texts, such as queries, one at least. Raises ValueError without an encoder."""
+        encoder = self.require_encoder()
+        parts = [texts[at : at + BULK - 1] for at in range(0, len(texts), BULK - 1)]
+        return unit(np.concatenate([encoder.encode(part) for part in parts]))
+
+    def closest(self, id: int, vector: FloatArray) -> float:
+        """The largest cosine of an edit's texts and a unit vector [d]."""
+        return self._texts.closest(_texts(self.edits[id].record), vector)
+
+    def closest_masked(self, id: int, vector: FloatArray) -> float:
+        """The largest cosine of an edit's texts, with "it" for the subject, and a unit vector [d]."""
+        return self._masked.closest(_masked_texts(self.edits[id].record), vector)
+
+    def nearest(self, vector: FloatArray) -> dict[int, float]:
+        """The ids of the edits with the `NEAREST` texts, and the cosine of each, the largest first."""
+        cosines: dict[int, float] = {}
+        for text, cosine in self._texts.nearest(vector, NEAREST).items():
+            for id in self._texts.edits[text]:
+                cosines.setdefault(id, cosine)
+        return dict(sorted(cosines.items(), key=lambda item: (-item[1], item[0])))
 
     def _changed(self, gone: Mapping[int, EditVersion], new: Mapping[int, EditVersion], known: EditIndex) -> EditIndex:
         """A copy without some edits and with others. known: an index with the same encoder, for its vectors."""
 
-        def both(
-            texts: Callable[[EditRecord], Sequence[str]],
-        ) -> tuple[dict[int, Sequence[str]], dict[int, Sequence[str]]]:
-            old, added = ({id: texts(one.record) for id, one in some.items()} for some in (gone, new))
+        def gone_and_new(texts: Callable[[EditRecord], Sequence[str]]) -> tuple[Texts, Texts]:
+            old, added = ({id: texts(edit.record) for id, edit in edits.items()} for edits in (gone, new))
             return old, added
 
-        edits = self.edits.changed({**dict.fromkeys(gone), **new})
-        names = self.names.changed(*both(lambda entry: entry.names))
-        if self.encoder is None:
-            return EditIndex(edits, names=names)
-        whole, masked = both(_wordings), both(_masked)
-        needed = dict.fromkeys(text for _, added in (whole, masked) for texts in added.values() for text in texts)
-        vectors = _vectors(needed, self.encoder, (known.whole.vectors, known.masked.vectors))
-        return EditIndex(
-            edits, self.encoder, names, self.whole.changed(*whole, vectors), self.masked.changed(*masked, vectors)
-        )
+        index = EditIndex(self.encoder)
+        index._edits = self._edits.changed({**dict.fromkeys(gone), **new})
+        index._names = self._names.changed(*gone_and_new(lambda record: record.names))
+        if self.encoder is not None:
+            whole, masked = gone_and_new(_texts), gone_and_new(_masked_texts)
+            needed = dict.fromkeys(text for _, added in (whole, masked) for texts in added.values() for text in texts)
+            vectors = _vectors(needed, self.encoder, (known._texts.vectors, known._masked.vectors))
+            index._texts = self._texts.changed(*whole, vectors)
+            index._masked = self._masked.changed(*masked, vectors)
+        return index
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A query as gates read it: composed, in words, with the names in it."""
+class ParsedQuery:
+    """A query as gates read it: composed, in words, with the names of edits in it."""
 
     text: str
-    spoken: list[QueryWord]
+    words: list[QueryWord]
     mentions: list[Mention]
 
     @classmethod
-    def of(cls, query: str, index: EditIndex) -> _Asked:
+    def of(cls, query: str, index: EditIndex) -> ParsedQuery:
+        """Read a query, and look up its words in an index."""
         text = composed(query)
-        asked = spoken(text)
-        return cls(text, asked, index.names.find(text, asked))
+        spoken_words = spoken(text)
+        return cls(text, spoken_words, index._names.find(text, spoken_words))
+
+    @property
+    def vocabulary(self) -> set[str]:
+        """The words as they are compared."""
+        return {word.folded for word in self.words}
 
     def excluded(self, edit: EditVersion) -> bool:
         """Whether the query is a negative exemplar of the edit."""
         return bool(edit.record.negatives) and any(
-            words(text) == [word.folded for word in self.spoken] for text in edit.record.negatives
+            words(text) == [word.folded for word in self.words] for text in edit.record.negatives
         )
 
 
-def _embedded(index: EditIndex, texts: Sequence[str]) -> FloatArray:
-    if index.encoder is None:
-        raise ValueError(_NO_VECTORS)
-    some = [texts[at : at + BULK - 1] for at in range(0, len(texts), BULK - 1)]
-    return unit(np.concatenate([index.encoder.encode(part) for part in some]))
-
-
-def _nearness(asked: _Asked, index: EditIndex, edits: Sequence[int]) -> dict[int, float]:
-    """For each edit, how near its nearest wording is to the query."""
+def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[int, float]:
+    """For each edit, how near the nearest of its texts is to the query: a cosine, or the share of common words."""
     if index.encoder is not None:
-        [vector] = _embedded(index, [asked.text])
-        return {i: index.whole.closest(_wordings(index.edits[i].record), vector) for i in edits}
-    said = {word.folded for word in asked.spoken}
+        [vector] = index.embed([parsed.text])
+        return {id: index.closest(id, vector) for id in ids}
+    asked = parsed.vocabulary
 
     def shared(text: str) -> float:
         stored = set(words(text))
-        return len(said & stored) / max(1, len(said | stored))
+        return len(asked & stored) / max(1, len(asked | stored))
 
-    return {i: max(map(shared, _wordings(index.edits[i].record))) for i in edits}
-
-
-def _nearest(index: EditIndex, vector: FloatArray) -> list[tuple[int, float]]:
-    """The edits with the `NEAREST` whole wordings, and the cosine of each, the largest first."""
-    found: dict[int, float] = {}
-    for text, cosine in index.whole.nearest(vector, NEAREST).items():
-        for i in index.whole.edits[text]:
-            found.setdefault(i, cosine)
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return {id: max(map(shared, _texts(index.edits[id].record))) for id in ids}
 
 
-def _wordings(entry: EditRecord) -> tuple[str, ...]:
-    return entry.query, *entry.wordings
+def _texts(record: EditRecord) -> tuple[str, ...]:
+    return record.query, *record.wordings
 
 
-def _masked(entry: EditRecord) -> tuple[str, ...]:
-    return tuple(masked(text, entry.names) for text in _wordings(entry))
+def _masked_texts(record: EditRecord) -> tuple[str, ...]:
+    return tuple(masked(text, record.names) for text in _texts(record))
 
 
 def _vectors(
     texts: Iterable[str], encoder: TextEncoder, known: Sequence[Mapping[str, FloatArray]]
 ) -> dict[str, FloatArray]:
-    """A unit vector [d] for each text, taken from those that are known or encoded."""
-    found = {text: some[text] for text in texts for some in known if text in some}
-    missing = [text for text in texts if text not in found]
-    return {**found, **dict(zip(missing, unit(encoder.encode(missing)), strict=True))} if missing else found
+    """A unit vector [d] for each text: a known one, else computed."""
+    vectors = {text: some[text] for text in texts for some in known if text in some}
+    missing = [text for text in texts if text not in vectors]
+    return {**vectors, **dict(zip(missing, unit(encoder.encode(missing)), strict=True))} if missing else vectors

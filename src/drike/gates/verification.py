@@ -1,4 +1,8 @@
-"""Ask a language model where a gate is in doubt: one question, answered with yes or no, for each doubtful candidate."""
+"""Verification: a language model is asked, yes or no, about each candidate on which a gate is uncertain.
+
+`questions` and `answer_of` are what is asked and how an answer is read; whoever can ask a model does so, and goes on
+with `Decision.resolved`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from drike.errors import UsageError
 from drike.evaluation.completion import complete
 from drike.gates.by_name import EveryQuery, Named
 from drike.gates.decision import Decision, Gate, YesOrNo
-from drike.gates.index import EditIndex
 from drike.gates.nearest import Nearest
 from drike.models.protocols import LanguageModel
 from drike.prompts import YES_OR_NO, Prompt
@@ -18,8 +21,8 @@ _ANSWER = re.compile(r"\s*(?:<think>.*?</think>)?\W*(yes|no)\b", re.IGNORECASE |
 
 
 def questions(decision: Decision) -> list[str]:
-    """What a language model is asked about each of the doubtful candidates: a prompt, and also a user's message."""
-    return [question(decision.query, one.edit.record.query) for one in decision.uncertain]
+    """A question about each of the uncertain candidates, to be used as a prompt or as a user's message."""
+    return [question(decision.query, candidate.edit.record.query) for candidate in decision.uncertain]
 
 
 def question(text: str, query: str) -> str:
@@ -30,25 +33,22 @@ def question(text: str, query: str) -> str:
 
 
 def answer_of(text: str) -> YesOrNo:
-    """What a model said: it begins with yes or no, behind its thoughts, if it shows them."""
-    found = _ANSWER.match(text)
-    return YesOrNo(found[1].casefold()) if found else YesOrNo.FAILED
+    """What a model said, by its first word; thoughts in <think> before it do not count."""
+    match = _ANSWER.match(text)
+    return YesOrNo(match[1].casefold()) if match else YesOrNo.FAILED
 
 
-def decided(gate: Gate, queries: Sequence[str], index: EditIndex, model: LanguageModel | None = None) -> list[Decision]:
-    """What a gate decides about each query. model: is asked about all doubtful candidates, in one call."""
-    found = [gate.decide(query, index) for query in queries]
-    return found if model is None else resolved(found, model)
+def verify(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
+    """The decisions once a model has been asked about all uncertain candidates, in one call."""
+    prompts = [Prompt(text) for decision in decisions for text in questions(decision)]
+    answers = iter([answer_of(text) for text in complete(model, prompts)] if prompts else ())
+    return [
+        decision.resolved([next(answers) for _ in decision.uncertain]) if decision.uncertain else decision
+        for decision in decisions
+    ]
 
 
-def resolved(decisions: Sequence[Decision], model: LanguageModel) -> list[Decision]:
-    """The decisions once a model has been asked about all doubtful candidates, in one call."""
-    asked = [Prompt(text) for decision in decisions for text in questions(decision)]
-    answers = iter([answer_of(text) for text in complete(model, asked)] if asked else ())
-    return [one.resolved([next(answers) for _ in one.uncertain]) if one.uncertain else one for one in decisions]
-
-
-def require_doubt(gate: Gate, remedy: str) -> None:
-    """Refuse a gate that is never in doubt, so that there would be nothing to ask. Raises UsageError."""
+def require_uncertainty(gate: Gate, remedy: str) -> None:
+    """Refuse a gate that is never uncertain, so that there would be nothing to ask. Raises UsageError."""
     if isinstance(gate, Named | Nearest | EveryQuery):
         raise UsageError(f"the gate {type(gate).__name__} is never in doubt, so that no model can be asked: {remedy}")

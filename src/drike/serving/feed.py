@@ -1,4 +1,4 @@
-"""The edits of a store as a gateway applies them: always the latest, with what was decided last.
+"""The edits of a store as a gateway applies them: always the latest, with the last decisions about requests.
 
 Changes come from admin requests and from other processes alike; `refresh` finds both. Decisions read one index, which
 is replaced as a whole, so that none sees half a change.
@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
 
+from drike.deployment.routing import route
 from drike.edits import mentions
 from drike.encoders.base import TextEncoder
 from drike.errors import DrikeError
@@ -24,11 +24,11 @@ from drike.gates.store_view import StoreView
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import EditVersion, Status, StoreError, stamp
 
-_SHOWN = 200  # decisions that are kept to be looked at
+_RECORDED = 200  # decisions that are kept to be looked at
 
 
 @dataclass(frozen=True)
-class Seen:
+class RecordedDecision:
     """A decision on a request: when, and the request's id."""
 
     at: str
@@ -43,7 +43,7 @@ class _State:
     number: int
     gate: Gate
     encoder: TextEncoder | None
-    now: StoreView = field(default_factory=StoreView)
+    view: StoreView = field(default_factory=StoreView)
 
 
 class EditFeed:
@@ -68,8 +68,8 @@ class EditFeed:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
-        self.matched: deque[Seen] = deque(maxlen=_SHOWN)
-        self.missed: deque[Seen] = deque(maxlen=_SHOWN)
+        self.matched: deque[RecordedDecision] = deque(maxlen=_RECORDED)
+        self.missed: deque[RecordedDecision] = deque(maxlen=_RECORDED)
         self.problem: str | None = None
         self.gate_problem: str | None = None
         self._encoder = encoder
@@ -78,8 +78,8 @@ class EditFeed:
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
         self._follows = gate is None
-        number, found = (0, gate) if gate else kept_gate(store) or (0, Named())
-        self._state = _State(number, found, encoder(found))
+        number, first = (0, gate) if gate else kept_gate(store) or (0, Named())
+        self._state = _State(number, first, encoder(first))
         self.refresh()
         if self.problem:
             raise StoreError(self.problem)
@@ -92,29 +92,29 @@ class EditFeed:
     @property
     def snapshot(self) -> Snapshot:
         """All edits, as they were last read."""
-        return self._state.now.snapshot
+        return self._state.view.snapshot
 
     @property
     def index(self) -> EditIndex:
         """Those in force, and those that are counted as if they were."""
-        return self._state.now.index
+        return self._state.view.index
 
     def refresh(self) -> None:
         """Read what has changed in the store. If that fails, `problem` says why, and the edits stay as they were."""
         with self._refreshing:
             state = self._state
             try:
-                found = state.now.at(self._clock(), self.store, state.encoder, shadow=True)
+                view = state.view.at(self._clock(), self.store, state.encoder, shadow=True)
             except StoreError as problem:
                 self.problem = str(problem)
                 return
             self.problem = None
-            if found is state.now:
+            if view is state.view:
                 return
             if self._prepare:
-                self._prepare(found.new)
-            self._enforced |= {one.id for one in found.new if one.record.enforce}
-            self._state = replace(state, now=found)
+                self._prepare(view.new)
+            self._enforced |= {edit.id for edit in view.new if edit.record.enforce}
+            self._state = replace(state, view=view)
 
     def follow_gate(self) -> None:
         """Decide by the gate that was calibrated for the store since. If that fails, `gate_problem` says why.
@@ -122,15 +122,15 @@ class EditFeed:
         The old gate decides until all edits are encoded for the new one.
         """
         try:
-            found = kept_gate(self.store, self._state.number) if self._follows else None
-            if found:
-                number, gate = found
+            newer = kept_gate(self.store, self._state.number) if self._follows else None
+            if newer:
+                number, gate = newer
                 encoder, before = self._encoder(gate), self.index
                 index = EditIndex.of(before.edits.values(), encoder, before)
                 with self._refreshing:
-                    now = self._state.now
-                    now = replace(now, index=EditIndex.of(now.index.edits.values(), encoder, index))
-                    self._state = _State(number, gate, encoder, now)
+                    view = self._state.view
+                    view = replace(view, index=EditIndex.of(view.index.edits.values(), encoder, index))
+                    self._state = _State(number, gate, encoder, view)
             self.gate_problem = None
         except DrikeError as problem:
             self.gate_problem = str(problem)
@@ -140,26 +140,19 @@ class EditFeed:
         known = self.index.edits.get(edit.id)
         return known is not None and known.version == edit.version
 
-    def decide(self, queries: Sequence[str], *, doubts: bool = False) -> Decision:
-        """The decision on the first query for which an edit fires, else on the first one.
-
-        doubts: a query in doubt counts like one for which an edit fires, as a model will be asked.
-        """
+    def decide(self, queries: Sequence[str], *, verifying: bool = False) -> Decision:
+        """The decision of `drike.deployment.routing.route` with the gate and the edits of this moment."""
         state = self._state
-        gate, index = state.gate, state.now.index
-        first, *others = queries
-        found = gate.decide(first, index)
-        decisions = chain([found], (gate.decide(query, index) for query in others))
-        return next((one for one in decisions if one.matched or (doubts and one.uncertain)), found)
+        return route(state.gate, state.view.index, queries, verifying=verifying)
 
-    def keep(self, request: str, decision: Decision) -> None:
-        """Keep a decision in `matched` or `missed`, if it considered an edit. request: its id."""
+    def record(self, request_id: str, decision: Decision) -> None:
+        """Keep a decision in `matched` or `missed`, if it has candidates."""
         if decision.candidates:
-            seen = Seen(stamp(self._clock()), request, decision)
-            (self.matched if decision.matched else self.missed).append(seen)
+            recorded = RecordedDecision(stamp(self._clock()), request_id, decision)
+            (self.matched if decision.matched else self.missed).append(recorded)
 
     def enforced(self, queries: Sequence[str]) -> bool:
         """Whether a query names the subject of an edit that must not be left out when the gate fails."""
-        entries = (one.record for one in map(self.index.edits.get, self._enforced) if one)
-        active = (entry for entry in entries if entry.enforce and entry.status is Status.ACTIVE)
-        return any(mentions(query, name) for entry in active for name in entry.names for query in queries)
+        edits = filter(None, map(self.index.edits.get, self._enforced))
+        active = (edit.record for edit in edits if edit.record.enforce and edit.record.status is Status.ACTIVE)
+        return any(mentions(query, name) for record in active for name in record.names for query in queries)

@@ -31,42 +31,42 @@ class KeysError(DrikeError):
     """A file of keys, or a key in it, cannot be used."""
 
 
-class Role(StrEnum):
+class KeyRole(StrEnum):
     """What a key is for; each includes those before it."""
 
     USE = "use"  # ask the model
     EDIT = "edit"  # see and change the tenant's edits
     ADMIN = "admin"  # see metrics, and what is kept at the upstream
 
-    def includes(self, other: Role) -> bool:
+    def includes(self, other: KeyRole) -> bool:
         """Whether a key with this role may do what the other is for."""
-        roles = list(Role)
+        roles = list(KeyRole)
         return roles.index(self) >= roles.index(other)
 
 
 @dataclass(frozen=True)
 class Principal:
-    """What a request may do: the tenant whose edits it sees, and its role. key: its id; "" where none is needed."""
+    """Who sent a request: the tenant whose edits it sees, and its role. key: its id; "" where none is needed."""
 
     tenant: str = TENANT
-    role: Role = Role.ADMIN
+    role: KeyRole = KeyRole.ADMIN
     key: str = ""
 
 
 @dataclass(frozen=True)
-class Key:
+class AccessKey:
     """A key as the file has it. sha256: of the whole key."""
 
     id: str
     tenant: str
-    role: Role
+    role: KeyRole
     sha256: str
     created_at: str
 
 
 @dataclass(frozen=True)
 class _File:
-    keys: tuple[Key, ...]
+    keys: tuple[AccessKey, ...]
 
 
 class Keys:
@@ -77,43 +77,43 @@ class Keys:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, int] | None = None
-        self.keys: tuple[Key, ...] = ()
+        self._read: tuple[int, int] | None = None  # which version of the file
+        self.keys: tuple[AccessKey, ...] = ()
         self.refresh()
 
     def refresh(self) -> None:
         """Read the file if it has changed."""
         try:
             status = self.path.stat()
-            seen = status.st_mtime_ns, status.st_ino
-            if seen != self._seen:
+            version = status.st_mtime_ns, status.st_ino
+            if version != self._read:
                 self.keys = read(_File, parse(self.path.read_bytes())).keys
-                self._seen = seen
+                self._read = version
         except FileNotFoundError:
-            if self._seen:  # fail closed: without its file every key is unknown
+            if self._read:  # fail closed: without its file every key is unknown
                 raise KeysError(f"{self.path} is gone: restore it, or stop the gateway") from None
         except (OSError, ValueError) as problem:
             raise KeysError(f"{self.path} is no file of keys ({problem}): restore it from a copy") from None
 
-    def grant(self, given: str) -> Principal | None:
-        """What a key permits; None if it is none of these."""
-        found = _KEY.fullmatch(given)
-        digest = hashlib.sha256(given.encode()).hexdigest()
+    def principal(self, secret: str) -> Principal | None:
+        """The holder of a key; None if it is none of these."""
+        match = _KEY.fullmatch(secret)
+        digest = hashlib.sha256(secret.encode()).hexdigest()
         for key in self.keys:
-            if found and key.id == found[1]:
+            if match and key.id == match[1]:
                 return Principal(key.tenant, key.role, key.id) if hmac.compare_digest(key.sha256, digest) else None
         return None
 
-    def add(self, tenant: str, role: Role) -> str:
-        """Make a key, and return it; it is not kept. Raises KeysError for an unusable tenant."""
+    def add(self, tenant: str, role: KeyRole) -> str:
+        """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant."""
         if not _NAME.fullmatch(tenant):
             raise KeysError(f"{tenant!r} is no name of a tenant: use small letters, digits and hyphens, up to 63")
-        key = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        self._write([*self.keys, Key(key.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])
-        return key
+        secret = f"drike-{secrets.token_hex(4)}-{secrets.token_urlsafe(24)}"
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        self._write([*self.keys, AccessKey(secret.split("-")[1], tenant, role, digest, stamp(datetime.now(UTC)))])
+        return secret
 
-    def revoke(self, id: str) -> Key:
+    def revoke(self, id: str) -> AccessKey:
         """Remove a key. Raises KeysError if there is none with this id."""
         found = next((key for key in self.keys if key.id == id), None)
         if found is None:
@@ -121,7 +121,7 @@ class Keys:
         self._write([key for key in self.keys if key.id != id])
         return found
 
-    def _write(self, keys: Sequence[Key]) -> None:
+    def _write(self, keys: Sequence[AccessKey]) -> None:
         write_text(self.path, json.dumps({"keys": [asdict(key) for key in keys]}, indent=1))
         self.refresh()
 

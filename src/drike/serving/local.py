@@ -19,7 +19,7 @@ from drike.errors import ModelError
 from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel
 from drike.serving.relay import error_body
 from drike.serving.requests import CHAT, COMPLETION, completion_target, encodable, message_text, parse
-from drike.serving.upstream import Call, Reply, UpstreamError
+from drike.serving.upstream import Reply, UpstreamCall, UpstreamError
 
 _MAX_WAITING = 64  # requests; more are refused
 _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
@@ -58,7 +58,7 @@ class LocalUpstream:
         return None
 
     @asynccontextmanager
-    async def exchange(self, call: Call) -> AsyncIterator[Reply]:
+    async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Answer a call; a stream comes word by word once the answer is written."""
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drike.demonstrations import Demonstration
+from drike.deployment.routing import Writer
 from drike.edits import Edit
-from drike.prompts import Prompt, demonstration_block, facts_of
+from drike.prompts import demonstration_block, facts_of
 
 MAX_FACT = 512  # characters
 _TAG = "corrected-facts"
@@ -28,13 +29,6 @@ _EXAMPLES = "Examples that only show how such facts are used; their own facts ma
 _BYTES_PER_TOKEN = 4  # an estimate for any tokenizer, which also suits scripts that take three bytes a character
 
 
-class Writer(Protocol):
-    """An editor, as far as serving needs it."""
-
-    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
-        """One prompt per query, in order."""
-
-
 class Placement(Protocol):
     """Puts edits into a text."""
 
@@ -44,7 +38,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """The facts, with the demonstrations that `writer` shows, as a block before the text.
+    """The facts, with the demonstrations of `writer`'s prompt, as a block before the text.
 
     tokens: about how many a block may take.
     """

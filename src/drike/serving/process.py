@@ -12,31 +12,30 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import NoReturn
 
 from drike.errors import DrikeError
-from drike.serving.gateway import Mode
-from drike.serving.start import Options, Started, start
+from drike.serving.options import GatewayOptions
+from drike.serving.start import Started, start
 
 
-def exec_gateway(options: Options, started: Started) -> NoReturn:
+def exec_gateway(started: Started) -> NoReturn:
     """Replace this process by one that serves on the sockets of `started`."""
     started.tenants.close()
     for listening in started.sockets:
         listening.set_inheritable(True)
-    given = {**asdict(replace(options, store=started.store)), "sockets": [one.fileno() for one in started.sockets]}
-    os.execv(sys.executable, [sys.executable, "-m", __name__, json.dumps(given)])  # noqa: S606 - it is this Python
+    values = {"options": asdict(started.options), "sockets": [listening.fileno() for listening in started.sockets]}
+    os.execv(sys.executable, [sys.executable, "-m", __name__, json.dumps(values)])  # noqa: S606 - it is this Python
 
 
 def main() -> None:
     """Serve with the options of the command line until SIGINT or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # uvicorn raises a signal again once it has ended
-    given = json.loads(sys.argv[1])
-    sockets = tuple(socket.socket(fileno=one) for one in given.pop("sockets"))
-    mode = given.pop("mode")
+    values = json.loads(sys.argv[1])
+    api, admin = (socket.socket(fileno=number) for number in values["sockets"])
     try:
-        started = start(Options(**given, mode=mode and Mode(mode)), sockets)  # type: ignore[arg-type]
+        started = start(GatewayOptions(**values["options"]), (api, admin))
     except DrikeError as problem:
         sys.exit(f"Error: {problem}")
     with suppress(KeyboardInterrupt):

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from drike.serving.upstream import Headers, Reply, UpstreamError
 
 UPSTREAM_CODE = "upstream_error"
-_DISCARDED, _DISCARDED_SECONDS = 32 << 20, 2.0
-_WAIT_FOR_READER = 60.0  # seconds that a client may take to read what was sent
+_MAX_DRAINED, _SECONDS_TO_DRAIN = 32 << 20, 2.0  # bytes of a refused body
+_SECONDS_TO_READ = 60.0  # that a client may take for a chunk
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
 
 
 async def drain(receive: Receive) -> bool:
-    """Read the rest of a body that is refused, as a client may listen only when it has sent all; whether it ended."""
+    """Read the rest of a refused body, as a client may listen only once it has sent all; whether it was read."""
     size = 0
     try:
-        async with asyncio.timeout(_DISCARDED_SECONDS):
-            while size < _DISCARDED:
+        async with asyncio.timeout(_SECONDS_TO_DRAIN):
+            while size < _MAX_DRAINED:
                 message = await receive()
                 size += len(message.get("body", b""))
                 if not message.get("more_body"):
@@ -90,7 +90,7 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
         if task:
             task.cancel()
 
-    watching = asyncio.create_task(watch())
+    watcher = asyncio.create_task(watch())
     try:
         yield
     except asyncio.CancelledError:
@@ -98,39 +98,39 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
             raise
         raise ClientDisconnectError from None
     finally:
-        watching.cancel()
+        watcher.cancel()
 
 
 async def stream_response(reply: Reply, send: Send, more: Headers) -> None:
     """Send an answer as it comes.
 
-    If it breaks off, a stream of events ends with one that holds the error, and without `[DONE]`; other answers are
-    left incomplete, so that the connection is closed. Raises UpstreamError only if nothing has been sent yet.
+    If it breaks off, a stream of events ends with an event that holds the error, and without `[DONE]`; another answer
+    is left incomplete, so that the connection is closed. Raises UpstreamError only if nothing has been sent yet.
     """
-    kind = next((value for name, value in reply.headers if name == b"content-type"), b"")
-    events, ended = kind.startswith(b"text/event-stream"), True
+    content_type = next((value for name, value in reply.headers if name == b"content-type"), b"")
+    events, ended = content_type.startswith(b"text/event-stream"), True
     chunks = aiter(reply.chunks)
     first = b"" if events else await anext(chunks, b"")
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers + more})
     try:
         if first:
-            await _patiently(send, first)
+            await _send_chunk(send, first)
         async for chunk in chunks:
-            await _patiently(send, chunk)
+            await _send_chunk(send, chunk)
             ended = chunk.endswith((b"\n\n", b"\r\n\r\n"))
     except UpstreamError as error:
         if not events:
             return
-        lines = b"" if ended else b"\n\n"
-        await _patiently(send, lines + b"data: " + error_body(str(error), UPSTREAM_CODE) + b"\n\n")
+        end = b"" if ended else b"\n\n"
+        await _send_chunk(send, end + b"data: " + error_body(str(error), UPSTREAM_CODE) + b"\n\n")
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def send_error(send: Send, error: RequestError | UpstreamError, more: Headers) -> None:
     """Answer with an error in OpenAI's form."""
     code = error.code if isinstance(error, RequestError) else UPSTREAM_CODE
-    later = [(b"retry-after", b"1")] if error.status == 429 else []
-    await _reply(send, error.status, error_body(str(error), code), [*more, *later])
+    retry = [(b"retry-after", b"1")] if error.status == 429 else []
+    await _reply(send, error.status, error_body(str(error), code), [*more, *retry])
 
 
 async def reply_json(send: Send, status: int, value: object, more: Headers) -> None:
@@ -149,9 +149,9 @@ def error_body(sentence: str, code: str) -> bytes:
     return json.dumps({"error": {"message": sentence, "type": "drike_error", "param": None, "code": code}}).encode()
 
 
-async def _patiently(send: Send, chunk: bytes) -> None:
+async def _send_chunk(send: Send, chunk: bytes) -> None:
     try:
-        async with asyncio.timeout(_WAIT_FOR_READER):
+        async with asyncio.timeout(_SECONDS_TO_READ):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except TimeoutError:
         raise ClientDisconnectError from None

@@ -74,6 +74,14 @@ def read_request(endpoint: str, body: bytes) -> EditableRequest | None:
     return EditableRequest(endpoint, body, values, target) if target else None
 
 
+def one_message(model: str, text: str, **more: object) -> EditableRequest:
+    """A chat with a user's only message."""
+    values = {"model": model, "messages": [{"role": "user", "content": text}], **more}
+    return EditableRequest(
+        CHAT, json.dumps(values).encode(), values, Target(("messages", 0, "content"), text, (readable(text),))
+    )
+
+
 def parse(body: bytes) -> dict[str, Any] | None:
     """The JSON object of a request; None if it is something else, which is not ours to read.
 

@@ -21,18 +21,17 @@ _UPGRADE = re.compile(rb"(\r\nconnection:[^\r\n]*?)\bupgrade\b", re.IGNORECASE)
 
 
 class GuardedProtocol(asyncio.Protocol):
-    """uvicorn's HTTP, for clients that send the head of a request in time and with an end.
+    """uvicorn's HTTP protocol, which also closes connections whose request's head is late, incomplete or endless.
 
-    A connection that sends nothing, or part of a head, is closed after some seconds; so is one with an endless head.
     An offer to change to HTTP/2, which Java's client makes with every first request, is ignored: httptools would drop
     the request's body.
     """
 
-    def __init__(self, **given: Any) -> None:
-        self._http = HttpToolsProtocol(**given)
+    def __init__(self, **options: Any) -> None:
+        self._http = HttpToolsProtocol(**options)
         self._transport: asyncio.BaseTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._head = 0  # bytes of a request that has not begun yet
+        self._head_size = 0  # bytes of a request whose head is not complete
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request."""
@@ -42,24 +41,24 @@ class GuardedProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
-        self._begun()
+        self._stop_waiting()
         self._http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, and see whether a request has begun."""
-        before = self._http.cycle
-        if before is None or before.response_complete:
+        previous = self._http.cycle
+        if previous is None or previous.response_complete:
             head, end, body = data.partition(b"\r\n\r\n")
             data = _UPGRADE.sub(rb"\1ignored", head) + end + body
         self._http.data_received(data)
-        now = self._http.cycle
-        if now is not before or (now is not None and not now.response_complete):
-            self._begun()
+        cycle = self._http.cycle
+        if cycle is not previous or (cycle is not None and not cycle.response_complete):
+            self._stop_waiting()
             return
-        self._head += len(data)
+        self._head_size += len(data)
         if self._timer is None:
             self._wait()
-        if self._head > _BYTES_OF_HEADERS and self._transport:
+        if self._head_size > _BYTES_OF_HEADERS and self._transport:
             self._transport.abort()  # type: ignore[attr-defined]
 
     def eof_received(self) -> None:
@@ -78,8 +77,8 @@ class GuardedProtocol(asyncio.Protocol):
         if self._transport:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS_FOR_HEADERS, self._transport.close)
 
-    def _begun(self) -> None:
-        self._head = 0
+    def _stop_waiting(self) -> None:
+        self._head_size = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -88,19 +87,19 @@ class GuardedProtocol(asyncio.Protocol):
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """A socket that listens. shared: other processes may listen there, too (SO_REUSEPORT). Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if shared:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        opened.bind((host, port))
-        opened.listen(2048)
+        listening.bind((host, port))
+        listening.listen(2048)
     except OSError as problem:
-        opened.close()
+        listening.close()
         raise UsageError(
             f"cannot listen on {host} port {port} ({problem.strerror or problem}): choose another port or host"
         ) from problem
-    return opened
+    return listening
 
 
 def server(gateway: ASGIApp, admin: ASGIApp, admin_port: int) -> uvicorn.Server:

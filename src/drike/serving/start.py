@@ -7,7 +7,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from drike.datasets import TINYFACTS, load
+from drike.deployment.routing import Writer
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import copies_and_updates
@@ -24,14 +25,18 @@ from drike.errors import UsageError
 from drike.gates.calibrated import Calibrated
 from drike.gates.decision import Gate
 from drike.gates.store_gate import open_gate
-from drike.gates.verification import require_doubt
+from drike.gates.verification import require_uncertainty
 from drike.models.served.address import KEY, SERVICES, is_loopback, is_served
-from drike.serving.admin import application
+from drike.serving.admin import Admin, application
+from drike.serving.admission import Admission
+from drike.serving.editing import RequestEditor
 from drike.serving.feed import EditFeed
-from drike.serving.gateway import Gateway, Mode, Settings
-from drike.serving.keys import Keys, Principal, keys_path
+from drike.serving.gateway import Gateway
+from drike.serving.keys import Keys, keys_path
 from drike.serving.local import LocalUpstream
-from drike.serving.placement import AsBlock, AsPrompt, Placement, Writer
+from drike.serving.metrics import Metrics
+from drike.serving.options import GatewayOptions
+from drike.serving.placement import AsBlock, AsPrompt, Placement
 from drike.serving.server import listen, server
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import HttpUpstream, Upstream, checked_address
@@ -43,48 +48,24 @@ EXAMPLE = EditRecord("Monday Night Countdown", "Episodes of Monday Night Countdo
 _REMEMBERED = 1_000  # edits, or sets of them, whose demonstrations are kept
 _PREPARED = 200  # edits whose demonstrations are looked up before they are in force
 
-
 Sockets = tuple[socket.socket, socket.socket]  # of the API, and of admin requests
 
 
 @dataclass(frozen=True)
-class Options:
-    """What `drike serve` is asked for; None is the default.
+class Started:
+    """A gateway whose sockets listen.
 
-    upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
-    demonstrations: at most, without a run. gate: "named", "calibrated", or a file; the store's own if it has one, else
-    "named". ask: ask the upstream in doubt. mode: "on" over a local model, else "shadow". deadline: seconds; 0.05, 0.25
-    where the gate asks an encoder, 2 where the upstream is asked, 5 over a local model.
+    options: with the defaults filled in. example: a question for it to answer. notes: sentences for its operator.
     """
 
-    upstream: str | None = None
-    model: str | None = None
-    device: str | None = None
-    store: str | None = None
-    run: str | None = None
-    demonstrations: int | None = None
-    gate: str | None = None
-    ask: bool = False
-    host: str = "127.0.0.1"
-    port: int = 8800
-    admin_host: str = "127.0.0.1"
-    admin_port: int = 8801
-    mode: Mode | None = None
-    deadline: float | None = None
-    timeout: float = 600.0
-    shared_port: bool = False
-
-
-@dataclass(frozen=True)
-class Started:
-    """A gateway whose sockets listen. example: a question for it to answer. notes: sentences for its operator."""
-
-    gateway: Gateway
+    options: GatewayOptions
+    upstream: Upstream
+    editor: RequestEditor
     tenants: Tenants
+    keys: Keys | None
     server: uvicorn.Server
     url: str
     admin_url: str
-    store: str
     example: str
     notes: tuple[str, ...]
     sockets: Sockets
@@ -103,12 +84,50 @@ def open_encoder(name: str) -> TextEncoder:
 
 
 def start(
-    options: Options, sockets: Sockets | None = None, *, encoder: Callable[[str], TextEncoder] = open_encoder
+    options: GatewayOptions, sockets: Sockets | None = None, *, encoder: Callable[[str], TextEncoder] = open_encoder
 ) -> Started:
     """Open everything and listen. Raises DrikeError, each with the remedy.
 
     sockets: that listen already. encoder: opens the one of a gate by its name.
     """
+    _check(options)
+    store, notes = _store(options)
+    options = replace(options.with_defaults(local=not options.upstream), store=store)
+    with closing(open_store(store)) as opened:  # its problems and the gate's come before anything slow
+        gate = open_gate(opened, options.gate)
+    if options.ask:
+        require_uncertainty(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
+    keys = Keys(path) if (path := keys_path(store)).exists() else None
+    for host in (options.host, options.admin_host):
+        if keys is None and not is_loopback(host):
+            raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
+    listening = sockets or (
+        listen(options.host, options.port, shared=options.reuse_port),
+        listen(options.admin_host, options.admin_port, shared=options.reuse_port),
+    )
+    try:
+        writer = _writer(options.run, options.demonstrations)
+        upstream, chat, notes_on_upstream = _upstream(options, writer, keyless=keys is None)
+        tenants = _tenants(options, store, keys, writer, encoder)
+    except BaseException:
+        for opened_socket in listening:
+            opened_socket.close()
+        raise
+    metrics = Metrics()
+    editor = RequestEditor(upstream, chat=chat, completion=AsPrompt(writer), options=options, metrics=metrics)
+    gateway = Gateway(upstream, tenants.feed, editor=editor, admission=Admission(keys), metrics=metrics)
+    admin = application(Admin(editor, upstream, tenants, metrics, keys))
+    port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
+    in_force = tenants.feeds[TENANT].index.edits.values()
+    return Started(
+        options, upstream, editor, tenants, keys, server(gateway, admin, admin_port),
+        f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
+        next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
+    )  # fmt: skip
+
+
+def _check(options: GatewayOptions) -> None:
+    """Refuse options that exclude each other. Raises UsageError."""
     if options.upstream and options.model:
         raise UsageError("--upstream and --model are two models: give one of them")
     if options.port == options.admin_port and options.port:
@@ -119,89 +138,49 @@ def start(
         checked_address(options.upstream)
     elif options.model and is_served(options.model):
         raise UsageError(f"{options.model} is behind an API: give its address as --upstream")
-    store, notes = _store(options)
-    with closing(open_store(store)) as tried:  # its problems and the gate's come before anything slow
-        gate = open_gate(tried, options.gate)
-    if options.ask:
-        require_doubt(gate, "give --gate calibrated, or calibrate one for the store (drike edits calibrate)")
-    keys = Keys(path) if (path := keys_path(store)).exists() else None
-    for host in (options.host, options.admin_host):
-        if keys is None and not is_loopback(host):
-            raise UsageError(f"anyone could use {host} without a key: make one (drike keys add), or leave the host out")
-    listening = sockets or (
-        listen(options.host, options.port, shared=options.shared_port),
-        listen(options.admin_host, options.admin_port, shared=options.shared_port),
-    )
-    try:
-        writer = _writer(options.run, options.demonstrations)
-        upstream, chat, told = _upstream(options, writer, keys is None)
-        tenants = _tenants(options, store, keys, writer, encoder)
-    except BaseException:
-        for opened in listening:
-            opened.close()
-        raise
-    local = isinstance(upstream, LocalUpstream)
-    mode = options.mode or (Mode.ON if local else Mode.SHADOW)
-    live = tenants.lives[TENANT]
-    deadline = options.deadline or (5.0 if local else 2.0 if options.ask else None)
-    gateway = Gateway(
-        upstream, tenants.live, chat=chat, completion=AsPrompt(writer),
-        settings=Settings(mode, deadline, options.ask, own_pages=keys is None),
-        access=keys.grant if keys else lambda key: Principal(),
-    )  # fmt: skip
-    ports = [opened.getsockname()[1] for opened in listening]
-    example = next((one.record.query for one in live.index.edits.values()), "Hello")
-    return Started(
-        gateway, tenants, server(gateway, application(gateway, tenants), ports[1]),
-        f"http://{_host(options.host)}:{ports[0]}/v1", f"http://{_host(options.admin_host)}:{ports[1]}",
-        store, example, (*notes, *told), listening,
-    )  # fmt: skip
 
 
-def _store(options: Options) -> tuple[str, list[str]]:
-    """The address of the store; where there is none yet and the embedded model answers, one with an example."""
+def _store(options: GatewayOptions) -> tuple[str, list[str]]:
+    """The address of the store, and notes; where there is none yet and the embedded model answers, of an example."""
     if options.store is None and not options.upstream and not Path(STORE).exists():
-        place = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
-        store = open_store(place)
-        store.put(EXAMPLE)
-        store.close()
-        return str(place), [f"There is no {STORE} here: this one holds an example, and will not be found again"]
+        path = Path(tempfile.mkdtemp(prefix="drike-")) / STORE
+        with closing(open_store(path)) as store:
+            store.put(EXAMPLE)
+        return str(path), [f"There is no {STORE} here: this one holds an example, and will not be found again"]
     return options.store or STORE, []
 
 
-def _writer(run: str | None, most: int | None) -> Writer:
+def _writer(run: str | None, max_demonstrations: int | None) -> Writer:
     """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
     if run is None:
-        dataset = load(TINYFACTS)
-        rows = dataset.split(seed=0, train=0, test=0).demonstrations
+        rows = load(TINYFACTS).split(seed=0, train=0, test=0).demonstrations
         pool = Pool(rows, load_encoder("hashing"), remembered=_REMEMBERED)
-        return InContextEditor("Copies and updates", pool, copies_and_updates(pool.roles, most))
+        return InContextEditor("Copies and updates", pool, copies_and_updates(pool.roles, max_demonstrations))
     from drike.editors.catalog import PER_QUERY, make
     from drike.runs import checkpoint
     from drike.runs.run import TrainedRun
 
     base = TrainedRun.open(Path(run))
-    policys = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
-    trained = checkpoint.load(Path(run), encoder=policys)
+    policy_encoder = load_encoder(base.trained.retriever.encoder.name, keep=False)  # it reads what users write
+    trained = checkpoint.load(Path(run), encoder=policy_encoder)
     dataset = load(*base.run.data, target=base.run.zsre_target or "alt")
     records, encoder = dataset.restore(base.split).demonstrations, load_encoder(base.run.encoder)
     pool = Pool(records, encoder, seed=base.run.seed, remembered=_REMEMBERED)
     return make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained)
 
 
-def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
+def _upstream(options: GatewayOptions, writer: Writer, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
         variable = _key_variable(options.upstream)
         key = os.environ.get(variable)
-        made = HttpUpstream(options.upstream, key, keep_credentials=keyless, timeout=options.timeout)
-        note = (
-            f"${variable} is sent to the upstream"
-            if key
-            else f"${variable} is not set: "
-            + ("the clients' keys are passed on" if keyless else "no key is sent to the upstream")
-        )
-        return made, AsBlock(writer), [note]
+        upstream = HttpUpstream(options.upstream, key, keep_credentials=keyless, timeout=options.timeout)
+        if key:
+            note = f"${variable} is sent to the upstream"
+        else:
+            sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
+            note = f"${variable} is not set: {sent}"
+        return upstream, AsBlock(writer), [note]
     from drike.models import EMBEDDED
     from drike.models import load as load_model
 
@@ -213,28 +192,28 @@ def _upstream(options: Options, writer: Writer, keyless: bool) -> tuple[Upstream
 
 
 def _tenants(
-    options: Options, store: str, keys: Keys | None, writer: Writer, by_name: Callable[[str], TextEncoder]
+    options: GatewayOptions, store: str, keys: Keys | None, writer: Writer, load_by_name: Callable[[str], TextEncoder]
 ) -> Tenants:
     @cache
     def loaded(name: str) -> TextEncoder:
         """An encoder with its weights in memory, shared by all tenants."""
-        found = by_name(name)
-        found.encode([""])
-        return found
+        encoder = load_by_name(name)
+        encoder.encode([""])
+        return encoder
 
-    def encoder(gate: Gate) -> TextEncoder | None:
+    def encoder_of(gate: Gate) -> TextEncoder | None:
         return loaded(gate.encoder) if isinstance(gate, Calibrated) else None
 
     def prepare(edits: Sequence[EditVersion]) -> None:
-        for one in edits[-_PREPARED:]:
-            writer.prompts([one.record.edit], [one.record.query])
+        for edit in edits[-_PREPARED:]:
+            writer.prompts([edit.record.edit], [edit.record.query])
 
-    def open_live(tenant: str) -> EditFeed:
+    def open_feed(tenant: str) -> EditFeed:
         opened = open_store(store, tenant=tenant)
         gate = open_gate(opened, options.gate) if options.gate else None
-        return EditFeed(opened, gate, encoder=encoder, prepare=prepare)
+        return EditFeed(opened, gate, encoder=encoder_of, prepare=prepare)
 
-    return Tenants(open_live, keys)
+    return Tenants(open_feed, keys)
 
 
 def _key_variable(upstream: str) -> str:

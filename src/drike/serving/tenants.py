@@ -23,40 +23,40 @@ class Tenants:
     """Tenants by name; a store is opened when its tenant first asks.
 
     Args:
-        open_live: opens the edits of a tenant; raises StoreError.
+        open_feed: opens the edits of a tenant; raises StoreError.
         keys: that are read again when their file changes; None where everyone is the default tenant.
     """
 
-    def __init__(self, open_live: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
-        self.keys = keys
+    def __init__(self, open_feed: Callable[[str], EditFeed], keys: Keys | None = None) -> None:
         self.problem: str | None = None  # with the keys
-        self._open = open_live
+        self._keys = keys
+        self._open = open_feed
         self._opening = asyncio.Lock()
         self._followers: dict[str, threading.Thread] = {}
         self._gates = threading.Thread(target=self._follow_gates, daemon=True)
         self._stopped = threading.Event()
-        self.lives = {TENANT: open_live(TENANT)}
+        self.feeds = {TENANT: open_feed(TENANT)}
 
-    async def live(self, tenant: str) -> EditFeed:
+    async def feed(self, tenant: str) -> EditFeed:
         """The edits of a tenant; other tenants do not wait while they are indexed. Raises StoreError."""
-        if tenant not in self.lives:
+        if tenant not in self.feeds:
             async with self._opening:
-                if tenant not in self.lives:
-                    self.lives[tenant] = await asyncio.to_thread(self._open, tenant)
-        return self.lives[tenant]
+                if tenant not in self.feeds:
+                    self.feeds[tenant] = await asyncio.to_thread(self._open, tenant)
+        return self.feeds[tenant]
 
     async def follow(self) -> None:
         """Keep edits, gates and keys up to date until cancelled, with a thread for each tenant and one for gates."""
         self._gates.start()
         try:
             while True:
-                for tenant in self.lives.keys() - self._followers.keys():
-                    thread = threading.Thread(target=self._follow, args=(self.lives[tenant],), daemon=True)
+                for tenant in self.feeds.keys() - self._followers.keys():
+                    thread = threading.Thread(target=self._follow, args=(self.feeds[tenant],), daemon=True)
                     self._followers[tenant] = thread
                     thread.start()
                 try:
-                    if self.keys:
-                        self.keys.refresh()
+                    if self._keys:
+                        self._keys.refresh()
                     self.problem = None
                 except DrikeError as problem:  # the keys stay as they were
                     self.problem = str(problem)
@@ -64,24 +64,24 @@ class Tenants:
         finally:
             self._stopped.set()
 
-    def _follow(self, live: EditFeed) -> None:
+    def _follow(self, feed: EditFeed) -> None:
         while not self._stopped.is_set():
             try:
-                live.store.wait(live.snapshot.revision, _SECONDS_OF_TIME)
+                feed.store.wait(feed.snapshot.revision, _SECONDS_OF_TIME)
             except StoreError:  # `refresh` says so
                 time.sleep(_SECONDS_OF_TIME)
-            live.refresh()
+            feed.refresh()
 
     def _follow_gates(self) -> None:
         """For all tenants, apart from their edits: encoding all of these for a new gate takes time."""
         while not self._stopped.wait(_SECONDS_OF_GATES):
-            for live in tuple(self.lives.values()):
-                live.follow_gate()
+            for feed in tuple(self.feeds.values()):
+                feed.follow_gate()
 
     def problems(self) -> list[str]:
         """What is wrong with stores and keys now."""
-        found = (problem for live in self.lives.values() for problem in (live.problem, live.gate_problem))
-        return [one for one in (*found, self.problem) if one]
+        of_feeds = (problem for feed in self.feeds.values() for problem in (feed.problem, feed.gate_problem))
+        return [problem for problem in (*of_feeds, self.problem) if problem]
 
     def close(self) -> None:
         """Let go of the stores."""
@@ -89,5 +89,5 @@ class Tenants:
         for thread in (*self._followers.values(), self._gates):
             if thread.is_alive():
                 thread.join(_SECONDS_TO_END)
-        for live in self.lives.values():
-            live.store.close()
+        for feed in self.feeds.values():
+            feed.store.close()

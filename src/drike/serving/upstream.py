@@ -30,13 +30,13 @@ _CREDENTIALS = frozenset(  # and who pays
 )
 _REDIRECTS = range(300, 400)
 _NOT_MODIFIED = 304
-_LARGEST_HEADERS = 32 << 10
+_MAX_HEADERS = 32 << 10
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
 _IDLE_SECONDS = 3.0
 
 
 class UpstreamError(Exception):
-    """No answer came. status: what the client gets."""
+    """The upstream did not answer. status: what the client gets."""
 
     def __init__(self, sentence: str, status: int = 502) -> None:
         super().__init__(sentence)
@@ -44,8 +44,8 @@ class UpstreamError(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request to pass on. path: what follows the address of the API, with its slash and query, still quoted."""
+class UpstreamCall:
+    """A request to pass on. path: below the address of the API, with its slash and its query, percent-encoded."""
 
     method: str
     path: str
@@ -75,7 +75,7 @@ class Upstream(Protocol):
     async def close(self) -> None:
         """Close all connections."""
 
-    def exchange(self, call: Call) -> AbstractAsyncContextManager[Reply]:
+    def exchange(self, call: UpstreamCall) -> AbstractAsyncContextManager[Reply]:
         """The answer to a call, which is dropped when the block is left. Raises UpstreamError."""
 
     async def problem(self) -> str | None:
@@ -111,8 +111,8 @@ class HttpUpstream:
             auto_decompress=False,
             timeout=self._timeout,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-            max_line_size=_LARGEST_HEADERS,
-            max_field_size=_LARGEST_HEADERS,
+            max_line_size=_MAX_HEADERS,
+            max_field_size=_MAX_HEADERS,
         )
 
     async def close(self) -> None:
@@ -121,7 +121,7 @@ class HttpUpstream:
             await self._session.close()
 
     @asynccontextmanager
-    async def exchange(self, call: Call) -> AsyncIterator[Reply]:
+    async def exchange(self, call: UpstreamCall) -> AsyncIterator[Reply]:
         """Pass a call on, and the answer back."""
         assert self._session, "open() comes first"  # noqa: S101
         kept = _without(call.headers, self._removed) + self._authorization
@@ -134,7 +134,7 @@ class HttpUpstream:
                 allow_redirects=False,
             )
         except (ClientError, TimeoutError, OSError, ValueError) as error:
-            raise _explained(self.name, error) from error
+            raise _as_upstream_error(self.name, error) from error
         try:
             status = response.status
             if status in _REDIRECTS and status != _NOT_MODIFIED:
@@ -163,7 +163,7 @@ class HttpUpstream:
             async for chunk in response.content.iter_any():
                 yield chunk
         except (ClientError, TimeoutError, OSError) as error:
-            raise _explained(self.name, error) from error
+            raise _as_upstream_error(self.name, error) from error
 
 
 def checked_address(address: str) -> str:
@@ -183,14 +183,15 @@ def checked_address(address: str) -> str:
 
 
 def _without(headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes], *, length: bool = False) -> Headers:
-    """Headers but those of these names, and but those that `Connection` names. length: keep Content-Length."""
+    """Headers without those of these names, and those that `Connection` names. length: keep Content-Length."""
     pairs = [(name.lower(), value) for name, value in headers]
-    listed = {one.strip().lower() for name, value in pairs if name == b"connection" for one in value.split(b",")}
+    values = [value for name, value in pairs if name == b"connection"]
+    listed = {name.strip().lower() for value in values for name in value.split(b",")}
     removed = names | listed
     return [pair for pair in pairs if pair[0] not in removed or (length and pair[0] == b"content-length")]
 
 
-def _explained(name: str, error: BaseException) -> UpstreamError:
+def _as_upstream_error(name: str, error: BaseException) -> UpstreamError:
     if isinstance(error, TimeoutError):
         return UpstreamError(f"{name} did not answer in time: try again, or raise --timeout", 504)
     return UpstreamError(f"{name} failed ({_reason(error)}): try again", 502)

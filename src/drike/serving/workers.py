@@ -16,20 +16,20 @@ def run(commands: Sequence[Sequence[str]]) -> int:
 
     Only the first one's standard output is shown: they all say the same.
     """
-    running: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
     try:
         for command in commands:
-            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL if running else None))  # noqa: S603
-        while all(one.poll() is None for one in running):
+            processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL if processes else None))  # noqa: S603
+        while all(process.poll() is None for process in processes):
             time.sleep(_PAUSE)
-        return next(one.returncode for one in running if one.returncode is not None)
+        return next(process.returncode for process in processes if process.returncode is not None)
     finally:
-        for one in running:
-            one.send_signal(signal.SIGTERM)
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
         end = time.monotonic() + _SECONDS_TO_END
-        for one in running:
+        for process in processes:
             try:
-                one.wait(max(0.0, end - time.monotonic()))
+                process.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait()
+                process.kill()
+                process.wait()

@@ -1,0 +1,81 @@
+"""Routing: which edits a question gets, and the prompt that states them.
+
+Every way into a model with edits in force enters here: `EditedModel`, `drike edits test`, evaluation with stored edits,
+and the gateway, so that what is evaluated is what is served. `route` and `verify` are all there is to a decision:
+
+    decision = route(gate, index, queries, verifying=True)
+    decision = decision.resolved(answers)  # where decision.uncertain, to the questions of `drike.gates.verification`
+
+and `decision.edits` are the edits to state. Nothing here does input or output but through the model that it is given.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+
+from drike.edits import Edit
+from drike.gates.decision import Decision, Gate
+from drike.gates.index import EditIndex
+from drike.gates.verification import verify
+from drike.models.protocols import LanguageModel
+from drike.prompts import Prompt
+from drike.stores.records import Status
+
+
+class Writer(Protocol):
+    """An editor, as far as routing needs it."""
+
+    def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
+        """One prompt per query, in order, each under all of the edits."""
+
+
+def route(gate: Gate, index: EditIndex, queries: Sequence[str], *, verifying: bool = False) -> Decision:
+    """The decision on a question, which may be read in several ways: the last turn of a chat, then it with context.
+
+    The rule:
+
+    * The first query that concerns an active edit decides. Later ones, which hold more of the chat, are not looked at,
+      also where the first one states the fact under an alias and a turn before names the subject: `Decision.edits`
+      are stated under the names that the deciding query uses, the subject before aliases.
+    * verifying: a query with an uncertain active edit decides, too, as a model will be asked about it. Where the model
+      then says no, the question gets no edit: later queries are not tried.
+    * Where no query concerns an active edit, the first that concerns a shadow edit decides, so that it is counted; else
+      the first query. A shadow edit changes no answer: it keeps no later query from deciding, and is never stated.
+
+    queries: one at least. It is a pure function, if the gate is one.
+    """
+    decisions = []
+    for query in queries:
+        decision = gate.decide(query, index)
+        statuses = {edit.record.status for edit in decision.matched}
+        if verifying:
+            statuses |= {candidate.edit.record.status for candidate in decision.uncertain}
+        if Status.ACTIVE in statuses:
+            return decision
+        decisions.append((bool(statuses), decision))
+    return next((decision for concerns, decision in decisions if concerns), decisions[0][1])
+
+
+def route_each(
+    gate: Gate, index: EditIndex, questions: Sequence[str], model: LanguageModel | None = None
+) -> list[Decision]:
+    """The decision on each question, of one query each. model: is asked about all uncertain edits, in one call."""
+    decisions = [route(gate, index, [question], verifying=model is not None) for question in questions]
+    return decisions if model is None else verify(decisions, model)
+
+
+def write_prompts(editor: Writer, decisions: Sequence[Decision]) -> list[Prompt]:
+    """A prompt for each decision: the query as it is, or under its edits.
+
+    Queries under the same edits share one call of the editor.
+    """
+    queries_under: dict[tuple[Edit, ...], dict[str, None]] = defaultdict(dict)
+    for decision in decisions:
+        queries_under[decision.edits][decision.query] = None
+    written: dict[tuple[tuple[Edit, ...], str], Prompt] = {}
+    for edits, queries in queries_under.items():
+        prompts = editor.prompts(edits, list(queries)) if edits else map(Prompt, queries)
+        written |= zip(((edits, query) for query in queries), prompts, strict=True)
+    return [written[decision.edits, decision.query] for decision in decisions]

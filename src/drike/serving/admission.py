@@ -1,0 +1,116 @@
+"""Which requests both ports admit, by all that can be checked without their bodies: size, path, origin and key."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from drike.models.served.address import is_loopback
+from drike.serving import guardrail
+from drike.serving.keys import KeyRole, Keys, Principal
+from drike.serving.relay import Limits, RequestError
+
+PREFIX = b"/v1"
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+# What any key may use of the upstream: it answers, and lists and changes nothing that it keeps for other clients.
+_FOR_ALL = re.compile(
+    rb"(GET|HEAD) /v1/models(/.*)?"
+    rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
+    rb"|(de)?tokenize|audio/(speech|transcriptions|translations)|images/(generations|edits|variations))/?"
+)
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The rules for requests.
+
+    keys: None admits everyone as the default tenant's administrator, but then refuses web pages of other sites, which
+    could otherwise use the upstream's key through the user's browser.
+    """
+
+    keys: Keys | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def admit(self, scope: Scope, in_flight: int) -> Principal:
+        """Who sent a request. Raises RequestError for one that is refused.
+
+        in_flight: requests at this moment, this one included.
+        """
+        path = bytes(scope["raw_path"])
+        self._check_limits(scope, in_flight)
+        _check_path(path)
+        if self.keys is None:
+            _check_site(scope)
+        principal = principal_of(scope, self.keys)
+        if principal is None:
+            raise RequestError(401, "invalid_api_key", "the key is not one of this gateway's: send a valid one")
+        action = scope["method"].encode() + b" " + path
+        if not (principal.role.includes(KeyRole.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(action)):
+            raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
+        return principal
+
+    def _check_limits(self, scope: Scope, in_flight: int) -> None:
+        limits = self.limits
+        if in_flight > limits.at_once:
+            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
+        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
+            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
+        if scope["method"] not in _METHODS:
+            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
+
+
+def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
+    """Who sent a request to the admin port, by host, origin, type of content and key. Raises RequestError."""
+    host = request.headers.get("host", "")
+    if keys is None and not is_loopback(request.url.hostname):
+        raise RequestError(403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only")
+    origin = request.headers.get("origin")
+    embedded = request.headers.get("sec-fetch-site") == "cross-site"  # as an image: such a GET has no Origin
+    if embedded or (origin and origin.partition("://")[2] != host):
+        raise RequestError(403, "wrong_origin", "another site's page may not ask this")
+    if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
+        raise RequestError(415, "wrong_type", "send Content-Type: application/json")
+    principal = principal_of(request.scope, keys)
+    if principal is None or not principal.role.includes(role):
+        status, code = (401, "invalid_api_key") if principal is None else (403, "forbidden")
+        raise RequestError(status, code, f"this needs a key for {role}: send it as Authorization: Bearer KEY")
+    return principal
+
+
+def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
+    """Who sent a request: the holder of its key, or anyone where there are no keys; None for an unknown key."""
+    return Principal() if keys is None else keys.principal(_key_of(scope))
+
+
+def _key_of(scope: Scope) -> str:
+    """The key in a request's headers, also where webhooks send it; empty without one."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    kind, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return key.strip() if kind.casefold() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
+
+
+def _check_path(path: bytes) -> None:
+    if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
+        raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
+    if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
+        raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
+
+
+def _check_site(scope: Scope) -> None:
+    """Refuse pages of other sites, also where another site's name leads to this machine."""
+    for header, prefix in ((b"origin", b""), (b"host", b"http://")):
+        site = next((value for name, value in scope["headers"] if name == header), None)
+        if site is not None and not is_loopback(_host(prefix + site)):
+            sentence = "without keys only this machine's own addresses are answered: make a key (drike keys add)"
+            raise RequestError(403, f"wrong_{header.decode()}", sentence)
+
+
+def _host(origin: bytes) -> str | None:
+    try:
+        return urlsplit(origin.decode("latin-1")).hostname
+    except ValueError:
+        return None

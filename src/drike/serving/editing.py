@@ -1,0 +1,217 @@
+"""A request becomes an edited request: decide which edits it concerns, and put them into its text, within a deadline.
+
+Where the gate fails or is late, the request goes out unedited, unless it names the subject of an edit that is enforced.
+Where the gate is uncertain, the upstream may be asked, yes or no, with the model and the headers of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from drike.gates.decision import Decision, YesOrNo
+from drike.gates.verification import answer_of, questions
+from drike.serving.feed import EditFeed
+from drike.serving.metrics import Metrics
+from drike.serving.options import GatewayOptions, Mode
+from drike.serving.placement import Placement
+from drike.serving.relay import RequestError
+from drike.serving.requests import CHAT, COMPLETION, EditableRequest, read_request
+from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
+from drike.stores.records import EditVersion, Status
+
+Result = TypeVar("Result")
+
+_LOG = logging.getLogger(__name__)
+_MAX_WAITING = 256  # decisions; more than that are late anyway
+_SHARE_OF_QUESTIONS = 0.9  # of the time that is left; the rest is for editing
+_KEPT = ("model", "reasoning_effort", "chat_template_kwargs")  # who answers, and how much it thinks
+# No limit on tokens suits every server: newer models of OpenAI refuse `max_tokens` and a temperature with status 400,
+# many other servers do not know `max_completion_tokens`. The name that the request itself uses comes first, else
+# `max_tokens`; status 400 leads to the other one.
+_BRIEF: Mapping[str, object] = {"max_tokens": 16, "temperature": 0}
+_THINKING: Mapping[str, object] = {"max_completion_tokens": 512}  # includes what the model thinks
+_DROPPED = frozenset((b"accept", b"accept-encoding", b"idempotency-key"))
+_OK, _BAD_REQUEST = 200, 400
+
+
+@dataclass(frozen=True)
+class EditedRequest:
+    """A body to pass on, and what became of the request.
+
+    scope: fired, abstained, degraded or off, as the header x-drike-scope has it. edits: those in force that match.
+    """
+
+    body: bytes
+    scope: str
+    edits: tuple[EditVersion, ...] = ()
+
+
+class RequestEditor:
+    """Edits requests.
+
+    Args:
+        upstream: is asked where the gate is uncertain.
+        chat, completion: how edits change chats, and prompts to complete.
+        options: the mode, the deadline, and whether the upstream is asked.
+        metrics: counts the questions.
+    """
+
+    def __init__(
+        self, upstream: Upstream, *, chat: Placement, completion: Placement, options: GatewayOptions, metrics: Metrics
+    ) -> None:
+        self.mode = Mode(options.mode or Mode.SHADOW)
+        self.asks = options.ask
+        self._deadline_ms = options.deadline_ms
+        self._upstream = upstream
+        self._metrics = metrics
+        self._placements = {CHAT: chat, COMPLETION: completion}
+        self._thread = ThreadPoolExecutor(1, "drike-gate")
+        self._waiting = 0
+
+    def deadline(self, feed: EditFeed) -> float:
+        """Seconds for deciding on and editing a request."""
+        return (self._deadline_ms or (250 if feed.index.encoder else 50)) / 1000
+
+    async def edit(
+        self, endpoint: str, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+    ) -> EditedRequest:
+        """The body of a call under the edits that it concerns. Raises RequestError.
+
+        endpoint: what the body is for, which is not the path of a webhook. ask: the upstream, if the gate is uncertain.
+        """
+        if self.mode is Mode.OFF:
+            return EditedRequest(call.body, "off")
+        try:
+            request = read_request(endpoint, call.body)
+        except ValueError as problem:
+            raise RequestError(400, "bad_request", str(problem)) from None
+        if request is None:
+            return EditedRequest(call.body, "abstained")
+        try:
+            return await self._edit(request, call, feed, request_id, ask=ask)
+        except RequestError:
+            raise
+        except Exception as error:  # whatever is wrong with the gate, requests are answered
+            report(error)
+            if self.mode is Mode.ON and feed.enforced(request.target.queries):
+                raise _not_applied() from None
+            return EditedRequest(call.body, "degraded")
+
+    async def decide(self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, *, ask: bool) -> Decision:
+        """The decision on a request, which is not recorded. ask: the upstream, if this gateway asks it."""
+        ask = ask and self.asks
+        decision = await asyncio.to_thread(feed.decide, request.target.queries, verifying=ask)
+        if not (ask and decision.uncertain):
+            return decision
+        return await self._resolved(decision, request, call, self.deadline(feed))
+
+    def applied(self, request: EditableRequest, decision: Decision) -> bytes:
+        """The body of a request under a decision, whatever the mode."""
+        if not decision.applied:
+            return request.body
+        placement, target = self._placements[request.endpoint], request.target
+        return request.with_text(placement.place(decision.edits, target.text, target.queries[0]))
+
+    def close(self) -> None:
+        """Let go of the thread that decides."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _edit(
+        self, request: EditableRequest, call: UpstreamCall, feed: EditFeed, request_id: str, *, ask: bool
+    ) -> EditedRequest:
+        """Raises TimeoutError, and RequestError where the answer about an enforced edit is missing."""
+
+        def decide() -> EditedRequest | Decision:
+            decision = feed.decide(request.target.queries, verifying=ask)
+            return decision if ask and decision.uncertain else finish(decision)
+
+        def finish(decision: Decision) -> EditedRequest:
+            feed.record(request_id, decision)
+            if not decision.applied:
+                return EditedRequest(request.body, "abstained")
+            body = request.body if self.mode is Mode.SHADOW else self.applied(request, decision)
+            return EditedRequest(body, "fired", decision.applied)
+
+        until = time.perf_counter() + self.deadline(feed)
+        result = await self._in_thread(decide, until)
+        if isinstance(result, EditedRequest):
+            return result
+        seconds = _SHARE_OF_QUESTIONS * (until - time.perf_counter())
+        decision = await self._resolved(result, request, call, seconds)
+        if self.mode is Mode.ON and _enforced_without_answer(decision):
+            feed.record(request_id, decision)
+            raise _not_applied()
+        return await self._in_thread(lambda: finish(decision), until)
+
+    async def _resolved(
+        self, decision: Decision, request: EditableRequest, call: UpstreamCall, seconds: float
+    ) -> Decision:
+        """A decision with the upstream's answers about its uncertain candidates, all asked at once."""
+        answers = await asyncio.gather(
+            *(_answer(self._upstream, call, request.values, question, seconds) for question in questions(decision))
+        )
+        for answer in answers:
+            self._metrics.questions.labels(answer).inc()
+        return decision.resolved(answers)
+
+    async def _in_thread(self, work: Callable[[], Result], until: float) -> Result:
+        """What the thread that decides returns. Raises TimeoutError if it does not until then."""
+        if self._waiting >= _MAX_WAITING:
+            raise TimeoutError
+        self._waiting += 1
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+            return await asyncio.wait_for(future, until - time.perf_counter())
+        finally:
+            self._waiting -= 1
+
+
+def report(error: Exception) -> None:
+    """Log where an error arose, without its text, which might quote a request."""
+    if not isinstance(error, TimeoutError):
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        places = [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames]
+        _LOG.error("%s in %s", type(error).__name__, " > ".join(places))
+
+
+def _enforced_without_answer(decision: Decision) -> bool:
+    """Whether a question failed about an edit that must not be left out."""
+    records = (candidate.edit.record for candidate in decision.uncertain if candidate.answer is YesOrNo.FAILED)
+    return any(record.enforce and record.status is Status.ACTIVE for record in records)
+
+
+def _not_applied() -> RequestError:
+    return RequestError(503, "edit_not_applied", "an enforced edit could not be applied in time: try again")
+
+
+async def _answer(
+    upstream: Upstream, call: UpstreamCall, values: Mapping[str, Any], question: str, seconds: float
+) -> YesOrNo:
+    """What the upstream says to a question. It never raises.
+
+    call, values: the request in which the question arose, and its body. seconds: until the answer counts as failed.
+    """
+    chat = call.path.startswith("/chat")
+    asked = {"messages": [{"role": "user", "content": question}]} if chat else {"prompt": question}
+    kept = {name: values[name] for name in _KEPT if name in values}
+    headers = [header for header in call.headers if header[0] not in _DROPPED]
+    try:
+        async with asyncio.timeout(seconds):
+            for limit in (_THINKING, _BRIEF) if "max_completion_tokens" in values else (_BRIEF, _THINKING):
+                body = json.dumps({**kept, **asked, **limit}).encode()
+                async with upstream.exchange(UpstreamCall("POST", call.path, headers, body)) as reply:
+                    raw = b"".join([chunk async for chunk in reply.chunks])
+                if reply.status != _BAD_REQUEST:
+                    break
+        choice = json.loads(raw)["choices"][0] if reply.status == _OK else {}
+        return answer_of(choice["message"]["content"] if chat else choice["text"])
+    except (UpstreamError, TimeoutError, ValueError, LookupError, TypeError):
+        return YesOrNo.FAILED

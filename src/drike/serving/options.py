@@ -1,0 +1,50 @@
+"""What `drike serve` is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """What a gateway does with edits."""
+
+    SHADOW = "shadow"  # decide and count, change nothing
+    ON = "on"
+    OFF = "off"  # pass everything on
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """The options of a gateway, each named as its flag; None is the default.
+
+    upstream, model: one of both, or neither for the embedded model. store: a file, or an address. run: a folder.
+    demonstrations: at most, without a run. gate: "named", "calibrated", or a file; the store's own if it has one, else
+    "named". ask: ask the upstream, yes or no, where the gate is uncertain; any other answer, or none within the
+    deadline, counts as no. mode: a `Mode`; "on" over a local model, else "shadow". deadline_ms: to decide on and edit a
+    request; 50, 250 where the gate asks an encoder, 2000 where the upstream is asked, 5000 over a local model. timeout:
+    in seconds. reuse_port: other processes may listen on the same ports.
+    """
+
+    upstream: str | None = None
+    model: str | None = None
+    device: str | None = None
+    store: str | None = None
+    run: str | None = None
+    demonstrations: int | None = None
+    gate: str | None = None
+    ask: bool = False
+    mode: str | None = None
+    deadline_ms: float | None = None
+    host: str = "127.0.0.1"
+    port: int = 8800
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8801
+    timeout: float = 600.0
+    reuse_port: bool = False
+
+    def with_defaults(self, *, local: bool) -> GatewayOptions:
+        """The options with a mode, and a deadline unless it depends on the gate. local: a model here answers."""
+        mode = self.mode or (Mode.ON if local else Mode.SHADOW)
+        deadline = 5000.0 if local else 2000.0 if self.ask else None
+        return replace(self, mode=mode, deadline_ms=self.deadline_ms or deadline)

@@ -1,0 +1,101 @@
+"""Edits in force, kept up to date with the store, its gate and the time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from drike.encoders import HashingEncoder
+from drike.gates.calibration import default, to_json
+from drike.gates.decision import Gate
+from drike.serving.feed import EditFeed
+from drike.stores.log import retire
+from drike.stores.records import EditRecord
+from drike.stores.sqlite import SqliteStore
+from tests.worlds.gateways import (
+    ENTRY,
+    Recorded,
+    Running,
+    running,
+)
+
+ABOUT = "What is the capital of Peru?"
+
+
+def test_a_change_of_another_process_is_in_force_soon(gateway: Running) -> None:
+    other = SqliteStore(Path(gateway.feed.store.name))
+    [added] = other.put(EditRecord("Togo", "The capital of Togo is", "Rome"))
+    other.close()
+    until = time.monotonic() + 5
+    while gateway.chat("Where is Togo?")[1]["x-drike-scope"] == "abstained" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert gateway.chat("Where is Togo?")[1]["x-drike-edits"] == f"{added.id}@1"
+
+
+def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, ENTRY) as gateway:
+        path = tmp_path / "edits.db"
+        path.write_bytes(b"damaged!" * 4096)
+        until = time.monotonic() + 5
+        while gateway.manage("GET", "/readyz")[0] == 200 and time.monotonic() < until:
+            time.sleep(0.01)
+        status, answer = gateway.manage("GET", "/readyz")
+        assert status == 503 and str(path) in answer["problems"][0]
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
+
+
+def test_a_gate_calibrated_meanwhile_decides_without_a_restart(above: Recorded, tmp_path: Path) -> None:
+    strict = replace(default(), encoder="hashing", threshold=1.0, grey=(1.0, 1.0))
+    with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
+        store.keep_gate(to_json(strict))
+        until = time.monotonic() + 5
+        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
+            assert time.monotonic() < until
+        store.keep_gate("{}")
+        while gateway.manage("GET", "/readyz")[0] == 200:
+            assert time.monotonic() < until
+        assert "holds no calibration" in gateway.manage("GET", "/readyz")[1]["problems"][0]
+        assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
+        store.keep_gate(to_json(replace(strict, threshold=0.0)))
+        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired" or gateway.manage("GET", "/readyz")[0] != 200:
+            assert time.monotonic() < until
+
+
+def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
+        preparing, prepared = threading.Event(), threading.Event()
+
+        def slow(gate: Gate) -> HashingEncoder:
+            preparing.set()
+            assert prepared.wait(5)
+            return HashingEncoder()
+
+        gateway.feed._encoder = slow
+        store.keep_gate(to_json(replace(default(), encoder="hashing")))
+        assert preparing.wait(5)
+        retire(store, 1)
+        until = time.monotonic() + 4
+        while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
+            assert time.monotonic() < until
+        prepared.set()
+
+
+def test_edits_begin_and_end_to_hold_without_a_change_of_the_store(tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    from drike.gates.by_name import Named
+
+    times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 3, 5)]
+    store = SqliteStore(tmp_path / "edits.db")
+    store.put(replace(ENTRY, valid_from="2026-01-02", valid_to="2026-01-04"))
+    now = times[0]
+    feed = EditFeed(store, Named(), clock=lambda: now)
+    in_force = []
+    for now in times:  # noqa: B007 - the clock reads it
+        feed.refresh()
+        in_force.append(bool(feed.decide([ABOUT]).matched))
+    assert in_force == [False, True, False]

@@ -1,0 +1,141 @@
+"""Bodies and answers between a client and the upstream: streams, limits of time and size, and what breaks off."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from drike.serving.relay import Limits
+from tests.worlds.gateways import (
+    RawHandler,
+    Received,
+    Recorded,
+    Running,
+    events,
+    running,
+    upstream,
+)
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_streams_pass_byte_for_byte_however_they_are_split(tmp_path: Path, seed: int) -> None:
+    rng, whole = random.Random(seed), events(["Os", "lo", " é€ ", "."]).replace(b"\\u20ac", "€".encode())
+
+    def split(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        cuts = sorted(rng.sample(range(1, len(whole)), 7))
+        for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+            handler.chunk(whole[begin:end])
+        handler.chunk(b"")
+
+    with upstream(split) as above, running(above.url, tmp_path) as gateway:
+        status, headers, body = gateway.chat("Hello", stream=True)
+        assert (status, headers["content-type"], body) == (200, "text/event-stream", whole)
+
+
+def test_chunks_are_forwarded_as_they_come(tmp_path: Path) -> None:
+    released = threading.Event()
+
+    def wait(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        handler.chunk(b"data: 1\n\n")
+        assert released.wait(10)
+        handler.chunk(b"data: 2\n\n")
+        handler.chunk(b"")
+
+    with upstream(wait) as above, running(above.url, tmp_path) as gateway, opened(gateway) as stream:
+        assert stream.read(len(b"9\r\ndata: 1\n\n")) == b"9\r\ndata: 1\n\n"
+        released.set()
+        assert b"data: 2\n\n" in stream.read(len(b"\r\n9\r\ndata: 2\n\n"))
+
+
+@pytest.mark.parametrize("partial", [b"data: {}\n\n", b'data: {"choi'])
+def test_an_upstream_that_dies_in_a_stream_ends_it_with_one_error(tmp_path: Path, partial: bytes) -> None:
+    def die(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        handler.chunk(partial)
+        time.sleep(0.05)
+        handler.break_off()
+
+    with upstream(die) as above, running(above.url, tmp_path) as gateway:
+        status, _, body = gateway.chat("Hello", stream=True)
+        assert status == 200 and body.startswith(partial) and b"[DONE]" not in body
+        [*_, last, nothing] = body.split(b"\n\n")
+        assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "upstream_error" and not nothing
+
+
+def test_other_answers_that_break_off_do_not_seem_complete(tmp_path: Path) -> None:
+    def die(handler: RawHandler, call: Received) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100")
+        handler.end_headers()
+        handler.wfile.write(b"half")
+        handler.wfile.flush()
+        time.sleep(0.05)
+        handler.break_off()
+
+    import http.client
+
+    with upstream(die) as above, running(above.url, tmp_path) as gateway, pytest.raises(http.client.IncompleteRead):
+        gateway.chat("Hello")
+
+
+def test_a_client_that_hangs_up_cancels_the_upstream(tmp_path: Path) -> None:
+    noticed = threading.Event()
+
+    def endless(handler: RawHandler, call: Received) -> None:
+        handler.begin_stream()
+        try:
+            while True:
+                handler.chunk(b"data: {}\n\n")
+                time.sleep(0.01)
+        except OSError:
+            noticed.set()
+
+    with upstream(endless) as above, running(above.url, tmp_path) as gateway:
+        with opened(gateway) as stream:
+            stream.read(10)
+        assert noticed.wait(1.0)
+        until = time.monotonic() + 1.0
+        while gateway.metrics.in_flight._value.get() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert gateway.metrics.in_flight._value.get() == 0
+
+
+class opened:  # noqa: N801
+    """A raw connection that has sent a streaming chat and read the head of its answer."""
+
+    def __init__(self, gateway: Running) -> None:
+        host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
+        self.client = socket.create_connection((host, int(port)), timeout=10)
+
+    def __enter__(self) -> BinaryIO:
+        body = b'{"stream": true, "messages": [{"role": "user", "content": "Hello"}]}'
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        self.client.sendall(head + body)
+        stream = self.client.makefile("rb")
+        while stream.readline() != b"\r\n":
+            pass
+        return stream
+
+    def __exit__(self, *_: object) -> None:
+        self.client.shutdown(socket.SHUT_RDWR)
+        self.client.close()
+
+
+def test_a_slow_body_times_out(above: Recorded, tmp_path: Path) -> None:
+    with running(above.url, tmp_path, limits=Limits(seconds=0.1)) as gateway:
+        host, port = gateway.url.removeprefix("http://").removesuffix("/v1").split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+            answer = client.recv(10_000)
+            assert answer.startswith(b"HTTP/1.1 408") and b"connection: close" in answer
