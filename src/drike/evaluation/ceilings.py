@@ -1,8 +1,8 @@
 """Ceilings: the best choices of demonstrations in hindsight, and the S they reach.
 
 Every probe of the test edits is asked under each mix, under random subsets of the retains, and under a subset found by
-greedy search. A choice made from these answers is no editor: it shows how much an editor that chooses among the same
-demonstrations could still gain.
+greedy search. A choice made with these answers is not an editor: it bounds what an editor can gain that chooses from
+the same demonstrations.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def hindsight_answers(
     """Ask the probes of every case under each choice, and under a subset of its retains found by greedy search.
 
     The answers under that subset are the last column. The search begins with the best k of the mixes that show all
-    copies and updates. Each of at most ROUNDS rounds tries to add or to drop every single retain and takes the best
-    change; it stops where none answers more, by the mean over aspects of the share of right answers. Only changes that
-    put a wrong answer right are asked about the right ones. Raises PoolError, and the ModelErrors of the model.
+    copies and updates. Each of at most ROUNDS rounds tries adding or dropping every single retain and takes the best
+    change; the search ends when no change raises the share of right answers, a mean over aspects. Only a change that
+    corrects a wrong answer is tried on the probes that are right already. Raises PoolError and ModelErrors.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
     starts = [i for i, mix in enumerate(choices) if isinstance(mix, RoleCounts) and shows_all_fixed(mix, pool)]
@@ -160,11 +160,12 @@ class AnswerMatrix:
         return float(harmonic_mean(_rates(self.counts(chosen))))
 
     def best(self, groups: NDArray[np.int64], choices: Sequence[int]) -> Chosen:
-        """The choice of these columns that is best for each group of probes; of equal ones the first.
+        """The best of these columns for each group of probes; of equal ones the first.
 
-        S of all groups together is ascended by Frank and Wolfe's method from the best single choice: at the gradient of
-        S, 1 / m^2 for an aspect with mean m, every group takes its best choice. The best of STEPS such assignments is
-        returned. Where each probe is a group of its own this is the maximum; elsewhere it may stay a little below it.
+        The Frank-Wolfe method maximises S over all groups together, starting from the best single choice: in each step
+        every group takes its best choice by the gradient of S, which is 1 / m^2 for an aspect with mean m. The best of
+        STEPS such assignments is returned: the maximum where each probe is a group of its own, elsewhere perhaps a
+        little below it.
         """
         columns, size = np.array(choices), np.bincount(self.aspect)
         best = max(map(self.always, choices), key=self.score)

@@ -197,12 +197,12 @@ class BayesianReader:
 
     def _scored(self, request: Request) -> Score:
         parsed = self.read(request.prompt)
-        chances = {}
+        probabilities = {}
         if parsed is not None:
-            chances = {parsed.true: 1 - parsed.probability}
+            probabilities = {parsed.true: 1 - parsed.probability}
             if parsed.new is not None:
-                chances[parsed.new] = chances.get(parsed.new, 0.0) + parsed.probability
-        logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in chances.items()}
+                probabilities[parsed.new] = probabilities.get(parsed.new, 0.0) + parsed.probability
+        logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in probabilities.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])
         return Score((own,), greedy=own > rival, logit_gap=own - rival, following="\n\n")

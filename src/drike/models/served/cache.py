@@ -24,7 +24,7 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
-from drike.support.parallel import ATTENTION, StoppedError, current_group
+from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
 
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
@@ -214,7 +214,7 @@ class AnswerCache:
     def _wait_until(self, done: Callable[[], bool]) -> None:
         group = current_group()
         with self._changed:
-            while not self._changed.wait_for(done, ATTENTION):
+            while not self._changed.wait_for(done, POLL_SECONDS):
                 if group.abandoned:
                     raise StoppedError
 

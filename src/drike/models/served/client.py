@@ -27,7 +27,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served import response
 from drike.models.served.address import is_loopback
 from drike.models.served.spending import Meter
-from drike.support.parallel import ATTENTION, StoppedError, TaskGroup, current_group
+from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ class Connection:
         """Wait for the next item. Raises StoppedError if the group is abandoned before."""
         while True:
             try:
-                return done.get(timeout=ATTENTION)
+                return done.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self._check_open()
                 if group.abandoned:
