@@ -25,7 +25,7 @@ GENERATED = (
     "multi_hop for TinyFacts."
 )
 CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
-AGAIN = "Answer once more, in a few words:"
+_AGAIN = "Answer once more, in a few words:"
 ASIDES = (
     "Somebody mentioned {} just now.",
     "There was a long article about {} in the paper.",
@@ -41,8 +41,8 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
     return tuple(_extended(case, seed) for case in cases)
 
 
-def turned_round(case: EditCase) -> EditCase:
-    """A case that states its old object instead of the new one: a model that knows it can answer without an edit."""
+def with_swapped_objects(case: EditCase) -> EditCase:
+    """The case with old and new object swapped: a model that knows the fact can answer it without an edit."""
     edit = replace(case.edit, target_new=case.edit.target_true or "", target_true=case.edit.target_new)
     probes = tuple(
         probe
@@ -102,7 +102,7 @@ def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     first, *others = CHALLENGES
     rng.shuffle(others)
     for challenges in ((first,), (first, *others)):
-        turns = tuple(f"{challenge} {AGAIN} {edit.query}" for challenge in challenges)
+        turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in challenges)
         yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 
