@@ -29,7 +29,7 @@ from drike.cli.options import (
     takes_options,
 )
 from drike.cli.reword import open_writer, reworded
-from drike.deployment.edit_checks import check, doubts
+from drike.deployment.edit_checks import check, verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.errors import UsageError
@@ -270,7 +270,7 @@ def test(
         encoder = WatchedEncoder(decider.encoder) if isinstance(decider, Calibrated) else None
         with metered(asked.model):
             checks = check(EditedModel(asked.model, made, opened, gate=decider, encoder=encoder, ask=ask), chosen)
-            asked_in_doubt = doubts(decider, list(in_force.values()), encoder, asked.model) if ask else None
+            asked_in_doubt = verification_table(decider, list(in_force.values()), encoder, asked.model) if ask else None
     if isinstance(asked.model, CountingModel):
         return show_bound(asked.model, asked.api)
     wrong = [one for one in checks if one.problem]
