@@ -277,7 +277,7 @@ def load(path: Path) -> Calibrated:
 
 @cache
 def default_gate() -> Calibrated:
-    """The gate that comes with drike, for stores without probes; docs/scope.md says how it was made."""
+    """The gate that comes with drike, for stores without probes; docs/results/gate.md says how it was made."""
     return gate_of(resources.files("drike.gates").joinpath("gate.json").read_bytes(), "gate.json")
 
 

@@ -1,11 +1,11 @@
-"""The gate on public data: which query concerns which edit; docs/scope.md has the tables. No language model is asked.
+"""The gate on public data: which query concerns which edit. No language model is asked.
 
 Edits are split in two halves by a hash of their text: gates are calibrated on one, all figures are of the other. The
 stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA.
 
-    python benchmarks/scope.py --fit src/drike/gates/gate.json     # the calibration that drike ships
-    python benchmarks/scope.py [--only stores|subjects|aliases|promise|wordings] [--data FOLDER]
-    OMP_NUM_THREADS=1 python benchmarks/scope.py --only times        # on an idle machine
+    python benchmarks/gate.py --fit src/drike/gates/gate.json     # the calibration that drike ships
+    python benchmarks/gate.py [--only stores|subjects|aliases|promise|wordings] [--data FOLDER]
+    OMP_NUM_THREADS=1 python benchmarks/gate.py --only times        # on an idle machine
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
 """
@@ -54,6 +54,9 @@ from drike.matching import normalise
 from drike.report import as_markdown
 from drike.stores.records import EditRecord, EditVersion, conflict_keys
 from drike.support.table import Table
+from lib import pages
+
+TITLE = "The gate on public data"
 
 DATA = Path("../shared/datasets")
 MOST_ALIKE = 3  # pairs of the same two relations that are kept of PokeMQA
@@ -212,6 +215,7 @@ WIKI, ZSRE = "knowedit_wiki_counterfact_train.json", "knowedit_zsre_test.json"
 PARAPHRASES = 2500  # of PokeMQA
 FEW = 2.5  # what a neighbour that names a subject counts for
 SPLITS = 1000
+FEW_FIRE = 0.01  # shares below this have four digits
 DOUBT = "In doubt: the share of questions in the grey zone, and the figures if a model answered all of these rightly."
 DECISIONS = 200
 RELATION, VERB = r"(?P<relation>[\w' -]+)", "(?P<verb>is|was|are|were)"
@@ -328,7 +332,11 @@ def interval(shares: Mapping[int, Sequence[float]], seed: int = 0) -> str:
     sums, counts = np.array([[sum(some), len(some)] for some in shares.values()]).T
     drawn = np.random.default_rng(seed).integers(len(sums), size=(1000, len(sums)))
     low, high = np.quantile(sums[drawn].sum(1) / counts[drawn].sum(1), (0.025, 0.975))
-    return f"{sums.sum() / counts.sum():.4f} [{low:.4f}, {high:.4f}] of {int(counts.sum()):,}"
+    share = sums.sum() / counts.sum()
+    if low == high == share:
+        return f"{share:g} of {int(counts.sum()):,}"
+    digits = 4 if share < FEW_FIRE else 3
+    return f"{share:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}] of {int(counts.sum()):,}"
 
 
 def curves(data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditIndex) -> tuple[str, str]:
@@ -585,12 +593,18 @@ TABLES: dict[str, Callable[[Path, TextEncoder], Table]] = {
 
 def main() -> None:
     """Print the tables as Markdown, or write the default calibration."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
     parser.add_argument("--only", choices=TABLES, help="one table; default: all but times and wordings")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     if options.only != "times" and not options.data.is_dir():
         print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
         return
