@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ from drike.cli.reword import open_writer, reworded
 from drike.errors import UsageError
 from drike.gates import store_gate
 from drike.gates.by_name import Named
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
 from drike.models.served.options import ApiOptions
@@ -29,7 +29,7 @@ from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
 from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
@@ -74,7 +74,7 @@ class NewEdit:
         edit = parse_fact(self.fact, ())
         return checked(EditRecord(
             self.subject, edit.query, edit.target_new, relation=self.relation, aliases=tuple(self.alias or ()),
-            wordings=tuple(self.paraphrase or ()), negatives=tuple(self.never or ()), status=Status(self.status),
+            paraphrases=tuple(self.paraphrase or ()), negatives=tuple(self.never or ()), status=Status(self.status),
             valid_from=self.valid_from, valid_to=self.valid_to, source=self.source, author=_author(),
             reason=self.reason,
         ))  # fmt: skip
@@ -161,7 +161,7 @@ def show(edit: Annotated[int | None, edit_id("[ID]")] = None, *, store: Store = 
     with closing(open_store(store, create=False)) as opened:
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
     if edit is not None:
-        for name, value in asdict(versions[-1].record).items():
+        for name, value in to_values(versions[-1].record).items():
             if value:
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
     print_changes(versions)
@@ -187,7 +187,7 @@ def reword(
             chosen = [stores.versions(opened, edit)[-1] for edit in edits]
         else:
             in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-            chosen = [version for version in in_force if not version.record.wordings]
+            chosen = [version for version in in_force if not version.record.paraphrases]
         with metered(writer):
             print_changes(reworded(opened, chosen, propose, writer, ask=not yes, author=_author()))
 
@@ -237,14 +237,16 @@ def calibrate(
     """Calibrate a gate on paraphrases and negative exemplars, and certify a bound on its false matches."""
     with closing(open_store(store, create=False)) as opened:
         if remove:
-            store_gate.keep_gate(opened, Named())
+            store_gate.save_gate(opened, Named())
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-        gate, certificate = store_gate.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
+        gate, certificate = store_gate.calibrate(
+            in_force, WatchedEncoder(default_gate().encoder), false_fire, confidence
+        )
         say(f"{counted(len(in_force), 'edit')} in force: {certificate.sentence}")
         if certificate.threshold is None:
             raise StoreError("no gate was stored: the one in use stays as it was")
-        store_gate.keep_gate(opened, gate)
+        store_gate.save_gate(opened, gate)
         say(f"{opened.name} has this gate from now on, with threshold {certificate.threshold:.3f}")
 
 

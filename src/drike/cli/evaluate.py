@@ -49,7 +49,7 @@ from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
@@ -287,7 +287,7 @@ def watch_deployed(
 
 def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    gate: Gate = default() if deployed.gate == "calibrated" else Named()
+    gate: Gate = default_gate() if deployed.gate == "calibrated" else Named()
     encoder = WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]

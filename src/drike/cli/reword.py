@@ -51,7 +51,7 @@ def reworded(
         if not picked:
             say("  none is stored")
             continue
-        record = replace(edit.record, wordings=(*edit.record.wordings, *picked), author=author)
+        record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
         yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
 
 

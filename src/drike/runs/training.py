@@ -112,7 +112,7 @@ def run_training(
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
     episodes = algorithm1.train(
-        editor, replayed(past, _reward(method, model, editor)), cases, epochs=epochs,
+        editor, replayed(past, _reward(method, model)), cases, epochs=epochs,
         learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
         schedule=in_blocks(blocks, model.info.calls_at_once),
         channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
@@ -194,7 +194,7 @@ def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
     return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
 
 
-def _reward(method: Method, model: LanguageModel, editor: InContextEditor[RankAndCut]) -> Reward:
+def _reward(method: Method, model: LanguageModel) -> Reward:
     if method.reward == "probes":
-        return every_probe(model, editor.style, editor.limit, rule=method.rule)
-    return rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=method.rule)
+        return every_probe(model, rule=method.rule)
+    return rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)
