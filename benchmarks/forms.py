@@ -43,7 +43,7 @@ ROLES = ((Role.COPY, 1), (Role.UPDATE, 3), (Role.RETAIN, 4))  # a quarter of IKE
 
 def by_aspect(data: Dataset, summaries: Sequence[Summary], *notes: str) -> Table:
     """A row for each aspect that the data ask: its probes in all cases, those asked, and each editor's share."""
-    in_all = Counter(one.aspect for case in data.cases for one in (*case.asked, *case.unanswered))
+    in_all = Counter(one.aspect for case in data.cases for one in (*case.asked, *case.baseline_questions))
     rows = []
     for aspect in (aspect for aspect in Aspect if in_all[aspect]):
         of_each = [one.aspects[aspect] for one in summaries]

@@ -149,9 +149,11 @@ def test_outcomes_and_summaries_from_before_hops_are_read(tmp_path: Path) -> Non
     assert not read(Summary, {name: one for name, one in summary.items() if name != "hops"}).hops
 
 
-def unanswered(case: EditCase) -> EditCase:
+def with_question(case: EditCase) -> EditCase:
     """Make a case that asks for the age of its subject, whose answer is published nowhere."""
-    return replace(case, unanswered=(BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),))
+    return replace(
+        case, baseline_questions=(BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),)
+    )
 
 
 def ages(prompt: str) -> str:
@@ -164,7 +166,7 @@ def ages(prompt: str) -> str:
 
 @pytest.mark.parametrize("scores", [True, False])
 def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(scores: bool) -> None:
-    model, cases = ScriptedModel(ages, scores=scores), [*map(unanswered, CAPITALS[:4])]
+    model, cases = ScriptedModel(ages, scores=scores), [*map(with_question, CAPITALS[:4])]
     answers = baseline_answers(model, [*cases, *cases])
     assert len(model.prompts) == 4 + 6 * scores, (
         "each question is asked once; answers are scored with and without the last word"
@@ -174,7 +176,7 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
     assert [[(p.target, p.distractor) for p in one.further] for one in found.cases] == [
         [("12 years", "New0")], [], [], [("12 years", "New3")],
     ]  # fmt: skip
-    assert not any(one.unanswered for one in found.cases)
+    assert not any(one.baseline_questions for one in found.cases)
     never = summarise(list(evaluate(Unedited(), model, found.cases)))
     always = summarise(list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), found.cases)))
     assert [one.aspects["same_subject"].estimate.value for one in (never, always)] == [1.0, 0.0]
@@ -183,9 +185,9 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
 
 @pytest.mark.parametrize("template", ["plain", "chat"])
 def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(template: str) -> None:
-    cases = [*map(unanswered, CAPITALS[:4])]
+    cases = [*map(with_question, CAPITALS[:4])]
     known = BaselineQuestion(Aspect.MULTI_HOP, "How old is Land3?", ("12 years",), "80 years")
-    cases[3] = replace(cases[3], unanswered=(known,))
+    cases[3] = replace(cases[3], baseline_questions=(known,))
     counting = CountingModel("vllm:m@http://127.0.0.1:9/v1", template, ApiOptions())
     found = count_own_answers(counting, cases, Judge(counting).rule)
     assert (found.asked, found.unusable, found.new, counting.calls) == (4, 0, 0, 4 if template == "chat" else 12)
@@ -197,7 +199,7 @@ def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(templa
 
 
 def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used() -> None:
-    cases = [*map(unanswered, CAPITALS[:4])]
+    cases = [*map(with_question, CAPITALS[:4])]
     inconsistent = ScriptedModel(lambda prompt: "12 years")
     inconsistent.generate = ScriptedModel(lambda prompt: "12 ye").generate  # type: ignore[method-assign]
     assert set(baseline_answers(inconsistent, cases).values()) == {"12"}, "the last word was cut off"
@@ -226,7 +228,7 @@ def test_the_models_own_answer_is_kept_to_the_end_of_its_first_clause(text: str,
 def test_own_answers_are_recorded_and_asked_for_once_per_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, cases = ScriptedModel(ages), [*map(unanswered, CAPITALS[:4])]
+    model, cases = ScriptedModel(ages), [*map(with_question, CAPITALS[:4])]
     first = answered_cases(tmp_path, model, cases)
     assert "4 questions were put to the unedited model first" in " ".join(capsys.readouterr().out.split())
     assert answered_cases(tmp_path, ScriptedModel(lambda prompt: "else"), cases) == first

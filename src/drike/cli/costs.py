@@ -83,7 +83,10 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
     The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
     """
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
-    usable = [replace(case, unanswered=tuple(replace(one, choices=()) for one in case.unanswered)) for case in cases]
+    usable = [
+        replace(case, baseline_questions=tuple(replace(one, choices=()) for one in case.baseline_questions))
+        for case in cases
+    ]
     return with_baseline_answers(usable, answers)
 
 
