@@ -22,9 +22,11 @@ from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
 
 
-def unanswered(case: EditCase) -> EditCase:
+def with_question(case: EditCase) -> EditCase:
     """Make a case that asks for the age of its subject, whose answer is published nowhere."""
-    return replace(case, unanswered=(BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),))
+    return replace(
+        case, baseline_questions=(BaselineQuestion(Aspect.SAME_SUBJECT, f"How old is {case.edit.subject}?"),)
+    )
 
 
 def ages(prompt: str) -> str:
@@ -37,7 +39,7 @@ def ages(prompt: str) -> str:
 
 @pytest.mark.parametrize("scores", [True, False])
 def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its_own_answer(scores: bool) -> None:
-    model, cases = ScriptedModel(ages, scores=scores), [*map(unanswered, CAPITALS[:4])]
+    model, cases = ScriptedModel(ages, scores=scores), [*map(with_question, CAPITALS[:4])]
     answers = baseline_answers(model, [*cases, *cases])
     assert len(model.prompts) == 4 + 6 * scores, (
         "each question is asked once; answers are scored with and without the last word"
@@ -47,7 +49,7 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
     assert [[(p.target, p.distractor) for p in case.further] for case in answered.cases] == [
         [("12 years", "New0")], [], [], [("12 years", "New3")],
     ]  # fmt: skip
-    assert not any(case.unanswered for case in answered.cases)
+    assert not any(case.baseline_questions for case in answered.cases)
     never = summarise(list(evaluate(Unedited(), model, answered.cases)))
     always = summarise(list(evaluate(Unedited(), ScriptedModel(lambda prompt: "New0"), answered.cases)))
     assert [summary.aspects["same_subject"].estimate.value for summary in (never, always)] == [1.0, 0.0]
@@ -56,9 +58,9 @@ def test_an_unanswered_question_is_right_where_the_unedited_model_stays_with_its
 
 @pytest.mark.parametrize("template", ["plain", "chat"])
 def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(template: str) -> None:
-    cases = [*map(unanswered, CAPITALS[:4])]
+    cases = [*map(with_question, CAPITALS[:4])]
     known = BaselineQuestion(Aspect.MULTI_HOP, "How old is Land3?", ("12 years",), "80 years")
-    cases[3] = replace(cases[3], unanswered=(known,))
+    cases[3] = replace(cases[3], baseline_questions=(known,))
     counting = CountingModel("vllm:m@http://127.0.0.1:9/v1", template, ApiOptions())
     answered = count_own_answers(counting, cases, Judge(counting).rule)
     assert (answered.asked, answered.unusable, answered.new) == (4, 0, 0)
@@ -71,7 +73,7 @@ def test_a_dry_run_counts_what_the_unedited_model_is_asked_and_no_more_is(templa
 
 
 def test_an_answer_that_would_be_wrong_of_the_unedited_model_itself_is_not_used() -> None:
-    cases = [*map(unanswered, CAPITALS[:4])]
+    cases = [*map(with_question, CAPITALS[:4])]
     inconsistent = ScriptedModel(lambda prompt: "12 years")
     inconsistent.generate = ScriptedModel(lambda prompt: "12 ye").generate  # type: ignore[method-assign]
     assert set(baseline_answers(inconsistent, cases).values()) == {"12"}, "the last word was cut off"
@@ -100,7 +102,7 @@ def test_the_models_own_answer_is_kept_to_the_end_of_its_first_clause(text: str,
 def test_baseline_answers_are_recorded_and_asked_for_once_per_run(
     tmp_path: Path,
 ) -> None:
-    model, cases = ScriptedModel(ages), [*map(unanswered, CAPITALS[:4])]
+    model, cases = ScriptedModel(ages), [*map(with_question, CAPITALS[:4])]
     first = answered_cases(tmp_path, model, cases)
     assert first is not None and "4 questions were put to the unedited model first" in baseline_sentence(first)
     assert answered_cases(tmp_path, ScriptedModel(lambda prompt: "else"), cases) == first

@@ -116,7 +116,7 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     yield Measure(f"second facts of a subject ({len(stated)})", fmean(right), None, None)
     answers = baseline_answers(model, asked)
     for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
-        first = [one for case in asked for one in case.unanswered if one.aspect is aspect]
+        first = [one for case in asked for one in case.baseline_questions if one.aspect is aspect]
         usable = [answers[one.query] in one.choices for one in first]
         yield Measure(f"usable questions: {aspect} ({len(first)})", fmean(usable), None, None)
     chains = two_hops()

@@ -64,14 +64,14 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
 
 
 def _extended(case: EditCase, seed: int) -> EditCase:
-    asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.unanswered}
+    asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
     made: list[Probe | BaselineQuestion] = []
     for name, make in _MAKERS.items():
         if name not in asked:
             made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
     probes = tuple(question for question in made if isinstance(question, Probe))
     unanswered = tuple(question for question in made if isinstance(question, BaselineQuestion))
-    return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *unanswered))
+    return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
 
 
 def _stated(query: str, answer: str) -> str:
