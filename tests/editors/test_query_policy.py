@@ -14,44 +14,20 @@ from drike.datasets import load
 from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.in_context import InContextEditor
-from drike.editors.pool import IKE_ROLES, Pool
+from drike.editors.pool import IKE_ROLES
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.rankers import Similarity
 from drike.editors.role_counts import RoleCounts, SubjectSwitch, mixes_of, policy_mixes
 from drike.editors.selectors import RankAndCut
-from drike.edits import Aspect, EditCase, mentions
-from drike.encoders import HashingEncoder
+from drike.edits import mentions
 from drike.errors import UsageError
 from drike.evaluation.answer_matrix import CaseAnswers, answers_under
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import summarise
 from drike.runs import checkpoint
-from drike.training.s_objective import train_query_policy
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, old_object
-
-ENCODER = HashingEncoder()
-POOL = Pool(CAPITALS[30:], ENCODER)
-TRAIN, TEST = CAPITALS[:20], CAPITALS[20:30]
-MIXES = mixes_of(POOL.roles)
-
-
-def suggestible(prompt: str) -> str:
-    """Answer every question with the new object, unless at least four demonstrations keep their old one."""
-    *shown, question = prompt.splitlines()
-    kept = sum(line.startswith("Prompt: ") and line.split()[-1].startswith("Old") for line in shown)
-    return old_object(question) if kept >= 4 else shown[-1].split()[-1]
-
-
-MODEL = ScriptedModel(suggestible)
-
-
-def trained(*, price: float = 0.05, cases: tuple[EditCase, ...] = TRAIN, named: bool = True) -> QueryPolicy:
-    policy = QueryPolicy(ENCODER, MIXES, named=named)
-    answers = list(answers_under(MIXES, MODEL, POOL, cases))
-    *_, _ = train_query_policy(policy, cases, answers, price=price)
-    return policy
+from tests.worlds.small import follows_the_fact
+from tests.worlds.suggestible import ENCODER, MIXES, MODEL, POOL, TEST, TRAIN, suggestible, trained
 
 
 def test_mixes_cover_nothing_everything_and_each_role() -> None:
@@ -90,55 +66,6 @@ def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows(
     queries = [probe.query for probe in TEST[0].probes]
     nearest = InContextEditor("nearest", POOL, RankAndCut(Similarity(), Fraction(1.0)))
     assert everything.prompts([TEST[0].edit], queries) == nearest.prompts([TEST[0].edit], queries)
-
-
-def test_training_on_s_finds_the_mix_that_each_kind_of_query_needs() -> None:
-    editor = InContextEditor("DR-IKE-Q", POOL, trained())
-    ours = summarise(list(evaluate(editor, MODEL, TEST)))
-    editors = [InContextEditor("fixed", POOL, SubjectSwitch(mix, mix)) for mix in MIXES]
-    fixed = [summarise(list(evaluate(one, MODEL, TEST))).s.value or 0.0 for one in editors]
-    assert ours.s.value == 1.0 > max(fixed)
-    assert trained().trained_on == {case.edit.key for case in TRAIN}
-
-
-def test_no_more_is_shown_than_is_needed() -> None:
-    policy = trained()
-    chosen = {p.aspect: mix for c in TEST for p in c.probes for mix in policy.choose(c.edit, [p.query])}
-    none, four = RoleCounts(0, 0, 0), RoleCounts(0, 0, 4)
-    assert chosen == {Aspect.REWRITE: none, Aspect.PARAPHRASE: none, Aspect.NEIGHBORHOOD: four}
-
-
-def test_expected_s_rises_and_its_gradient_favours_the_weaker_aspect() -> None:
-    policy = QueryPolicy(ENCODER, MIXES, named=True)
-    answers = list(answers_under(MIXES, MODEL, POOL, TRAIN))
-    scores = [step.score for step in train_query_policy(policy, TRAIN, answers, decay=0.0, price=0.0)]
-    assert scores[-1] > 0.97 > scores[0]
-    assert all(0 <= score <= 1 for score in scores)
-    means = torch.tensor([0.98, 0.94, 0.58], requires_grad=True)
-    score = 3 / means.reciprocal().sum()
-    score.backward()  # type: ignore[no-untyped-call]
-    weights = score.detach() ** 2 / (3 * means.detach() ** 2)
-    assert torch.allclose(means.grad, weights)  # type: ignore[arg-type]
-    assert [round(w, 2) for w in (weights / weights.sum()).tolist()] == [0.2, 0.22, 0.58]
-
-
-def test_an_aspect_without_probes_counts_for_nothing() -> None:
-    alone = tuple(
-        EditCase(c.case_id, c.edit, tuple(p for p in c.probes if p.aspect is not Aspect.NEIGHBORHOOD)) for c in TRAIN
-    )
-    policy = trained(cases=alone)
-    chosen = {mix for case in alone for mix in policy.choose(case.edit, [case.edit.query])}
-    assert all(mix.retains < 4 for mix in chosen), "nothing asks to keep old objects"
-
-
-def test_answers_of_other_cases_or_mixes_are_refused() -> None:
-    answers = list(answers_under(MIXES, MODEL, POOL, TRAIN[:2]))
-    policy = QueryPolicy(ENCODER, MIXES)
-    for cases, given in ((TRAIN[:3], answers), ((), []), (TRAIN[:2], [answers[0], answers[0]][:1])):
-        with pytest.raises(UsageError, match="under each mix"):
-            list(train_query_policy(policy, cases, given))
-    with pytest.raises(UsageError, match="under each mix"):
-        list(train_query_policy(QueryPolicy(ENCODER, MIXES[:5]), TRAIN[:2], answers))
 
 
 def test_answers_are_those_of_the_same_prompts_one_by_one() -> None:

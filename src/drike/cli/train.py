@@ -38,7 +38,7 @@ from drike.runs.recording import recorded_answers, recorded_training
 from drike.runs.resume import check_same, recovered_answers, recovered_episodes
 from drike.runs.run import Run, Setup
 from drike.training import algorithm1 as reinforce
-from drike.training.certify import check_possible, most_probes, promised
+from drike.training.certify import certify, check_possible, most_probes
 from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import train_query_policy
@@ -226,7 +226,7 @@ def run_per_query(
     checkpoint.save(both, folder)
     if promise is not None:
         most = most_probes(promise, setup.dataset.cases)
-        kept = promised(policy, setup.split.validation, answers[len(train) :], promise, most=most, price=price)
+        kept = certify(policy, setup.split.validation, answers[len(train) :], promise, max_probes=most, price=price)
         say(f"Promised: {kept.sentence} (measured there: {kept.measured:.3f}, offset {kept.offset:g})")
         policy = policy.with_logit_offset(kept.offset)
         policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
