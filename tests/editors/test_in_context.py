@@ -107,7 +107,7 @@ def test_training_never_sends_a_prompt_over_the_limit() -> None:
     editor = InContextEditor(
         "DR-IKE", pool, RankAndCut(Retriever(ENCODER), Threshold()), limit=TokenLimit(tokens, words)
     )
-    reward = rewrite_reward(limited, editor.style, editor.limit)
+    reward = rewrite_reward(limited)
     episodes = list(train(editor, reward, CAPITALS[:4], epochs=1))
     assert max(words(limited.prompts)) <= tokens < max(words(asked.prompts))
     assert sum(e.k for e in episodes) < sum(e.k for e in free)

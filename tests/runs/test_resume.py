@@ -63,8 +63,8 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
 
 
 def recorded_rollout(episode: Episode) -> RecordedRollout:
-    earned = Rewards(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
-    return RecordedRollout(episode.case_id, episode.order, earned)
+    rewards = Rewards(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
+    return RecordedRollout(episode.case_id, episode.order, rewards)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -122,4 +122,4 @@ def test_a_broken_line_in_the_middle_is_refused_in_one_sentence(tmp_path: Path, 
 def test_a_recorded_rollout_holds_only_what_cannot_be_recomputed() -> None:
     recorded = asdict(recorded_rollout(run("as in the paper", [])[0][0]))
     assert set(recorded) == {"case_id", "order", "rewards"}
-    assert set(recorded["earned"]) == {"rewards", "correct", "prompt_tokens", "seconds", "probes"}
+    assert set(recorded["rewards"]) == {"rewards", "correct", "prompt_tokens", "seconds", "probes"}
