@@ -41,7 +41,7 @@ from drike.evaluation.risk_control import (
     lower_bound,
     score,
 )
-from drike.training.certify import OFFSETS, answered_at
+from drike.training.certify import OFFSETS, count_right
 from drike.training.s_objective import train_query_policy
 from lib import pages
 
@@ -69,9 +69,9 @@ def tables(seed: int, model: Any, encoder: Any, dataset: Any) -> dict[str, Table
         columns = [mixes.index(mix) for mix in some]
         return [CaseAnswers(a.case_id, tuple(tuple(row[i] for i in columns) for row in a.correct), ()) for a in answers]
 
-    right, probes, shots = answered_at(policy, held, under(policy.mixes), OFFSETS[::-1])
+    right, probes, shots = count_right(policy, held, under(policy.mixes), OFFSETS[::-1])
     fixed = [mix for mix in mixes if shows_all_fixed(mix, pool)]
-    by_k = {mix.retains: answered_at(QueryPolicy(encoder, [mix]), held, under([mix]), [0.0]) for mix in fixed[::-1]}
+    by_k = {mix.retains: count_right(QueryPolicy(encoder, [mix]), held, under([mix]), [0.0]) for mix in fixed[::-1]}
     sizes = {k: found[2][0.0] for k, found in by_k.items()}
     return {"offset": (right, probes, shots), "k": ({k: found[0][0.0] for k, found in by_k.items()}, probes, sizes)}
 

@@ -1,6 +1,6 @@
 """What the learner gets for the rewards of all probes: weights from the gradient of S, and marginal credit.
 
-Both are channels around another one. They read the rewards as they are recorded, so that a resumed training repeats
+Both wrap another channel. They read the rewards as they are recorded, so that a resumed training repeats
 them.
 """
 

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from drike.editors.budgets import Threshold
-from drike.editors.pool import Pool
-from drike.editors.query_policy import QueryPolicy
-from drike.editors.retriever import Retriever
-from drike.editors.role_counts import RoleCounts, mixes_of
-from drike.edits import EditCase
-from drike.encoders import HashingEncoder
-from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.answer_matrix import CaseAnswers
+from drike.errors import UsageError
 from drike.evaluation.risk_control import (
-    CertifiedGuarantee,
     Counts,
     Guarantee,
     calibrate,
@@ -30,11 +19,6 @@ from drike.evaluation.risk_control import (
     rates,
     score,
 )
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
-from drike.training.certify import OFFSETS, answered_at, check_possible, most_probes, promised
-from tests.worlds.commands import run
-from tests.worlds.small import CAPITALS
 
 EDITS, DRAWS = 40, 400
 NOISE = 3 * (0.05 * 0.95 / DRAWS) ** 0.5
@@ -146,99 +130,3 @@ def test_a_promise_is_read_and_written() -> None:
     for wrong in (("s", 0.5, 0.95), ("rr", 1.0, 0.95), ("rr", 0.5, 1.0)):
         with pytest.raises(ValueError, match="level"):
             Guarantee(*wrong)  # type: ignore[arg-type]
-
-
-ENCODER = HashingEncoder()
-MIXES = mixes_of(Pool(CAPITALS[30:], ENCODER).roles)
-
-
-def test_an_offset_of_0_changes_nothing_and_large_ones_leave_one_role() -> None:
-    policy = QueryPolicy(ENCODER, MIXES)
-    policy.head.weight.data.normal_(generator=torch.Generator().manual_seed(0))
-    case = CAPITALS[0]
-    queries = [probe.query for probe in case.probes]
-    assert policy.with_logit_offset(0).choose(case.edit, queries) == policy.choose(case.edit, queries)
-    assert {*policy.with_logit_offset(OFFSETS[-1]).choose(case.edit, queries)} == {RoleCounts(0, 0, 16)}
-    assert {*policy.with_logit_offset(OFFSETS[0]).choose(case.edit, queries)} == {RoleCounts(4, 12, 0)}
-    whole = {RoleCounts(0, 0, 16), RoleCounts(4, 12, 0)}
-    assert {*policy.with_logit_offset(64).choose(case.edit, queries)} <= whole
-    assert list(OFFSETS) == sorted(OFFSETS)
-
-
-def answered(cases: tuple[EditCase, ...]) -> list[CaseAnswers]:
-    """Neighbours are right with at least 4 retains, all else without any; one neighbour in eight is never right."""
-    rows = [
-        (str(i), [[(mix.retains >= 4) == bool(j) and not (j and i % 8 == 0) for mix in MIXES] for j in kinds])
-        for i, kinds in enumerate([p in case.neighborhood for p in case.probes] for case in cases)
-    ]
-    return [CaseAnswers(name, tuple(map(tuple, found)), ()) for name, found in rows]
-
-
-def test_a_policy_that_forgets_neighbours_is_leant_until_it_keeps_the_promise() -> None:
-    cases = CAPITALS[:30]
-    policy, answers = QueryPolicy(ENCODER, MIXES), answered(CAPITALS[:30])
-    right, _, _ = answered_at(policy, cases, answers)
-    assert right[0.0][:, 2].sum() == 0, "untrained, it shows nothing"
-    most = most_probes(Guarantee("rr", 0.6), cases)
-    kept = promised(policy, cases, answers, Guarantee("rr", 0.6), most=most)
-    assert (kept.edits, kept.measured) == (30, right[kept.offset][:, 2].sum() / (30 * most))
-    assert kept.measured > 0.8 and kept.offset > 0
-    with pytest.raises(GuaranteeError, match=r"rr>=.85 cannot be promised with 30 edits: best certified 0\.[67]\d;"):
-        promised(policy, cases, answers, Guarantee("rr", 0.85), most=most)
-    assert promised(policy, cases, answers, Guarantee("pc", 0.85), most=1).offset <= 0
-    with pytest.raises(UsageError, match="even if every answer is right"):
-        check_possible(Guarantee("rr", 0.95), cases)
-    with pytest.raises(UsageError, match="no edit held out for it has a neighborhood probe"):
-        check_possible(Guarantee("rr", 0.5), [EditCase("a", cases[0].edit, cases[0].probes[:1])])
-
-
-def test_a_checkpoint_keeps_the_promise_and_one_without_the_field_still_loads(tmp_path: Path) -> None:
-    kept = CertifiedGuarantee(Guarantee("rr", 0.85), 100, -2.0, 0.93)
-    saved = Checkpoint(Retriever(ENCODER), Threshold(), per_query=QueryPolicy(ENCODER, MIXES), promise=kept)
-    checkpoint.save(saved, tmp_path)
-    assert checkpoint.load(tmp_path).promise == kept
-    content = checkpoint._serialise(Checkpoint(Retriever(ENCODER), Threshold()))
-    described = checkpoint._verified(content)
-    del described["promise"], described["sha256"]
-    (tmp_path / checkpoint.FILE).write_bytes(checkpoint._sealed(described, checkpoint.unpacked(content)))
-    assert checkpoint.load(tmp_path).promise is None
-
-
-SMALL = [
-    "train", "--objective", "balanced", "--model", "reader", "--encoder", "hashing", "--edits", "6", "--test", "3",
-    "--epochs", "1", "--calibrate-on", "12",
-]  # fmt: skip
-
-
-def test_a_promise_from_the_command_line_is_kept_in_the_run_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    promised, refused = tmp_path / "promised", tmp_path / "refused"
-    assert run(*SMALL, "--promise", "rr>=.6", "--out", str(promised)) == 0
-    assert "Guaranteed: rr>=.6 for new edits like the 12 held out" in capsys.readouterr().out
-    loaded, split = checkpoint.load(promised), json.loads((promised / "split.json").read_bytes())
-    assert loaded.promise is not None and loaded.per_query is not None
-    assert (loaded.promise.edits, len(split["validation"])) == (12, 12)
-    assert len(loaded.per_query.trained_on) == 18 and len(loaded.retriever.trained_on) == 6
-    assert run("evaluate", "--run", str(promised), "--editors", "dr-ike-q", "--out", str(tmp_path / "e")) == 0
-    assert "Guarantee of DR-IKE-Q: rr>=.6" in capsys.readouterr().out
-    assert run(*SMALL, "--promise", "rr>=.75", "--out", str(refused)) == 1
-    said = capsys.readouterr()
-    assert "rr>=.75 cannot be promised with 12 edits: best certified" in said.err
-    assert "Saved in" in said.out and checkpoint.load(refused).promise is None
-
-
-def test_promises_that_cannot_be_kept_are_refused_before_the_model_is_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plain = [word for word in SMALL if word not in ("--objective", "balanced")]
-    for words, reason in (
-        ([*SMALL, "--promise", "rr>=1.2"], "a level between 0 and 1"),
-        ([*SMALL, "--promise", "s>=.9"], "S cannot be guaranteed"),
-        ([*SMALL, "--promise", "rr>=.95"], "even if every answer is right"),
-        ([*plain, "--promise", "rr>=.6"], "add --objective s"),
-        (SMALL, "add --guarantee"),
-    ):
-        assert run(*words, "--out", str(tmp_path / "run")) == 2
-        assert reason in capsys.readouterr().err
-        assert not (tmp_path / "run").exists()

@@ -22,34 +22,19 @@ from benchmarks.lib.subsets import Bernoulli, Draw, PlackettLuce, Subset, Subset
 from drike.demonstrations import Role
 from drike.editors.budgets import Fraction, TokenLimit
 from drike.editors.in_context import InContextEditor
-from drike.editors.pool import Pool
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect
-from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Question
 from drike.evaluation.metrics import summarise
 from drike.prompts import Prompt
 from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, old_object
+from tests.worlds.suggestible import ENCODER, MODEL, POOL, TEST, TRAIN, suggestible
 
-ENCODER = HashingEncoder()
-POOL = Pool(CAPITALS[30:], ENCODER)
-TRAIN, TEST = CAPITALS[:20], CAPITALS[20:30]
 DRAWS = (Bernoulli(), PlackettLuce())
-
-
-def suggestible(prompt: str) -> str:
-    """Answer every question with the new object, unless at least four demonstrations keep their old one."""
-    *shown, question = prompt.splitlines()
-    kept = sum(line.startswith("Prompt: ") and line.split()[-1].startswith("Old") for line in shown)
-    return old_object(question) if kept >= 4 else shown[-1].split()[-1]
-
-
-MODEL = ScriptedModel(suggestible)
 
 
 def outcomes(draw: Draw, n: int) -> list[Subset]:

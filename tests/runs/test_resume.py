@@ -63,8 +63,8 @@ def run(name: str, past: list[RecordedRollout]) -> tuple[list[Episode], list[tor
 
 
 def recorded_rollout(episode: Episode) -> RecordedRollout:
-    earned = Rewards(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
-    return RecordedRollout(episode.case_id, episode.order, earned)
+    rewards = Rewards(episode.rewards, episode.correct, episode.prompt_tokens, episode.seconds)
+    return RecordedRollout(episode.case_id, episode.order, rewards)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -73,12 +73,12 @@ def test_rollout_equals_the_literal_algorithm_over_thousands_of_episodes(flip: F
 
         model = ScriptedModel(rule, scores=not write_only)
         budget = Threshold(sigma, most, flip)
-        tried, earned = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
-        loss, after = loss_of(earned.rewards, tried.log_p), budget.after(tried.probs, earned.rewards)
+        tried, rewards = rollout(model, candidates_of(n), torch.log_softmax(z, dim=0), budget)
+        loss, after = loss_of(rewards.rewards, tried.log_p), budget.after(tried.probs, rewards.rewards)
         [gradient] = torch.autograd.grad(loss, z)
-        assert len(earned.rewards) == tried.k == expected_k
-        assert list(earned.rewards) == expected_rewards
-        assert earned.correct == tuple(reward > 0 for reward in earned.rewards)
+        assert len(rewards.rewards) == tried.k == expected_k
+        assert list(rewards.rewards) == expected_rewards
+        assert rewards.correct == tuple(reward > 0 for reward in rewards.rewards)
         assert after.sigma == pytest.approx(expected_sigma, abs=1e-12)
         assert loss.item() == pytest.approx(expected_loss.item(), abs=1e-9)
         assert torch.allclose(gradient, expected_gradient, atol=1e-9)

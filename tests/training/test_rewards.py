@@ -88,7 +88,9 @@ def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
     _, stopped = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), stop_on_flip=True)
     assert stopped.rewards == (1, 1, -1)
     assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
-    assert all(Threshold().after(tried.probs, earned.rewards).sigma == tried.probs[2] for earned in (stopped, went_on))
+    assert all(
+        Threshold().after(tried.probs, rewards.rewards).sigma == tried.probs[2] for rewards in (stopped, went_on)
+    )
 
 
 def test_text_and_scores_give_the_same_rewards() -> None:

@@ -72,10 +72,10 @@ def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
     log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
     firsts = [0] * 5
     for seed in range(400):
-        tried, earned = rollout(model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed)))
+        tried, rewards = rollout(model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed)))
         assert sorted(tried.order) == list(range(5))
         firsts[tried.order[0]] += 1
-        assert len(earned.rewards) == tried.k
+        assert len(rewards.rewards) == tried.k
         assert all(p > 0.08 for p in tried.probs[: tried.k]) or tried.k == 1
     expected = log_p.exp() * 400
     assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
@@ -84,7 +84,7 @@ def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
 def test_renormalised_log_probabilities_equal_those_of_the_draws() -> None:
     log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
     model = ScriptedModel(lambda prompt: " Oslo", scores=False)
-    tried, earned = rollout(model, candidates_of(3), log_p, Threshold(), renormalised(top))
+    tried, rewards = rollout(model, candidates_of(3), log_p, Threshold(), renormalised(top))
     p = log_p.exp()
     expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)
-    assert loss_of(earned.rewards, tried.log_p).item() == pytest.approx(expected.item(), abs=1e-9)
+    assert loss_of(rewards.rewards, tried.log_p).item() == pytest.approx(expected.item(), abs=1e-9)

@@ -11,11 +11,9 @@ import torch
 
 from drike.datasets import load
 from drike.editors.in_context import InContextEditor
-from drike.editors.pool import Pool
 from drike.editors.query_policy import QueryPolicy
-from drike.editors.role_counts import RoleCounts, mixes_of
+from drike.editors.role_counts import RoleCounts
 from drike.edits import Aspect, EditCase
-from drike.encoders import HashingEncoder
 from drike.errors import UsageError
 from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.evaluate import evaluate
@@ -23,30 +21,7 @@ from drike.evaluation.metrics import summarise
 from drike.runs import checkpoint
 from drike.training.s_objective import train_query_policy
 from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, old_object
-
-ENCODER = HashingEncoder()
-POOL = Pool(CAPITALS[30:], ENCODER)
-TRAIN, TEST = CAPITALS[:20], CAPITALS[20:30]
-MIXES = mixes_of(POOL.roles)
-
-
-def suggestible(prompt: str) -> str:
-    """Answer every question with the new object, unless at least four demonstrations keep their old one."""
-    *shown, question = prompt.splitlines()
-    kept = sum(line.startswith("Prompt: ") and line.split()[-1].startswith("Old") for line in shown)
-    return old_object(question) if kept >= 4 else shown[-1].split()[-1]
-
-
-MODEL = ScriptedModel(suggestible)
-
-
-def trained(*, price: float = 0.05, cases: tuple[EditCase, ...] = TRAIN, named: bool = True) -> QueryPolicy:
-    policy = QueryPolicy(ENCODER, MIXES, named=named)
-    answers = list(answers_under(MIXES, MODEL, POOL, cases))
-    *_, _ = train_query_policy(policy, cases, answers, price=price)
-    return policy
+from tests.worlds.suggestible import ENCODER, MIXES, MODEL, POOL, TEST, TRAIN, trained
 
 
 def test_training_on_s_finds_the_mix_that_each_kind_of_query_needs() -> None:

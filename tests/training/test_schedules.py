@@ -77,13 +77,13 @@ def plain_loop(form: str, choice: str) -> tuple[list[tuple[object, ...]], Retrie
         for case in CASES:
             [candidates] = POOL.candidates([case.edit])
             log_p = retriever.log_probs(retriever.features(candidates))
-            tried, earned = rollout(ScriptedModel(moody), candidates, log_p, budget, choose)
+            tried, rewards = rollout(ScriptedModel(moody), candidates, log_p, budget, choose)
             optimizer.zero_grad()
-            loss = loss_of(earned.rewards, tried.log_p)
+            loss = loss_of(rewards.rewards, tried.log_p)
             loss.backward()
             optimizer.step()
-            budget = budget.after(tried.probs, earned.rewards, candidates)
-            done.append((tried.order, tried.probs, earned.rewards, loss.item(), budget))
+            budget = budget.after(tried.probs, rewards.rewards, candidates)
+            done.append((tried.order, tried.probs, rewards.rewards, loss.item(), budget))
     return done, retriever
 
 
@@ -150,11 +150,11 @@ def test_always_flipped_rewards_teach_the_opposite() -> None:
     assert all(torch.equal(a, -b) for (_, a), (_, b) in zip(true, false, strict=True))
 
 
-def attempt(number: int) -> Rollout:
+def numbered(number: int) -> Rollout:
     return Rollout((0,), (1.0,), torch.zeros(1), 1, 1, editor=SHOWING, case=CASES[0], pool=CANDIDATES, number=number)
 
 
-def earned(rewards: tuple[float, ...]) -> Rewards:
+def rewards_of(rewards: tuple[float, ...]) -> Rewards:
     return Rewards(rewards, tuple(reward > 0 for reward in rewards), None, 0.0)
 
 
@@ -162,7 +162,7 @@ def delays(channel: RewardChannel, episodes: int, rewards: tuple[float, ...] = (
     """Return how many episodes late each update arrives; each arrives once, with its rewards unchanged."""
     late_by = {}
     for now in range(episodes):
-        for update, arrived in channel(attempt(now), earned(rewards)):
+        for update, arrived in channel(numbered(now), rewards_of(rewards)):
             assert arrived == rewards and update.number not in late_by
             late_by[update.number] = now - update.number
     assert sorted(late_by) == list(range(episodes)), "all updates arrive by the last episode"
@@ -180,7 +180,7 @@ def test_delays_are_uniform_and_noise_flips_its_share_of_rewards() -> None:
     counts = Counter(delays(late(3, 4000, rng), 4000))
     assert {by for by, count in counts.items() if 850 < count < 1150} == {0, 1, 2, 3}
     channel = noisy(0.25, rng)
-    flipped = sum(rewards.count(-1) for _ in range(4000) for _, rewards in channel(attempt(0), earned((1.0,) * 4)))
+    flipped = sum(rewards.count(-1) for _ in range(4000) for _, rewards in channel(numbered(0), rewards_of((1.0,) * 4)))
     assert 0.23 < flipped / 16000 < 0.27
 
 

@@ -31,7 +31,7 @@ from drike.runs.resume import recovered_answers
 from drike.runs.run import Setup
 from drike.training import algorithm1
 from drike.training.algorithm1 import Episode
-from drike.training.certify import most_probes, promised
+from drike.training.certify import certify, most_probes
 from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
 from drike.training.s_objective import Step, train_query_policy
@@ -156,9 +156,9 @@ def run_query_policy(
     yield last
     if guarantee is None:
         return
-    certified = promised(
+    certified = certify(
         policy, setup.split.validation, answers[len(train) :], guarantee,
-        most=most_probes(guarantee, setup.dataset.cases), price=method.shot_price,
+        max_probes=most_probes(guarantee, setup.dataset.cases), price=method.shot_price,
     )  # fmt: skip
     policy = policy.with_logit_offset(certified.offset)
     policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}

@@ -1,4 +1,7 @@
-"""Choose how far a policy per query leans to retains, on edits it was not trained on, so that a promise is kept."""
+"""Choose DR-IKE-Q's offset on edits it was not trained on, so that a guarantee holds for edits to come.
+
+`QueryPolicy.with_logit_offset` says what an offset favours; the larger it is, the more neighbours keep their answers.
+"""
 
 from __future__ import annotations
 
@@ -24,81 +27,79 @@ _STEPS = tuple(2 ** (i / 2) for i in range(13))  # 1, 1.4, 2, ... 64
 OFFSETS = (*(-step for step in reversed(_STEPS)), 0.0, *_STEPS, *(64 + step for step in _STEPS))  # retains last
 
 
-def promised(
+def certify(
     policy: QueryPolicy,
     cases: Sequence[EditCase],
     answers: Sequence[CaseAnswers],
-    promise: Guarantee,
+    guarantee: Guarantee,
     *,
-    most: int,
+    max_probes: int,
     price: float = 0.05,
 ) -> CertifiedGuarantee:
-    """The offset with the largest S, less the price of its demonstrations as in training, that keeps a promise.
+    """The offset with the largest S, less the price of its demonstrations as in training, that meets a guarantee.
 
     Args:
         cases: edits that the policy was not trained on, in an order that does not depend on their answers.
         answers: under each of the policy's mixes, in the order of the cases.
-        most: the most probes of the promised aspect that an edit of the data has.
+        max_probes: the most probes of the guaranteed aspect that an edit of the data has.
 
-    Raises GuaranteeError, with the best level that can be promised, if no offset is shown to keep it.
+    Raises GuaranteeError, with the best level that can be guaranteed, if no offset is certified to meet it.
     """
-    offsets = OFFSETS[::-1] if promise.metric == "rr" else OFFSETS
-    right, probes, shots = answered_at(policy, cases, answers, offsets)
-    sizes = max(mix.size for mix in policy.mixes) or 1
-    found = calibrate(
-        right,
-        probes,
-        guarantee=promise,
-        max_probes=most,
-        cost={one: price * count / sizes for one, count in shots.items()},
-    )
-    column = METRICS.index(promise.metric)
+    offsets = OFFSETS[::-1] if guarantee.metric == "rr" else OFFSETS
+    right, probes, shots = count_right(policy, cases, answers, offsets)
+    largest = max(mix.size for mix in policy.mixes) or 1
+    cost = {offset: price * count / largest for offset, count in shots.items()}
+    best = calibrate(right, probes, guarantee=guarantee, max_probes=max_probes, cost=cost)
+    column = METRICS.index(guarantee.metric)
     edits = int((probes[:, column] > 0).sum())
-    if found is None:
-        reached = lower_bound(promise.metric, right[offsets[0]], probes, confidence=promise.confidence, max_probes=most)
+    if best is None:
+        level = lower_bound(
+            guarantee.metric, right[offsets[0]], probes, confidence=guarantee.confidence, max_probes=max_probes
+        )
         raise GuaranteeError(
-            f"{promise} cannot be promised with {edits} edits: best certified {reached:.2f}; promise less, or hold "
+            f"{guarantee} cannot be guaranteed with {edits} edits: best certified {level:.2f}; ask for less, or hold "
             "more edits out by --calibrate-on"
         )
-    return CertifiedGuarantee(promise, edits, found, float(right[found][:, column].sum() / probes[:, column].sum()))
+    return CertifiedGuarantee(guarantee, edits, best, float(right[best][:, column].sum() / probes[:, column].sum()))
 
 
-def check_possible(promise: Guarantee, cases: Sequence[EditCase]) -> None:
-    """Raise UsageError if these edits could not certify a promise even if every answer were right."""
-    edits = sum(any(probe.aspect is promise.aspect for probe in case.probes) for case in cases)
+def check_possible(guarantee: Guarantee, cases: Sequence[EditCase]) -> None:
+    """Raise UsageError if these edits could not certify a guarantee even if every answer were right."""
+    edits = sum(any(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
     if not edits:
         raise UsageError(
-            f"{promise} cannot be promised, as no edit held out for it has a {promise.aspect.value} probe: promise "
-            "another metric, or give other --data"
+            f"{guarantee} cannot be guaranteed, as no edit held out for it has a {guarantee.aspect.value} probe: "
+            "choose another metric, or give other --data"
         )
-    if not exceeds([1.0] * edits, promise.level, promise.confidence):
+    if not exceeds([1.0] * edits, guarantee.level, guarantee.confidence):
         raise UsageError(
-            f"{promise} cannot be promised with {edits} edits, even if every answer is right: promise less, or hold "
-            "more edits out by --calibrate-on"
+            f"{guarantee} cannot be guaranteed with {edits} edits, even if every answer is right: ask for less, or "
+            "hold more edits out by --calibrate-on"
         )
 
 
-def most_probes(promise: Guarantee, cases: Iterable[EditCase]) -> int:
-    """The most probes of the promised aspect that an edit has."""
-    return max(sum(probe.aspect is promise.aspect for probe in case.probes) for case in cases)
+def most_probes(guarantee: Guarantee, cases: Iterable[EditCase]) -> int:
+    """The most probes of the guaranteed aspect that an edit has."""
+    return max(sum(probe.aspect is guarantee.aspect for probe in case.probes) for case in cases)
 
 
-def answered_at(
+def count_right(
     policy: QueryPolicy, cases: Sequence[EditCase], answers: Sequence[CaseAnswers], offsets: Sequence[float] = OFFSETS
 ) -> tuple[dict[float, Counts], Counts, dict[float, float]]:
     """Right answers [edits, 3] at each offset, probes [edits, 3], and mean demonstrations per prompt at each offset."""
     aspects = [
-        np.array([[p.aspect is one for one in ASPECTS_OF_S] for p in case.probes], dtype=float) for case in cases
+        np.array([[probe.aspect is aspect for aspect in ASPECTS_OF_S] for probe in case.probes], dtype=float)
+        for case in cases
     ]
     features = [policy.features(case.edit, [probe.query for probe in case.probes]) for case in cases]
     right, shots = {}, {}
     for offset in offsets:
-        with_logit_offset = policy.with_logit_offset(offset)
-        chosen = [with_logit_offset.log_probs(phi).argmax(dim=1).tolist() for phi in features]
-        found = [
-            [row[i] for row, i in zip(one.correct, mixes, strict=True)]
-            for one, mixes in zip(answers, chosen, strict=True)
+        shifted = policy.with_logit_offset(offset)
+        chosen = [shifted.log_probs(phi).argmax(dim=1).tolist() for phi in features]
+        correct = [
+            np.array([row[mix] for row, mix in zip(of_case.correct, mixes, strict=True)])
+            for of_case, mixes in zip(answers, chosen, strict=True)
         ]
-        right[offset] = np.array([np.array(one) @ aspect for one, aspect in zip(found, aspects, strict=True)])
-        shots[offset] = float(np.mean([policy.mixes[i].size for mixes in chosen for i in mixes]))
-    return right, np.array([aspect.sum(axis=0) for aspect in aspects]), shots
+        right[offset] = np.array([of_case @ masks for of_case, masks in zip(correct, aspects, strict=True)])
+        shots[offset] = float(np.mean([policy.mixes[mix].size for mixes in chosen for mix in mixes]))
+    return right, np.array([masks.sum(axis=0) for masks in aspects]), shots
