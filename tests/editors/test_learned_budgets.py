@@ -286,7 +286,7 @@ def test_a_uniform_policy_keeps_everything_from_the_start_if_nothing_breaks(kind
 
 
 @pytest.mark.parametrize(
-    "kind", ["query", *(pytest.param(one, marks=pytest.mark.slow) for one in KINDS if one != "query")]
+    "kind", ["query", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "query")]
 )
 def test_a_controller_that_became_too_strict_recovers(kind: str) -> None:
     """At first every second retain breaks the answer; later nothing does."""

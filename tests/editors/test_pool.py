@@ -82,7 +82,9 @@ def test_too_few_records_are_refused_with_a_remedy() -> None:
     few = [case(i, neighbours=3 if i < 15 else 0) for i in range(60)]
     with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
         Pool(few, ENCODER).candidates([RECORDS[0].edit])
-    unknown = [replace(one, edit=replace(one.edit, target_true=None), probes=one.probes[:2]) for one in RECORDS]
+    unknown = [
+        replace(record, edit=replace(record.edit, target_true=None), probes=record.probes[:2]) for record in RECORDS
+    ]
     with pytest.raises(PoolError, match="no records are left to demonstrate retain"):
         Pool(unknown, ENCODER).candidates([RECORDS[0].edit])
 
@@ -92,7 +94,7 @@ def test_too_few_records_are_refused_with_a_remedy() -> None:
 def test_without_neighbours_old_facts_of_other_records_serve_as_retains(i: int, seed: int) -> None:
     """No such fact is about the edit or the borrower, rewritten by another demonstration, or has the new object."""
     many = [case(j) for j in range(300)]
-    pool = Pool([replace(one, probes=one.probes[:2]) for one in many], ENCODER, seed=seed)
+    pool = Pool([replace(record, probes=record.probes[:2]) for record in many], ENCODER, seed=seed)
     edit = many[i].edit
     [candidates] = pool.candidates([edit])
     assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [4, 12, 16]
@@ -106,7 +108,7 @@ def test_without_neighbours_old_facts_of_other_records_serve_as_retains(i: int, 
 
 
 def test_without_paraphrases_copies_replace_updates() -> None:
-    pool = Pool([replace(one, probes=(one.probes[0], *one.probes[2:])) for one in RECORDS], ENCODER)
+    pool = Pool([replace(record, probes=(record.probes[0], *record.probes[2:])) for record in RECORDS], ENCODER)
     [candidates] = pool.candidates([RECORDS[3].edit])
     assert [sum(d.role is role for d in candidates.demonstrations) for role in Role] == [16, 0, 16]
     assert all(d.fact == f"{d.query} {d.answer}" for d in candidates.fixed)
