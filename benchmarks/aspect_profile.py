@@ -37,7 +37,7 @@ from drike.evaluation.metrics import Outcome, Share, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.report import Table, as_markdown
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
 from drike.runs.checkpoint import Checkpoint
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
@@ -141,8 +141,7 @@ def measure(options: argparse.Namespace) -> None:
     names = list(dict.fromkeys(name for of in by_editor.values() for name in of))
     title = f"Every aspect: {options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
     rows = tuple(
-        (editor, *(shown(of[name].estimate) if name in of else "n/a" for name in names))
-        for editor, of in by_editor.items()
+        (editor, *(of[name].estimate if name in of else "n/a" for name in names)) for editor, of in by_editor.items()
     )
     counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in by_editor["Unedited"].items())
     notes = (

@@ -20,7 +20,8 @@ from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, Summary, paired_difference, summarise
-from drike.report.tables import COLUMNS, INTERVALS, STARRED, shown, starred
+from drike.report.tables import COLUMNS, INTERVALS, STARRED
+from drike.support.table import Difference
 from lib import pages
 
 TITLE = "Controls: the nearest demonstrations, and a switch by name"
@@ -56,12 +57,12 @@ def measure(options: argparse.Namespace) -> None:
         outcomes[editor.name] = list(evaluate(editor, model, parts.test))
         print(f"  evaluated {editor.name}", file=sys.stderr, flush=True)
     summaries = [summarise(of_editor) for of_editor in outcomes.values()]
-    rows = [(one.editor, *(shown(one.metric(metric)) for metric in COLUMNS), *sizes(one)) for one in summaries]
+    rows = [(summary.editor, *map(summary.metric, COLUMNS), *sizes(summary)) for summary in summaries]
     header = ("Editor", *COLUMNS, "retains/prompt", "tokens/prompt")
     pages.draw(f"{len(parts.test)} test edits of {data.name}, model embedded", header, rows, INTERVALS)
     if OURS in outcomes:
         less = [
-            (name, *(starred(paired_difference(outcomes[OURS], of_editor, metric)) for metric in ("S", "RR")))
+            (name, *(Difference(paired_difference(outcomes[OURS], of_editor, metric)) for metric in ("S", "RR")))
             for name, of_editor in outcomes.items()
             if name not in (OURS, "Unedited")
         ]

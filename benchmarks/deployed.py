@@ -31,7 +31,8 @@ from drike.gates.questions import common_questions
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import gate_table
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
+from drike.support.table import as_text
 from lib import pages
 
 TITLE = "Many edits in force"
@@ -94,7 +95,7 @@ def measure(options: argparse.Namespace) -> None:
         paper, deployed = summaries[name, ""], summaries[name, sizes[-1]]
         metrics = (paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr)
         tokens = deployed.prompt_tokens or 0.0
-        rows.append((name, *map(shown, metrics), f"{tokens:.0f}", f"{tokens / most:.2f}"))
+        rows.append((name, *metrics, f"{tokens:.0f}", f"{tokens / most:.2f}"))
     header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "of IKE's")
     title = f"{sizes[-1]} of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
     pages.draw(title, header, rows, INTERVALS)
@@ -108,7 +109,7 @@ def measure(options: argparse.Namespace) -> None:
 
 def at_share(deployed: Summary, tokens: float) -> str:
     """Deployed S, and its prompt tokens as a share of these."""
-    return f"{shown(deployed.s)} at {(deployed.prompt_tokens or 0.0) / tokens:.2f}"
+    return f"{as_text(deployed.s)} at {(deployed.prompt_tokens or 0.0) / tokens:.2f}"
 
 
 if __name__ == "__main__":

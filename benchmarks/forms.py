@@ -28,7 +28,7 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
 from lib import pages
 
 TITLE = "The newer forms, read and asked completely"
@@ -70,7 +70,7 @@ def draw_shares(measured: Measured) -> None:
         for aspect in Aspect:
             estimates = [summary.aspects[aspect].estimate for summary in summaries]
             if any(estimate.value for estimate in estimates):
-                rows.append((f"{name}, {aspect}", *map(shown, estimates)))
+                rows.append((f"{name}, {aspect}", *estimates))
     pages.draw("Shares of right answers above 0", ("data set, aspect", *EDITORS), rows, INTERVALS)
 
 

@@ -21,7 +21,8 @@ from drike.evaluation.judge import GREEDY, RULES
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load
 from drike.report import disagreement
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
+from drike.support.table import as_text
 from lib import pages
 
 TITLE = "One rule per table"
@@ -67,7 +68,7 @@ def measure(options: argparse.Namespace) -> None:
 def cell(summary: Summary) -> str:
     """S with its interval, ESR, PC and RR."""
     rates = " / ".join(f"{summary.metric(metric).value:.3f}" for metric in ("ESR", "PC", "RR"))
-    return f"{shown(summary.s)}, {rates}"
+    return f"{as_text(summary.s)}, {rates}"
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
 from drike.report import Table, as_markdown
-from drike.report.tables import INTERVALS, STARRED, shown, starred
+from drike.report.tables import INTERVALS, STARRED
+from drike.support.table import Difference
 from drike.training.s_objective import train_query_policy
 from lib import pages
 from results import measured, trained
@@ -57,8 +58,8 @@ def tables(outcomes: Mapping[str, Sequence[Outcome]], title: str) -> str:
     for name, of_editor in outcomes.items():
         summary = summarise(of_editor)
         tokens = "n/a" if summary.prompt_tokens is None else f"{summary.prompt_tokens:.0f}"
-        less = "" if name == OURS else starred(paired_difference(outcomes[OURS], of_editor, "S"))
-        rows.append((name, *(shown(summary.metric(metric)) for metric in METRICS), tokens, less))
+        less = "" if name == OURS else Difference(paired_difference(outcomes[OURS], of_editor, "S"))
+        rows.append((name, *map(summary.metric, METRICS), tokens, less))
     header = ("Editor", *METRICS, "tokens/prompt", f"{OURS} minus it: S")
     return as_markdown(Table(title, header, tuple(rows), (INTERVALS, STARRED)))
 

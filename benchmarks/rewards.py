@@ -32,7 +32,8 @@ from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
-from drike.report.tables import INTERVALS, STARRED, shown, starred
+from drike.report.tables import INTERVALS, STARRED
+from drike.support.table import Difference
 from drike.training.algorithm1 import train
 from drike.training.rewards import Reward, every_probe, rewrite_reward
 from drike.training.s_objective import train_query_policy
@@ -134,9 +135,9 @@ def measure(options: argparse.Namespace) -> None:
     for name, of_editor in outcomes.items():
         summary = summarise(of_editor)
         rates = (f"{summary.metric(metric).value:.3f}" for metric in ("ESR", "PC", "RR"))
-        gain = "" if name == nearest else starred(paired_difference(of_editor, outcomes[nearest], "S"))
+        gain = "" if name == nearest else Difference(paired_difference(of_editor, outcomes[nearest], "S"))
         cost = f"{tokens[name] / options.seeds:,.0f}" if tokens[name] else ""
-        rows.append((name, shown(summary.s), *rates, gain, cost))
+        rows.append((name, summary.s, *rates, gain, cost))
     header = ("row", "S", "ESR", "PC", "RR", f"S minus {nearest}", "training tokens a seed")
     pages.draw(title, header, rows, INTERVALS, STARRED)
 

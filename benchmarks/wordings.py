@@ -22,7 +22,8 @@ from drike.edits import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
 from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
-from drike.report.tables import INTERVALS, shown
+from drike.report.tables import INTERVALS
+from drike.support.table import Difference
 from drike.tinyfacts import TEMPLATES, facts
 from lib import pages
 from other_models import METRICS, query_policy
@@ -79,8 +80,8 @@ def measure(options: argparse.Namespace) -> None:
     rows = []
     for name, of_wording in outcomes.items():
         summary = summarise(of_wording)
-        change = "" if name == USUAL else shown(paired_difference(of_wording, outcomes[USUAL], "S"), signed=True)
-        rows.append((name, *(shown(summary.metric(metric)) for metric in METRICS), change))
+        change = "" if name == USUAL else Difference(paired_difference(of_wording, outcomes[USUAL], "S"))
+        rows.append((name, *map(summary.metric, METRICS), change))
     pages.draw(title, ("wording of the test neighbours", *METRICS, "S, paired difference"), rows, INTERVALS)
 
 

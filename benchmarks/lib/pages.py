@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.report import Table, as_markdown
 from drike.support.files import write_text
+from drike.support.table import Cell, Table, as_markdown
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MARKER = "<!-- Notes by hand: `--write` keeps what stands below this line. -->"
@@ -107,8 +107,8 @@ def command_of(script: Path, arguments: Sequence[str]) -> str:
     return f"OMP_NUM_THREADS={threads} {command}" if threads else command
 
 
-def draw(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *notes: str, wide: bool = False) -> None:
-    """Print a table of text as Markdown."""
+def draw(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str, wide: bool = False) -> None:
+    """Print a table as Markdown."""
     print(as_markdown(Table(title, tuple(header), tuple(map(tuple, rows)), notes, wide)), flush=True)
 
 

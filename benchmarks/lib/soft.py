@@ -10,21 +10,19 @@ from itertools import chain
 from drike.edits import Probe
 from drike.evaluation.judge import GREEDY, Judge, Question, Verdict, is_right
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Prompt
 from drike.training.rewards import Reward, Rewards, count_tokens, mean_of_aspects
 from drike.training.rollouts import Rollout
 
 
-def soft_probes(model: LanguageModel, style: PromptStyle = PromptStyle()) -> Reward:
+def soft_probes(model: LanguageModel) -> Reward:
     """As `every_probe`, but each probe gives its margin. Raises UsageError for a model without log-probabilities."""
     judge = Judge(model, GREEDY)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
-        probes, retains = rollout.case.probes, rollout.retains
-        queries = [probe.query for probe in probes]
-        prompts = [style.show(rollout.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
-        verdicts = ask_with_distractors(judge, probes, prompts)
+        probes = rollout.case.probes
+        verdicts = ask_with_distractors(judge, probes, rollout.prompts([probe.query for probe in probes]))
         rows = tuple(tuple(map(margin, row)) for row in verdicts)
         correct = tuple(is_right(row[0]) for row in verdicts)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)

@@ -1,10 +1,13 @@
+"""Budgets keep at least one retain and learn as the paper says; a token limit keeps the longest prefix that fits."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drike.demonstrations import DemonstrationSet
-from drike.editors.budgets import Fraction, Threshold
+from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.edits import Edit
+from drike.prompts import Prompt
 
 probabilities = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=16).map(
     lambda raw: sorted((x / sum(raw) for x in raw), reverse=True)
@@ -88,3 +91,16 @@ def test_invalid_budgets_are_refused(make) -> None:  # type: ignore[no-untyped-d
 def test_an_empty_pool_is_refused() -> None:
     with pytest.raises(ValueError, match="empty pool"):
         Threshold().keep([])
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 200))
+def test_the_longest_prefix_that_fits_is_kept(sizes: list[int], tokens: int) -> None:
+    limit = TokenLimit(tokens, lambda texts: [len(text) for text in texts])
+    kept = limit.fitting(len(sizes), lambda j: [Prompt("x"), Prompt("x" * sum(sizes[:j]))])
+    fits = [j for j in range(1, len(sizes) + 1) if sum(sizes[:j]) <= tokens]
+    assert kept == (fits[-1] if fits else 1)
+
+
+def test_a_token_limit_below_1_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        TokenLimit(0, lambda texts: [len(text) for text in texts])

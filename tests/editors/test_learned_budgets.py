@@ -27,7 +27,7 @@ from drike.edits import Edit
 from drike.encoders import FloatArray, HashingEncoder, Progress
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import Choice, sampled, top
+from drike.training.rollouts import Choose, sampled, top
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, capital
 
@@ -242,7 +242,7 @@ def run(
     *,
     epochs: int,
     head: float = 0.0,
-    choose: Choice = top,
+    choose: Choose = top,
     stop_on_flip: bool = False,
 ) -> list[Episode]:
     """Train on 20 edits; the head stays fixed unless `head` gives it a learning rate."""

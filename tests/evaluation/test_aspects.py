@@ -16,7 +16,7 @@ from drike.errors import RunError
 from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge, Question
-from drike.evaluation.metrics import METRICS, Summary, counted, paired_differences, summarise
+from drike.evaluation.metrics import METRICS, Estimate, Summary, counted, paired_differences, summarise
 from drike.models.served.options import ApiOptions
 from drike.prompts import Prompt
 from drike.report.tables import aspects, hops
@@ -110,7 +110,7 @@ def test_the_table_of_aspects_appears_only_where_one_is_asked() -> None:
     assert aspects([summarise(list(evaluate(FactPrompt(), model, CAPITALS[:6])))]) is None
     table = aspects([summarise(list(evaluate(FactPrompt(), model, CASES)))])
     assert table is not None and table.header == ("Editor", "same_subject", "multi_hop")
-    assert table.rows == (("FactPrompt", "1.000 [1.00,1.00]", "0.000 [.00,.00]"),)
+    assert table.rows == (("FactPrompt", Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0)),)
     assert "same_subject 6 (6)" in table.notes[1]
 
 

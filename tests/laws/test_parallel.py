@@ -35,7 +35,7 @@ from drike.models.protocols import Request, Score
 from drike.support.parallel import GRACE, StoppedError, current_group, in_order
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choice, Rollout, sampled, top
+from drike.training.rollouts import Choose, Rollout, sampled, top
 from drike.training.schedules import disturbed, in_blocks
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, follows_the_fact, rollout
@@ -304,7 +304,7 @@ def block_by_block(edits_at_once: int, selection: str, seed: int = 3) -> tuple[t
 
 
 def seen_by(
-    retriever: Retriever, candidates: DemonstrationSet, budget: Budget, choose: Choice
+    retriever: Retriever, candidates: DemonstrationSet, budget: Budget, choose: Choose
 ) -> tuple[Rollout, Rewards, tuple[torch.Tensor, ...]]:
     log_p = retriever.log_probs(retriever.features(candidates))
     attempt, earned = rollout(ScriptedModel(moody), candidates, log_p, budget, choose)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
 import torch
 
-from drike.demonstrations import Demonstration, DemonstrationSet, Role
 from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
@@ -21,17 +19,9 @@ from drike.encoders import HashingEncoder
 from drike.prompts import demonstration_block
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import rewrite_reward
-from drike.training.rollouts import Choice, renormalised, sampled, top
+from drike.training.rollouts import Choose, sampled, top
 from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import rollout
-
-EDIT = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
-
-
-def candidates_of(n: int) -> DemonstrationSet:
-    fixed = [Demonstration(Role.COPY, "Fact is A", "Fact is", "A", "c")]
-    retains = [Demonstration(Role.RETAIN, f"Other {i} is B", f"Neighbour {i} is", f"R{i}", str(i)) for i in range(n)]
-    return DemonstrationSet(EDIT, tuple(fixed + retains), tuple([0.5] * (n + 1)))
+from tests.worlds.small import candidates_of, rollout
 
 
 def literal_algorithm_1(
@@ -131,59 +121,6 @@ def test_train_equals_the_literal_loop_with_adam_episode_by_episode() -> None:
     assert torch.allclose(ours.head.weight, theirs.head.weight, atol=1e-5)
 
 
-def test_prompts_are_nested_and_end_in_the_edits_own_copy_and_query() -> None:
-    seen: list[str] = []
-
-    def rule(prompt: str) -> str:
-        seen.append(prompt)
-        return " Oslo"
-
-    candidates = candidates_of(5)
-    rollout(ScriptedModel(rule, scores=False), candidates, torch.log_softmax(torch.arange(5.0), dim=0), Threshold())
-    tail = "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is Oslo\n\n"
-    tail += "New Fact: The capital of Peru is Oslo\nPrompt: The capital of Peru is"
-    heads = [prompt.removesuffix(tail) for prompt in seen]
-    assert len(heads) == 5 and all(head != prompt for head, prompt in zip(heads, seen, strict=True))
-    for shorter, longer in pairwise(heads):
-        assert longer.startswith(shorter) and longer != shorter
-    assert "Neighbour 4" in heads[0]  # the most probable retain is shown first
-
-
-def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
-    def rule(prompt: str) -> str:
-        return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
-
-    log_p = torch.log_softmax(torch.arange(8.0), dim=0)
-    tried, went_on = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
-    _, stopped = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), stop_on_flip=True)
-    assert stopped.rewards == (1, 1, -1)
-    assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
-    assert all(Threshold().after(tried.probs, earned.rewards).sigma == tried.probs[2] for earned in (stopped, went_on))
-
-
-def test_sampling_draws_without_replacement_and_stops_below_sigma() -> None:
-    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
-    log_p = torch.log_softmax(torch.tensor([3.0, 2.0, 1.0, 0.0, -1.0]), dim=0)
-    firsts = [0] * 5
-    for seed in range(400):
-        tried, earned = rollout(model, candidates_of(5), log_p, Threshold(0.08), sampled(random.Random(seed)))
-        assert sorted(tried.order) == list(range(5))
-        firsts[tried.order[0]] += 1
-        assert len(earned.rewards) == tried.k
-        assert all(p > 0.08 for p in tried.probs[: tried.k]) or tried.k == 1
-    expected = log_p.exp() * 400
-    assert all(abs(count - e) < 4 * (e + 1) ** 0.5 + 4 for count, e in zip(firsts, expected.tolist(), strict=True))
-
-
-def test_renormalised_log_probabilities_equal_those_of_the_draws() -> None:
-    log_p = torch.log_softmax(torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64), dim=0)
-    model = ScriptedModel(lambda prompt: " Oslo", scores=False)
-    tried, earned = rollout(model, candidates_of(3), log_p, Threshold(), renormalised(top))
-    p = log_p.exp()
-    expected = -(p[0].log() + (p[1] / (1 - p[0])).log() + 0.0)
-    assert loss_of(earned.rewards, tried.log_p).item() == pytest.approx(expected.item(), abs=1e-9)
-
-
 # -- laws of training ------------------------------------------------------------------------------------------------
 
 
@@ -213,7 +150,7 @@ def trained(
     form: str,
     epochs: int = 5,
     learning_rate: float = 1e-2,
-    choose: Choice = top,
+    choose: Choose = top,
 ) -> tuple[list[Episode], Retriever, Pool, list[EditCase]]:
     cases = world()
     encoder = HashingEncoder()

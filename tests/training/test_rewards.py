@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
-from drike.editors.budgets import Fraction, TokenLimit
+from drike.editors.budgets import Fraction, Threshold, TokenLimit
 from drike.editors.in_context import InContextEditor
 from drike.editors.rankers import Similarity
 from drike.editors.retriever import Retriever
@@ -21,7 +22,7 @@ from drike.training.rewards import Reward, every_probe, mean_of_aspects, rewrite
 from tests.worlds.commands import run
 from tests.worlds.retaining import CASE, ENCODER, MODEL, POOL, TEST, TRAIN, helps, rollout_of
 from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import follows_the_fact
+from tests.worlds.small import candidates_of, follows_the_fact, rollout
 
 
 def test_rewards_of_probes_are_what_evaluation_says_and_without_other_probes_the_papers() -> None:
@@ -59,7 +60,7 @@ def test_a_limit_leaves_out_the_prefixes_with_a_prompt_that_is_too_long() -> Non
     queries = [probe.query for probe in CASE.probes]
     prompts = [PromptStyle().show(rollout.pool, rollout.retains[:j], queries) for j in range(1, 17)]
     sixth = max(count([prompt.text for prompt in prompts[5]]))
-    rewards = every_probe(MODEL, limit=TokenLimit(sixth, count))(rollout)
+    rewards = every_probe(MODEL)(rollout_of(CASE, limit=TokenLimit(sixth, count)))
     assert len(rewards.rewards) == 6
 
 
@@ -76,6 +77,18 @@ def test_only_a_reward_that_sees_neighbours_teaches_the_retain_that_they_need() 
         return sum(places) / len(places)
 
     assert rank_of_help(every_probe(MODEL)) < 0.6 * rank_of_help(rewrite_reward(MODEL))
+
+
+def test_stop_on_flip_evaluates_nothing_after_the_flip() -> None:
+    def rule(prompt: str) -> str:
+        return " Oslo" if prompt.count("Neighbour") < 3 else " Lima"
+
+    log_p = torch.log_softmax(torch.arange(8.0), dim=0)
+    tried, went_on = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold())
+    _, stopped = rollout(ScriptedModel(rule, scores=False), candidates_of(8), log_p, Threshold(), stop_on_flip=True)
+    assert stopped.rewards == (1, 1, -1)
+    assert went_on.rewards == (1, 1, -1, -1, -1, -1, -1, -1)
+    assert all(Threshold().after(tried.probs, earned.rewards).sigma == tried.probs[2] for earned in (stopped, went_on))
 
 
 def test_text_and_scores_give_the_same_rewards() -> None:

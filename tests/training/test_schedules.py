@@ -19,10 +19,10 @@ from drike.editors.selectors import RankAndCut
 from drike.encoders import HashingEncoder
 from drike.training.algorithm1 import Episode, loss_of, train
 from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choice, Rollout, renormalised, sampled, top
+from drike.training.rollouts import Choose, Rollout, renormalised, sampled, top
 from drike.training.schedules import RewardChannel, at_once, disturbed, late, noisy
 from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS, follows_the_fact, rollout
+from tests.worlds.small import CAPITALS, SHOWING, follows_the_fact, rollout
 
 CASES = CAPITALS[:20]
 POOL = Pool(CAPITALS[20:], HashingEncoder())
@@ -30,7 +30,7 @@ POOL = Pool(CAPITALS[20:], HashingEncoder())
 EPISODES = 3 * len(CASES)
 
 
-def chosen(name: str) -> Choice:
+def chosen(name: str) -> Choose:
     """Return a choice of retains with its own random draws."""
     return renormalised(sampled(random.Random(5))) if name == "sample" else top
 
@@ -151,7 +151,7 @@ def test_always_flipped_rewards_teach_the_opposite() -> None:
 
 
 def attempt(number: int) -> Rollout:
-    return Rollout(CASES[0], CANDIDATES, (0,), (1.0,), torch.zeros(1), 1, 1, number)
+    return Rollout((0,), (1.0,), torch.zeros(1), 1, 1, editor=SHOWING, case=CASES[0], pool=CANDIDATES, number=number)
 
 
 def earned(rewards: tuple[float, ...]) -> Rewards:

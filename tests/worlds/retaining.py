@@ -5,9 +5,14 @@ from __future__ import annotations
 import torch
 
 from drike.demonstrations import Demonstration
+from drike.editors.budgets import Fraction, TokenLimit
+from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
+from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import HashingEncoder
+from drike.prompts import PromptStyle
 from drike.training.rollouts import Rollout
 from tests.worlds.scripted import ScriptedModel
 from tests.worlds.small import CAPITALS, old_object
@@ -35,8 +40,11 @@ def needs_a_retain(prompt: str) -> str:
 MODEL = ScriptedModel(needs_a_retain)
 
 
-def rollout_of(case: EditCase, kept: int = 16) -> Rollout:
+def rollout_of(
+    case: EditCase, kept: int = 16, *, style: PromptStyle = PromptStyle(), limit: TokenLimit | None = None
+) -> Rollout:
     """All retains of a case, in the order of the pool."""
+    editor = InContextEditor("DR-IKE", POOL, RankAndCut(Similarity(), Fraction(1.0)), style, limit)
     [pool] = POOL.candidates([case.edit])
     n = len(pool.retains)
-    return Rollout(case, pool, tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n)
+    return Rollout(tuple(range(n)), (1 / n,) * n, torch.zeros(n), kept, n, editor=editor, case=case, pool=pool)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from drike.demonstrations import DemonstrationSet
-from drike.editors.budgets import Budget
+from drike.demonstrations import Demonstration, DemonstrationSet, Role
+from drike.editors.budgets import Budget, Fraction
+from drike.editors.in_context import InContextEditor
+from drike.editors.pool import Pool
+from drike.editors.rankers import Similarity
+from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect, Edit, EditCase, Probe, rewrite_probe
+from drike.encoders import HashingEncoder
 from drike.models.protocols import LanguageModel
 from drike.training.rewards import Rewards, rewrite_reward
-from drike.training.rollouts import Choice, Rollout, top
+from drike.training.rollouts import Choose, Rollout, top
 
 LANDS = 63  # seven old objects for nine lands each
 
@@ -29,6 +34,7 @@ def capital(i: int, *, subject: str | None = None, relation: str = "capital", ne
 
 
 CAPITALS = tuple(capital(i) for i in range(LANDS))
+SHOWING = InContextEditor("DR-IKE", Pool(CAPITALS, HashingEncoder()), RankAndCut(Similarity(), Fraction(1.0)))
 
 
 def follows_the_fact(prompt: str) -> str:
@@ -48,16 +54,26 @@ def old_object(question: str) -> str:
     return f"Old{int(lands[0]) % 7}" if lands else "?"
 
 
+PERU = Edit("The capital of Peru is", "Oslo", "Lima", "Peru", "capital")
+
+
+def candidates_of(n: int) -> DemonstrationSet:
+    """A copy and n retains to demonstrate an edit of Peru with."""
+    fixed = [Demonstration(Role.COPY, "Fact is A", "Fact is", "A", "c")]
+    retains = [Demonstration(Role.RETAIN, f"Other {i} is B", f"Neighbour {i} is", f"R{i}", str(i)) for i in range(n)]
+    return DemonstrationSet(PERU, tuple(fixed + retains), tuple([0.5] * (n + 1)))
+
+
 def rollout(
     model: LanguageModel,
     pool: DemonstrationSet,
     log_p: Tensor,
     budget: Budget,
-    choose: Choice = top,
+    choose: Choose = top,
     *,
     stop_on_flip: bool = False,
 ) -> tuple[Rollout, Rewards]:
-    """Return an attempt on the edit of a pool and its rewards, without learning."""
+    """Return a rollout of the edit of a pool and its rewards, without learning."""
     case = EditCase("", pool.edit, (rewrite_probe(pool.edit),))
-    tried = choose(case, pool, log_p, budget)
-    return tried, rewrite_reward(model, stop_on_flip=stop_on_flip)(tried)
+    made = Rollout(**vars(choose(pool, log_p, budget)), editor=SHOWING, case=case, pool=pool)
+    return made, rewrite_reward(model, stop_on_flip=stop_on_flip)(made)

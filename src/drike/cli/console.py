@@ -22,6 +22,7 @@ from drike.evaluation.answer_matrix import CaseAnswers
 from drike.report import Table
 from drike.report.training import by_epoch
 from drike.support.escape import visible
+from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 
 _LINES_EVERY = 10.0  # seconds
@@ -149,10 +150,10 @@ def watch_training(
         for episode in episodes:
             epoch.append(episode)
             [one] = by_epoch(epoch)
-            sigma = one.cut.removeprefix("share ")
+            sigma = as_text(one.threshold)
             esr, k, calls = f"{one.esr:.3f}", f"{one.mean_k:.2f}", f"{one.calls:,}"
             tokens = "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:,}"
-            cut = one.cut if one.share is not None else f"sigma {sigma}"
+            cut = f"sigma {sigma}" if one.share is None else f"share {sigma}"
             status = f"epoch {one.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
             bar.update(task, advance=1, status=status)
             if len(epoch) == per_epoch:

@@ -19,11 +19,9 @@ from drike.editors.in_context import ranks_retains
 from drike.errors import UsageError
 from drike.evaluation.case_study import CaseStudy, study_case
 from drike.models.served.options import ApiOptions
-from drike.report.ceilings import read_ceilings
 from drike.report.comparison import by_model
-from drike.report.deployed import read_deployed
 from drike.report.groups import grouped
-from drike.report.reading import read_runs, trained_run
+from drike.report.reading import read_folders, trained_run
 from drike.runs import checkpoint
 from drike.runs.run import Run
 from drike.support.files import write_text
@@ -49,17 +47,15 @@ def report(
     page = out or runs[0] / "report.html"
     if page.suffix != ".html":
         raise UsageError(f"--out names the page: let {page} end in .html")
-    ceilings = {folder: table for folder in runs if (table := read_ceilings(folder)) is not None}
-    evaluated = [folder for folder in runs if folder not in ceilings]
+    evaluated, ceilings = read_folders(runs)
     if not evaluated:
         raise UsageError(f"{runs[0]} holds ceilings and no outcomes: name an evaluated run before it")
-    groups = grouped(read_runs(evaluated), across or ())
+    groups = grouped(evaluated, across or ())
     from drike.report import document as made
     from drike.report.page import html
 
     with progress("tables and figures"):
-        deployed = [one for folder in evaluated if (one := read_deployed(folder)) is not None]
-        document = made.document(groups, across or (), ceilings.values(), deployed)
+        document = made.document(groups, across or (), ceilings)
     found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {
         page: html(document, found),

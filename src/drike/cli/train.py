@@ -166,9 +166,9 @@ def run_training(
     }  # fmt: skip
     rule = RULES.get(method.judge or "")
     if method.reward == "rewrite":
-        reward = rewrite_reward(model, editor.style, editor.limit, stop_on_flip=method.stop_on_flip, rule=rule)
+        reward = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=rule)
     else:
-        reward = every_probe(model, editor.style, editor.limit, rule=rule)
+        reward = every_probe(model, rule=rule)
     channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
     blocks = method.parallel_edits
     choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top

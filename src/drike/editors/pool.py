@@ -152,8 +152,8 @@ class Pool:
 
 
 def rotations(edits: Sequence[Edit]) -> list[Edits]:
-    """For each edit a group that begins with it and goes on with the others, as `Pool.for_groups` takes them."""
-    return [(edit, *(other for other in edits if other != edit)) for edit in edits]
+    """For each distinct edit the group of it and then the others, as `Pool.for_groups` takes them."""
+    return [(edit, *(other for other in dict.fromkeys(edits) if other != edit)) for edit in dict.fromkeys(edits)]
 
 
 def with_synthetic_neighbours(records: Sequence[EditCase], seed: int = 0) -> tuple[EditCase, ...]:

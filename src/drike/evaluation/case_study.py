@@ -20,7 +20,7 @@ from drike.evaluation.judge import Judge, Question, Verdict
 from drike.matching import first_line
 from drike.models.protocols import LanguageModel
 from drike.prompts import Prompt
-from drike.support.table import Table
+from drike.support.table import Cell, Noted, Table
 
 RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
 _SHORT = {Aspect.REWRITE: "rewrite", Aspect.PARAPHRASE: "paraphr.", Aspect.NEIGHBORHOOD: "neighb."}
@@ -40,10 +40,11 @@ class ModelAnswer:
     correct: bool
     logprob: float | None
 
-    def __str__(self) -> str:
-        """Whether it is right, the text, and the log-probability."""
-        logprob = "" if self.logprob is None else f" [{self.logprob:.2f}]"
-        return f"{RIGHT if self.correct else WRONG} {self.text or '(nothing)'}{logprob}"
+    @property
+    def cell(self) -> Cell:
+        """Whether it is right, the text, and the log-probability, for a table."""
+        answer = f"{RIGHT if self.correct else WRONG} {self.text or '(nothing)'}"
+        return answer if self.logprob is None else Noted(answer, f"[{self.logprob:.2f}]")
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class CaseStudy:
     def tables(self) -> Iterator[Table]:
         """The answers, then the retains of every editor."""
         rows = tuple(
-            (probe.query, probe.aspect.value, probe.target, *map(str, answers))
+            (probe.query, probe.aspect.value, probe.target, *(answer.cell for answer in answers))
             for probe, *answers in zip(
                 self.case.probes, self.before, *(column.answers for column in self.columns), strict=True
             )

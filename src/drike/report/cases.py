@@ -23,8 +23,6 @@ from drike.report.groups import Group, ReportedRun
 from drike.runs.folder import CasePrompts
 
 ASPECTS = tuple(aspect.value for aspect in Aspect)
-
-
 ROLES = (*(role.value for role in Role), "edit")
 _ANSWER = 7
 
@@ -57,9 +55,9 @@ def unwritten(groups: Sequence[Group]) -> str:
     """How many edits have no written answer, and how to get them; "" if every one has."""
     edits = written = 0
     for run in (run for group in groups for run in group.runs):
-        of_editors = [run.written.get(editor, {}) for editor in run.outcomes]
-        whole = [{case_id for case_id, texts in of.items() if None not in texts} for of in of_editors]
-        edits, written = edits + len(run.test), written + len(set.intersection(*whole))
+        by_editor = [run.written.get(editor, {}) for editor in run.outcomes]
+        complete = [{case_id for case_id, texts in cases.items() if None not in texts} for cases in by_editor]
+        edits, written = edits + len(run.test), written + len(set.intersection(*complete))
     return "" if written == edits else (
         f"Of {written:,} of {edits:,} edits all answers were written; others were judged by scores alone. "
         "drike evaluate --write has the model write every answer."

@@ -1,4 +1,4 @@
-"""The paper's tables with measured rows above the published ones."""
+"""The paper's tables, with measured rows above the published ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from statistics import fmean
 from drike.edits import Aspect
 from drike.report.groups import BASELINE, METHOD, Group
 from drike.report.paper import HALLUEDIT, TABLES, PaperTable
-from drike.report.tables import INTERVALS, cell, published_cells, shown
-from drike.support.table import Table
+from drike.report.tables import INTERVALS, cell, published_cells
+from drike.support.table import NOT_MEASURED, Cell, Number, Table
 
 _BY_MODEL = 3  # the table whose rows are models; it gets S, too
 _CAUTION = "Published rows: other models, other data, no intervals. Compare directions, not values."
@@ -23,7 +23,7 @@ _TRAINED = (
     "encoders, as DR-IKE's 29M above IKE are the size of its BERT."
 )
 
-_ITS_OWN = (
+_HALLUEDIT = (
     "Published: computed from the answers that its authors publish (Huang et al. 2025). Other models, edits of each "
     "model's own errors, and another judge; pushback is one turn there. Compare directions, not values."
 )
@@ -32,28 +32,28 @@ _ITS_OWN = (
 Block = tuple[str, Mapping[str, tuple[Group, str]]]
 
 
-def counterparts(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterator[Table]:
-    """The paper's tables that these groups have a counterpart of; `across`: the settings in which the groups differ."""
+def paper_tables(groups: Sequence[Group], across: Iterable[str] = ()) -> Iterator[Table]:
+    """The paper's tables that these groups can be compared with; `across`: the settings in which the groups differ."""
     methods = [name for group in groups for name in group.summaries]
-    yield beside(TABLES[0], [_editors(group, {name: name for name in group.summaries}) for group in groups])
+    yield with_published(TABLES[0], [_editors(group, {name: name for name in group.summaries}) for group in groups])
     if any(name.startswith("Rank-") for name in methods):
         names = {"IKE-All": BASELINE, "Rank-All": "Rank-All", "Rank-50%": "Rank-50%", METHOD: METHOD}
-        yield beside(TABLES[1], [_editors(group, names) for group in groups], "Retains")
+        yield with_published(TABLES[1], [_editors(group, names) for group in groups], "Retains")
     if models := by_model(groups):
         yield models
-    if silent := [group for group in groups if not group.scores]:
-        yield beside(TABLES[3], map(_editors, silent))
-    if other := [group for group in groups if _about(group, "zsre", "wiki")]:
-        yield beside(TABLES[4], map(_editors, other))
+    if without_scores := [group for group in groups if not group.scores]:
+        yield with_published(TABLES[3], map(_editors, without_scores))
+    if other_data := [group for group in groups if _about(group, "zsre", "wiki")]:
+        yield with_published(TABLES[4], map(_editors, other_data))
     varied = {group.variant: group for group in groups if METHOD in group.summaries and group.variant}
     for table, word in ((TABLES[5], "budget"), (TABLES[6], "delay")):
         if varied and any(word in name for name in across):
             [model, *_] = (group.model for group in varied.values())
-            yield beside(table, [_groups(METHOD, f"{METHOD}, {model}", varied)], "Setting")
-    if special := [group for group in groups if _about(group, "temporal", "numer")]:
-        yield beside(TABLES[7], map(_editors, special))
+            yield with_published(table, [_groups(METHOD, f"{METHOD}, {model}", varied)], "Setting")
+    if changing := [group for group in groups if _about(group, "temporal", "numer")]:
+        yield with_published(TABLES[7], map(_editors, changing))
     if hallucinations := [group for group in groups if _about(group, "halluedit")]:
-        yield beside_halluedit(hallucinations)
+        yield with_published_halluedit(hallucinations)
 
 
 def by_model(groups: Sequence[Group]) -> Table | None:
@@ -63,56 +63,62 @@ def by_model(groups: Sequence[Group]) -> Table | None:
     alike = len({(group.data, group.variant) for group in groups}) == 1
     named = {group.model if alike else group.label: group for group in groups}
     suffix = groups[0].label.removeprefix(groups[0].model) if alike else ""
-    return beside(TABLES[2], [_groups(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)], "Model")
+    return with_published(
+        TABLES[2], [_groups(editor, f"{editor}{suffix}", named) for editor in (METHOD, BASELINE)], "Model"
+    )
 
 
-def beside(paper: PaperTable, blocks: Iterable[Block], what: str = "Editor") -> Table:
+def with_published(paper: PaperTable, blocks: Iterable[Block], first_column: str = "Editor") -> Table:
     """Measured rows in the columns of one of the paper's tables, above the published ones."""
-    by_model = paper.number == _BY_MODEL
-    columns = (*paper.columns, "S") if by_model else paper.columns
-    rows: list[tuple[str, ...]] = []
+    models_as_rows = paper.number == _BY_MODEL
+    columns = (*paper.columns, "S") if models_as_rows else paper.columns
+    rows: list[tuple[Cell, ...]] = []
     for title, named in blocks:
         measured = {name: row for name, row in named.items() if row[1] in row[0].summaries}
         rows += [(f"Measured: {title}",)] if measured else []
         rows += [(name, *_cells(group, editor, columns, paper)) for name, (group, editor) in measured.items()]
-    for heading, published in groupby(paper.rows, lambda row: (row.editor if by_model else row.model, row.data)):
+    for heading, published in groupby(paper.rows, lambda row: (row.editor if models_as_rows else row.model, row.data)):
         rows.append((f"Published: {', '.join(heading).removeprefix('not named, ')}",))
         for row in published:
-            name = row.variant or (row.model if by_model else row.editor)
+            name = row.variant or (row.model if models_as_rows else row.editor)
             rows.append((name, *published_cells(row, columns, extra=paper.has_extra)))
     notes = [INTERVALS, _CAUTION]
     notes += [_SECONDS] if "s/query" in columns else []
     notes += [_TRAINED] if paper.has_extra else []
-    notes += ["S of published rows: computed here from their ESR, PC and RR."] if by_model else []
-    header = (what, *columns, *(["Extra Params"] if paper.has_extra else []))
+    notes += ["S of published rows: computed here from their ESR, PC and RR."] if models_as_rows else []
+    header = (first_column, *columns, *(["Extra Params"] if paper.has_extra else []))
     return Table(f"Table {paper.number} of the paper: {paper.about}", header, tuple(rows), tuple(notes))
 
 
-def beside_halluedit(groups: Iterable[Group]) -> Table:
-    """Measured aspects on HalluEditBench, above those of its own in-context editor."""
-    rows: list[tuple[str, ...]] = []
+def with_published_halluedit(groups: Iterable[Group]) -> Table:
+    """Measured shares on HalluEditBench by aspect, above the published ones of its in-context editor."""
+    rows: list[tuple[Cell, ...]] = []
     for group in groups:
         rows.append((f"Measured: {group.label}",))
-        for editor, one in group.summaries.items():
-            of = one.aspects
-            two_hops = one.hops.get("2")
-            found = (of[Aspect.REWRITE], of[Aspect.SAME_SUBJECT], of[Aspect.PUSHBACK], two_hops)
-            rows.append((editor, *("n/a" if share is None else shown(share.estimate) for share in found)))
+        for editor, summary in group.summaries.items():
+            shares = [summary.aspects[aspect] for aspect in (Aspect.REWRITE, Aspect.SAME_SUBJECT, Aspect.PUSHBACK)]
+            two_hops = summary.hops.get("2")
+            rows.append(
+                (editor, *(share.estimate for share in shares), two_hops.estimate if two_hops else NOT_MEASURED)
+            )
     rows.append(("Published, not measured here: ICE, its in-context editor",))
-    rows += [
-        (one.model, *(f"{value:.2f}" for value in (one.rewrite, one.same_subject, one.pushback, one.two_hops)))
-        for one in HALLUEDIT
-    ]
+    for row in HALLUEDIT:
+        published = (row.rewrite, row.same_subject, row.pushback, row.two_hops)
+        rows.append((row.model, *(Number(value, ".2f") for value in published)))
     columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
-    return Table("HalluEditBench: beside its own figures", ("Editor", *columns), tuple(rows), (INTERVALS, _ITS_OWN))
+    return Table(
+        "HalluEditBench: compared with its published figures",
+        ("Editor", *columns),
+        tuple(rows),
+        (INTERVALS, _HALLUEDIT),
+    )
 
 
-def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[str]:
-    seconds = f"{fmean(outcome.seconds for outcome in group.outcomes[editor]):.3f}"
+def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[Cell]:
+    seconds = Number(fmean(outcome.seconds for outcome in group.outcomes[editor]), ".3f")
     yield from (seconds if column == "s/query" else cell(group.summaries[editor], column) for column in columns)
     if paper.has_extra:
-        count = group.parameters(editor)
-        yield "n/a" if count is None else f"{count:,}"
+        yield Number(group.parameters(editor))
 
 
 def _editors(group: Group, names: Mapping[str, str] = {BASELINE: BASELINE, METHOD: METHOD}) -> Block:

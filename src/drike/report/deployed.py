@@ -1,15 +1,11 @@
-"""Many edits in force behind a gate: deployed S beside S, and what the gate did, as tables.
-
-`read_deployed` makes them from the folder of an evaluation with --stored.
-"""
+"""Many edits in force behind a gate: deployed S beside S, and what the gate did, as tables and figures."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
@@ -17,10 +13,9 @@ from drike.deployment.evaluation import GateRecord
 from drike.evaluation.judge import RULES
 from drike.evaluation.metrics import Counts, counted, estimated, resampled, summary_of
 from drike.report.figures import Figure, gate_curve
-from drike.report.tables import INTERVALS, aspects, shown
-from drike.runs.folder import DEPLOYED, outcomes_path, read_lines, read_outcomes
-from drike.runs.run import Run
-from drike.support.table import Table
+from drike.report.groups import ReportedRun
+from drike.report.tables import INTERVALS, aspects
+from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table
 
 GATE = "gate.jsonl"
 NEAREST = 20
@@ -28,33 +23,14 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
 
 
-@dataclass(frozen=True)
-class DeployedRun:
-    """What a report shows of a run that was evaluated with --stored."""
-
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-
-
-def read_deployed(folder: Path) -> DeployedRun | None:
-    """What to show of a run that was evaluated with --stored; None for another run. Raises RunError."""
-    path = folder / DEPLOYED / GATE
-    if not path.exists():
-        return None
-    run = Run.open(folder)
-    records = read_lines(path, GateRecord, "evaluate again")
-    names = [name for name in run.editors or () if outcomes_path(folder, name, DEPLOYED).exists()]
-    counts = {
-        name: (
-            counted(read_outcomes(outcomes_path(folder, name))),
-            counted(read_outcomes(outcomes_path(folder, name, DEPLOYED))),
-        )
-        for name in names
-    }
-    judge = [RULES[run.judge].caption] if run.judge else []
-    title = f"{run.settings['stored']} edits in force, {run.split().title}, model {run.model}"
-    tables = deployed_tables(counts, records, title, *judge)
-    return DeployedRun(tuple(gate_figures(records)), tuple(tables))
+def deployed_of(run: ReportedRun) -> tuple[list[Table], list[Figure]]:
+    """The tables and figures of a run that was evaluated with --stored; none of another run."""
+    if not run.gate:
+        return [], []
+    counts = {editor: (counted(run.outcomes[editor]), counted(outcomes)) for editor, outcomes in run.deployed.items()}
+    judge = [RULES[run.settings["judge"]].caption] if run.settings.get("judge") in RULES else []
+    title = f"{run.stored} edits in force, {run.data}, model {run.model}"
+    return deployed_tables(counts, run.gate, title, *judge), gate_figures(run.gate)
 
 
 def deployed_tables(
@@ -72,18 +48,18 @@ def deployed_tables(
 
 def has_probabilities(records: Sequence[GateRecord]) -> bool:
     """Whether the gate gave more than yes and no."""
-    return len({one.probability for one in records} | {one.nearest_probability for one in records}) > 2
+    return len({record.probability for record in records} | {record.nearest_probability for record in records}) > 2
 
 
 def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
-    """How well the gate's probabilities hold, and fires against false fires; none for a gate without probabilities."""
+    """How well the gate's probabilities hold, and matches against false matches; none for a gate without them."""
     if not has_probabilities(records):
         return []
-    held = [(float(mean), float(asked)) for _, mean, asked, _ in calibration_table(records).rows]
-    fires = [(float(false), float(right)) for _, right, false in thresholds_table(records).rows]
+    held = [(mean, observed) for _, mean, observed, _ in calibration(records)]
+    matched = [(false, right) for _, right, false in threshold_rates(records)]
     return [
-        gate_curve(held, "probability", "Share of edits that are asked, by the gate's probability", diagonal=True),
-        gate_curve(fires, "false fires", "Questions on which the edit fires that they ask, against false fires"),
+        gate_curve(held, "probability", "Share of edits that the question is about, by probability", diagonal=True),
+        gate_curve(matched, "false matches", "Questions matched to the edit they are about, against false matches"),
     ]
 
 
@@ -92,96 +68,117 @@ def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *not
 
     counts: with every query under the case's edit, and behind the gate.
     """
-    rows = []
-    for name, both in counts.items():
+    rows: list[tuple[Cell, ...]] = []
+    for editor, both in counts.items():
         paper, deployed = map(summary_of, both)
-        tokens = ("n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}" for one in (paper, deployed))
-        metrics = (paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr)
-        rows.append((name, *map(shown, metrics), *tokens))
+        tokens = (Number(summary.prompt_tokens, ".0f") for summary in (paper, deployed))
+        rows.append((editor, paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr, *tokens))
     header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "deployed tokens")
     meaning = (
-        "S: every query under its case's edit, as in the paper. Deployed: all edits in force at once, and each query "
-        "under those that the gate lets fire; a fact that another edit has changed is right as changed.",
+        "S: every query under its case's edit, as in the paper. Deployed: all edits are in force at once, and each "
+        "query is asked under those that the gate matches to it; where another edit changed a fact, its new object is "
+        "right.",
         "tokens: mean length of a prompt.",
     )
     return Table(title, header, tuple(rows), (*meaning, INTERVALS, *notes))
 
 
 def gate_table(records: Sequence[GateRecord]) -> Table:
-    """How often the gate fires on edits that a question asks, and falsely, by kind of question."""
+    """How often the gate gives a question the edits it is about, and others, by kind of question."""
     by_kind: dict[str, list[GateRecord]] = defaultdict(list)
-    for one in records:
-        by_kind[one.kind].append(one)
+    for record in records:
+        by_kind[record.kind].append(record)
     rows = tuple(
         (
             kind,
-            f"{len(of_kind):,}",
-            _share([one for one in of_kind if one.concerns], lambda one: one.fires),
-            _share(of_kind, lambda one: bool(one.false)),
+            Number(len(of_kind)),
+            _share([record for record in of_kind if record.concerns], lambda record: record.fires),
+            _share(of_kind, lambda record: bool(record.false)),
         )
         for kind, of_kind in by_kind.items()
     )
     notes = (
-        "fires: of the questions that ask an edit in force, those on which it fires. false: questions on which an edit "
-        "fires that they do not ask.",
-        "Brackets: 95 % bootstrap interval over edits; over questions for unrelated ones.",
+        "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
+        "edit they are not about.",
+        "Brackets: 95 % bootstrap interval over edits; of unrelated questions, over questions.",
     )
-    return Table("The gate, by kind of question", ("kind", "questions", "fires", "false"), rows, notes)
+    return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), rows, notes)
+
+
+def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, int]]:
+    """By ranges of the gate's probability: its mean, the share of edits the question is about, their number."""
+    pairs = [(record.probability, True) for record in records if record.concerns]
+    pairs += [(record.nearest_probability, False) for record in records if record.nearest is not None]
+    ranges = []
+    for low, high in pairwise(_BINS):
+        within = [(p, about) for p, about in pairs if low <= p < high or p == high == 1]
+        if within:
+            mean, observed = (sum(column) / len(within) for column in zip(*within, strict=True))
+            ranges.append((f"{low:g} to {high:g}", mean, observed, len(within)))
+    return ranges
 
 
 def calibration_table(records: Sequence[GateRecord]) -> Table:
-    """How often an edit is asked that the gate gives a probability, in ranges of the probability."""
-    pairs = [(one.probability, True) for one in records if one.concerns]
-    pairs += [(one.nearest_probability, False) for one in records if one.nearest is not None]
-    rows = []
-    for low, high in pairwise(_BINS):
-        within = [(p, asked) for p, asked in pairs if low <= p < high or p == high == 1]
-        if within:
-            mean, share = (sum(column) / len(within) for column in zip(*within, strict=True))
-            rows.append((f"{low:g} to {high:g}", f"{mean:.3f}", f"{share:.3f}", f"{len(within):,}"))
-    note = "Of each question the edit that it asks, and the most probable one of the others."
-    return Table("Calibration of the gate", ("probability", "mean", "asked", "edits"), tuple(rows), (note,))
+    """How often a question is about an edit, by the probability that the gate gives it."""
+    rows = tuple(
+        (name, Number(mean, ".3f"), Number(observed, ".3f"), Number(edits))
+        for name, mean, observed, edits in calibration(records)
+    )
+    note = (
+        "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
+        "that the question is about."
+    )
+    return Table("Calibration of the gate", ("probability", "mean", "observed", "edits"), rows, (note,))
+
+
+def threshold_rates(records: Sequence[GateRecord]) -> list[tuple[float, float, float]]:
+    """By threshold, the share of questions whose own edit reaches it, and of those where another edit does."""
+    own = [record.probability for record in records if record.concerns]
+    others = [record.nearest_probability for record in records]
+
+    def reached(probabilities: Sequence[float], threshold: float) -> float:
+        return sum(p >= threshold for p in probabilities) / max(1, len(probabilities))
+
+    return [(threshold, reached(own, threshold), reached(others, threshold)) for threshold in THRESHOLDS]
 
 
 def thresholds_table(records: Sequence[GateRecord]) -> Table:
-    """Fires on asked edits against false ones, at several thresholds."""
-    asked = [one.probability for one in records if one.concerns]
-    others = [one.nearest_probability for one in records]
+    """Matches and false matches at several thresholds."""
     rows = tuple(
-        (f"{t:g}", f"{sum(p >= t for p in asked) / max(1, len(asked)):.3f}",
-         f"{sum(p >= t for p in others) / max(1, len(others)):.4f}")
-        for t in THRESHOLDS
-    )  # fmt: skip
-    notes = ("fires: questions that ask an edit which reaches the threshold; false: questions on which another does.",)
-    return Table("Fires and false fires by threshold", ("threshold", "fires", "false"), rows, notes)
+        (f"{threshold:g}", Number(matched, ".3f"), Number(false, ".4f"))
+        for threshold, matched, false in threshold_rates(records)
+    )
+    note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
+    title, header = "Matches and false matches by threshold", ("threshold", "matched", "false matches")
+    return Table(title, header, rows, (note,))
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:
-    """The questions that the gate came nearest to deciding otherwise, or decided wrongly, the worst first."""
-    missed = [(one.probability, one, "did not fire", one.asks) for one in records if one.concerns and not one.fires]
-    false = [(one.nearest_probability, one, "fired falsely", one.nearest) for one in records if one.false]
+    """The questions that the gate decided wrongly, then those it came nearest to deciding otherwise; worst first."""
+    missed = [(r.probability, r, "missed it", r.asks) for r in records if r.concerns and not r.fires]
+    false = [(r.nearest_probability, r, "matched it falsely", r.nearest) for r in records if r.false]
     close = [
-        (one.nearest_probability, one, "nearly fired", one.nearest)
-        for one in records
-        if not one.false and one.nearest_probability > 0
+        (r.nearest_probability, r, "nearly matched it", r.nearest)
+        for r in records
+        if not r.false and r.nearest_probability > 0
     ]
     wrong = sorted(missed, key=lambda item: item[0]) + sorted(false, key=lambda item: -item[0])
     ordered = [*wrong, *sorted(close, key=lambda item: -item[0])]
-    rows = dict.fromkeys((one.query, one.kind, what, edit or "", f"{p:.3f}") for p, one, what, edit in ordered)
+    rows = dict.fromkeys((r.query, r.kind, what, edit or "", f"{p:.3f}") for p, r, what, edit in ordered)
     header = ("question", "kind", "the gate", "edit", "p")
     return Table("Nearest misses of the gate", header, tuple(rows)[:NEAREST], ("p: of that edit.",), wide=True)
 
 
-def _share(records: Sequence[GateRecord], true: Callable[[GateRecord], bool]) -> str:
-    """The share of records with its interval over cases, and the counts."""
+def _share(records: Sequence[GateRecord], holds: Callable[[GateRecord], bool]) -> Cell:
+    """The share of records for which something holds, with its interval over cases, and the counts."""
     if not records:
-        return "n/a"
+        return NOT_MEASURED
     by_case: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for one in records:
-        sums = by_case[one.case_id or one.query]
-        sums[0] += true(one)
+    for record in records:
+        sums = by_case[record.case_id or record.query]
+        sums[0] += holds(record)
         sums[1] += 1
-    sums_of = np.array(list(by_case.values()))
-    drawn = resampled(sums_of)
-    [found] = estimated(np.array([sums_of[:, 0].sum() / sums_of[:, 1].sum()]), drawn[:, :1] / drawn[:, 1:])
-    return f"{shown(found)} ({sum(map(true, records)):,} of {len(records):,})"
+    counts = np.array(list(by_case.values()))
+    drawn = resampled(counts)
+    [share] = estimated(np.array([counts[:, 0].sum() / counts[:, 1].sum()]), drawn[:, :1] / drawn[:, 1:])
+    return Noted(share, f"({sum(map(holds, records)):,} of {len(records):,})")

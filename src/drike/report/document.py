@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drike.report import figures
-from drike.report.comparison import counterparts
-from drike.report.deployed import DeployedRun
+from drike.report.comparison import paper_tables
+from drike.report.deployed import deployed_of
 from drike.report.figures import Figure
 from drike.report.findings import findings, gaps
 from drike.report.groups import BASELINE, METHOD, PER_QUERY, UNEDITED, Group
@@ -31,7 +31,7 @@ from drike.report.tables import (
 )
 from drike.report.training import epochs_table
 from drike.report.variants import distribution_of, reordered_of, variations
-from drike.support.table import Table, as_markdown, markdown_text
+from drike.support.table import NOT_MEASURED, Cell, Number, Table, as_markdown, markdown_text
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,15 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def document(
-    groups: Sequence[Group],
-    across: Iterable[str] = (),
-    ceilings: Iterable[Table] = (),
-    deployed: Sequence[DeployedRun] = (),
-) -> Document:
-    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ.
-
-    deployed: what to show of runs with many edits in force.
-    """
+def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iterable[Table] = ()) -> Document:
+    """The report of groups of runs (see `groups.grouped`); `across`: the settings in which the groups differ."""
     names = list(dict.fromkeys(group.label for group in groups))
     sections = (
         _summary(groups),
         _hops(groups),
-        Section("paper", "Beside the paper", tables=tuple(counterparts(groups, across))),
+        Section("paper", "Compared with the paper", tables=tuple(paper_tables(groups, across))),
         _differences(groups),
-        Section(
-            "deployed",
-            "Many edits in force",
-            figures=tuple(figure for one in deployed for figure in one.figures),
-            tables=tuple(table for one in deployed for table in one.tables),
-        ),
+        _deployed(groups),
         Section("ceilings", "Ceilings", tables=tuple(ceilings)),
         _variants(groups),
         _cost(groups),
@@ -100,13 +87,15 @@ def markdown(document: Document) -> str:
 
 def latex(document: Document) -> str:
     """All tables as LaTeX."""
-    numbered = ((f"tab:{one.id}-{i}", table) for one in document.sections for i, table in enumerate(one.tables, 1))
+    numbered = (
+        (f"tab:{section.id}-{i}", table) for section in document.sections for i, table in enumerate(section.tables, 1)
+    )
     return "\n".join((HEAD, *(as_latex(table, label) for label, table in numbered)))
 
 
 def _summary(groups: Sequence[Group]) -> Section:
     """Best editor, its scores, cost and uncertainty."""
-    text = [sentence for what in (gaps, findings) for group in groups for sentence in what(group)]
+    text = [sentence for said_of in (gaps, findings) for group in groups for sentence in said_of(group)]
     if any(group.data == "TinyFacts" for group in groups):
         text += ["TinyFacts shows that the method runs; its numbers are no evidence about large models."]
     meanings = " ".join(f"{name}: {meaning}." for name, meaning in SCORES.items())
@@ -122,8 +111,8 @@ def _summary(groups: Sequence[Group]) -> Section:
 
 def _hops(groups: Sequence[Group]) -> Section:
     """Multi-hop questions by their number of hops, where it varies."""
-    found = ((group, hops(list(group.summaries.values()))) for group in groups)
-    tables = tuple(_labelled(table, group.label) for group, table in found if table)
+    by_hops = ((group, hops(list(group.summaries.values()))) for group in groups)
+    tables = tuple(_labelled(table, group.label) for group, table in by_hops if table)
     return Section("hops", "Multi-hop questions", tables=tables)
 
 
@@ -140,6 +129,17 @@ def _differences(groups: Sequence[Group]) -> Section:
     return Section("differences", "Differences", tables=tuple(tables))
 
 
+def _deployed(groups: Sequence[Group]) -> Section:
+    """What the editors and the gate did where runs were evaluated with many edits in force."""
+    of_runs = [deployed_of(run) for group in groups for run in group.runs]
+    return Section(
+        "deployed",
+        "Many edits in force",
+        figures=tuple(figure for _, figures_of in of_runs for figure in figures_of),
+        tables=tuple(table for tables, _ in of_runs for table in tables),
+    )
+
+
 def _variants(groups: Sequence[Group]) -> Section:
     """The effect of other orders of the retains, and S over a sweep of sigma, where they were measured."""
     tables: list[Table] = []
@@ -149,8 +149,8 @@ def _variants(groups: Sequence[Group]) -> Section:
             name: of_editor for name, of_editor in group.outcomes.items()
             if not (base := reordered_of(name)) or group.comparable(name, base)
         }  # fmt: skip
-        found = variations(measured, {name: group.counts[name] for name in measured})
-        tables += (_labelled(table, group.label) for table in found)
+        of_variants = variations(measured, {name: group.counts[name] for name in measured})
+        tables += (_labelled(table, group.label) for table in of_variants)
     return Section("variants", "Order and sigma", tables=tuple(tables))
 
 
@@ -172,7 +172,7 @@ def _training(groups: Sequence[Group]) -> Section:
     runs = {f"{group.label}, seed {run.seed}": run for group in groups for run in group.runs if run.steps}
     if not runs:
         return Section("training", "Training")
-    drawn = [figures.training(groups, curve) for curve in figures.CURVES]
+    curves = [figures.training(groups, curve) for curve in figures.CURVES]
     seconds = "; ".join(f"{paper.model} {paper.without:.1f} and {paper.seconds:.1f}" for paper in EPOCH_SECONDS)
     text = (f"Published seconds per epoch without and with the budget controller: {seconds} (NVIDIA L4, 300 edits).",)
     epochs = {name: run.epochs for name, run in runs.items()}
@@ -182,24 +182,26 @@ def _training(groups: Sequence[Group]) -> Section:
         for name, (*_, last) in epochs.items() if last.episodes < runs[name].training_edits
     )  # fmt: skip
     table = replace(table, notes=(*table.notes, *unfinished))
-    return Section("training", "Training", text, tuple(filter(None, drawn)), (table,))
+    return Section("training", "Training", text, tuple(filter(None, curves)), (table,))
 
 
 def _budgets(groups: Sequence[Group]) -> Section:
     """How many retains DR-IKE keeps on test edits, here and in the paper."""
-    found = [
+    with_budgets = [
         (group, editor) for group in groups for editor in group.outcomes
         if editor.startswith(METHOD) and editor != PER_QUERY  # which has no budget per edit
     ]  # fmt: skip
-    if not found:
+    if not with_budgets:
         return Section("budget", "Retain budget")
-    rows: list[tuple[str, ...]] = [("Measured",)]
-    for group, editor in found:
+    rows: list[tuple[Cell, ...]] = [("Measured",)]
+    for group, editor in with_budgets:
         kept = distribution_of(group.outcomes[editor])
-        least, most = min(kept.counts), max(kept.counts)
-        rows.append((f"{editor}, {group.label}", f"{kept.mean:.2f}", f"{kept.std:.2f}", str(least), str(most)))
+        extremes = (Number(end(kept.counts), "d") for end in (min, max))
+        rows.append((f"{editor}, {group.label}", Number(kept.mean, ".2f"), Number(kept.std, ".2f"), *extremes))
     rows.append(("Published",))
-    rows += [(f"DR-IKE, {p.model}", f"{p.mean:.2f}", f"{p.std:.2f}", "n/a", "n/a") for p in RETAIN_BUDGETS]
+    for paper in RETAIN_BUDGETS:
+        mean_and_std = (Number(paper.mean, ".2f"), Number(paper.std, ".2f"))
+        rows.append((f"DR-IKE, {paper.model}", *mean_and_std, NOT_MEASURED, NOT_MEASURED))
     notes = (
         "Every edit counts once here; retains/prompt in the other tables is a mean over prompts, so an edit with more "
         "probes counts more there.",
@@ -207,7 +209,9 @@ def _budgets(groups: Sequence[Group]) -> Section:
     )
     header = ("Editor", "mean retains/edit", "std", "min", "max")
     table = Table("Retains kept per test edit", header, tuple(rows), notes)
-    return Section("budget", "Retain budget", (), tuple(figures.budget(*one) for one in found), (table,))
+    return Section(
+        "budget", "Retain budget", (), tuple(figures.budget(group, editor) for group, editor in with_budgets), (table,)
+    )
 
 
 def _about(groups: Sequence[Group]) -> Section:

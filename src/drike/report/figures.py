@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from drike.report.paper import RETAIN_BUDGETS
 from drike.report.training import Epoch
 from drike.report.variants import distribution_of
 
-_LABEL, _LETTERS = 18, 25  # of the chart's names: height in pixels, most letters
+_NAME_HEIGHT, _NAME_LETTERS = 18, 25  # of an editor's name in the chart: pixels, and where it is cut short
 
 
 @dataclass(frozen=True)
@@ -79,34 +79,26 @@ def pareto(group: Group) -> Figure | None:
     ranked, metric = group.ranked, group.headline
     if not ranked:
         return None
-    tokens = [one.prompt_tokens for one in ranked if one.prompt_tokens is not None]
+    tokens = [summary.prompt_tokens for summary in ranked if summary.prompt_tokens is not None]
     counted = len(tokens) == len(ranked)
-    sizes, unit = (tokens, "prompt tokens") if counted else ([one.shots for one in ranked], "retains per prompt")
-    found = [(size, one.metric(metric), one.editor) for size, one in zip(sizes, ranked, strict=True)]
-    points = sorted((size, -(value.value or 0.0), editor) for size, value, editor in found)
-    front = [point for i, point in enumerate(points) if all(point[1] < minus_s for _, minus_s, _ in points[:i])]
-    longest, low = 1.08 * max(sizes) or 1.0, min(0.9, math.floor(-10 * max(minus_s for _, minus_s, _ in points)) / 10)
-    plot = _Plot(max(260, round(1.2 * _LABEL * len(points))), 0, longest, low, 1)
-    for (size, minus_s, _), (following, lower, _) in pairwise([*front, (longest, front[-1][1], "")]):
-        plot.line("front", (size, -minus_s), (following, -minus_s))
-        plot.line("front", (following, -minus_s), (following, -lower))
-    rising = sorted(found, key=lambda one: (one[1].value or 0.0, -one[0]))
-    heights = [((value.value or 0.0) - low) / (1 - low) for _, value, _ in rising]
-    for (size, one, editor), place in zip(rising, _apart(heights, _LABEL / plot.height), strict=True):
-        kind, value, beside = (
-            "best" if editor == ranked[0].editor else "other",
-            one.value or 0.0,
-            low + place * (1 - low),
-        )
-        plot.line(f"leader {kind}", (size, value), (longest, beside))
-        plot.line(f"interval {kind}", (size, one.low or 0.0), (size, one.high or 0.0))
-        plot.point(kind, size, value, 6 if kind == "best" else 4.5)
-        plot.parts.append('<svg x="100%" overflow="visible">')
-        name = editor if len(editor) <= _LETTERS else f"{editor[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
-        plot.text(name, "6", round(plot.y(beside) + 4, 1), kind=kind, anchor="start")
-        plot.parts.append("</svg>")
-    values = "; ".join(f"{editor} {-minus_s:.2f} at {size:,.4g} {unit}" for size, minus_s, editor in points)
-    unbeaten = ", ".join(editor for *_, editor in front)
+    sizes, unit = (
+        (tokens, "prompt tokens") if counted else ([summary.shots for summary in ranked], "retains per prompt")
+    )
+    points = [
+        _Point(size, value.value or 0.0, value.low or 0.0, value.high or 0.0, summary.editor)
+        for size, summary in zip(sizes, ranked, strict=True)
+        for value in [summary.metric(metric)]
+    ]
+    points.sort(key=lambda point: (point.size, -point.value, point.editor))
+    front = [point for i, point in enumerate(points) if all(point.value > shorter.value for shorter in points[:i])]
+    longest, low = 1.08 * max(sizes) or 1.0, min(0.9, math.floor(10 * min(point.value for point in points)) / 10)
+    plot = _Plot(max(260, round(1.2 * _NAME_HEIGHT * len(points))), 0, longest, low, 1)
+    for point, following in pairwise([*front, replace(front[-1], size=longest)]):
+        plot.line("front", (point.size, point.value), (following.size, point.value))
+        plot.line("front", (following.size, point.value), (following.size, following.value))
+    _draw_named(plot, points, best=ranked[0].editor)
+    values = "; ".join(f"{point.editor} {point.value:.2f} at {point.size:,.4g} {unit}" for point in points)
+    unbeaten = ", ".join(point.editor for point in front)
     return Figure(
         plot.svg("pareto", unit),
         f"{metric} against {unit}; lines through the points: 95 % intervals; dashed: best {metric} for the length",
@@ -114,12 +106,41 @@ def pareto(group: Group) -> Figure | None:
     )
 
 
-def _apart(places: Sequence[float], gap: float) -> list[float]:
-    """Rising places in 0 to 1, moved as little as one pass up and one down need to keep this gap between them."""
-    found: list[float] = []
-    for place in places:
-        found.append(max(place, found[-1] + gap) if found else place)
-    return [min(place, 1 - i * gap) for i, place in zip(reversed(range(len(found))), found, strict=True)]
+@dataclass(frozen=True)
+class _Point:
+    """An editor in the chart: the length of its prompts, and its metric with the interval."""
+
+    size: float
+    value: float
+    low: float
+    high: float
+    editor: str
+
+
+def _draw_named(plot: _Plot, points: Sequence[_Point], best: str) -> None:
+    """Draw the points with their intervals, and the editors' names to the right, one below the other."""
+    rising = sorted(points, key=lambda point: (point.value, -point.size))
+    span = plot.high - plot.low
+    heights = [(point.value - plot.low) / span for point in rising]
+    for point, height in zip(rising, _apart(heights, _NAME_HEIGHT / plot.height), strict=True):
+        kind, label = "best" if point.editor == best else "other", plot.low + height * span
+        plot.line(f"leader {kind}", (point.size, point.value), (plot.right, label))
+        plot.line(f"interval {kind}", (point.size, point.low), (point.size, point.high))
+        plot.point(kind, point.size, point.value, 6 if kind == "best" else 4.5)
+        plot.parts.append('<svg x="100%" overflow="visible">')
+        name = point.editor
+        if len(name) > _NAME_LETTERS:
+            name = f"{name[: _NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+        plot.text(name, "6", round(plot.y(label) + 4, 1), kind=kind, anchor="start")
+        plot.parts.append("</svg>")
+
+
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Rising heights in 0 to 1, moved as little as one pass up and one down need to keep this gap between them."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(max(height, moved[-1] + gap) if moved else height)
+    return [min(height, 1 - i * gap) for i, height in zip(reversed(range(len(moved))), moved, strict=True)]
 
 
 CURVES: dict[str, tuple[str, Callable[[Epoch], float | None]]] = {
@@ -165,21 +186,21 @@ def training(groups: Sequence[Group], curve: str) -> Figure | None:
 
 def budget(group: Group, editor: str) -> Figure:
     """Histogram of the retains that an editor kept per test edit, with the published means as lines."""
-    found = distribution_of(group.outcomes[editor])
-    plot = _Plot(130, 0.4, max(16, *found.counts) + 0.6, 0, 1.15 * max(found.counts.values()))
-    for k, edits in found.counts.items():
+    kept = distribution_of(group.outcomes[editor])
+    plot = _Plot(130, 0.4, max(16, *kept.counts) + 0.6, 0, 1.15 * max(kept.counts.values()))
+    for k, edits in kept.counts.items():
         plot.line("column", (k, 0), (k, edits))
     for i, paper in enumerate(RETAIN_BUDGETS):
         plot.line("front", (paper.mean, 0), (paper.mean, plot.high))
         plot.text(f"{paper.model}: {paper.mean:.2f}", "100%", 12 + 16 * i, anchor="end")
-    counts = ", ".join(f"{k} at {edits} edits" for k, edits in found.counts.items())
-    alt = f"Retains kept by {editor}: {counts}; mean {found.mean:.2f}, standard deviation {found.std:.2f}."
+    counts = ", ".join(f"{k} at {edits} edits" for k, edits in kept.counts.items())
+    alt = f"Retains kept by {editor}: {counts}; mean {kept.mean:.2f}, standard deviation {kept.std:.2f}."
     caption = f"Test edits by retains kept, {editor}, {group.label}; dashed: published means"
     return Figure(plot.svg("curve", "retains kept", whole=True), caption, alt)
 
 
 def gate_curve(points: Sequence[tuple[float, float]], xs: str, caption: str, *, diagonal: bool = False) -> Figure:
-    """Points of shares between 0 and 1, joined in their order; diagonal: where both would be equal."""
+    """A line through shares between 0 and 1, in their order; diagonal: also the line where both would be equal."""
     plot = _Plot(170, 0, 1 if diagonal else max(0.01, 1.1 * max(x for x, _ in points)), 0, 1)
     if diagonal:
         plot.line("front", (0, 0), (1, 1))
@@ -191,11 +212,11 @@ def gate_curve(points: Sequence[tuple[float, float]], xs: str, caption: str, *, 
     return Figure(plot.svg("curve", xs), caption, f"{caption}. By {xs}: {values}.")
 
 
-def _ticks(low: float, high: float, least: float = 0) -> Iterator[float]:
-    """Two to six round numbers from low to high, at least this far apart."""
+def _ticks(low: float, high: float, min_step: float = 0) -> Iterator[float]:
+    """Two to six round numbers from low to high, at least `min_step` apart."""
     rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
-    step = max(least, next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999))
+    step = max(min_step, next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999))
     first = math.ceil(low / step - 1e-9)
     yield from (round(step * i, 10) for i in range(first, math.floor(high / step + 1e-9) + 1))
 

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Sequence
 from drike.evaluation.metrics import Estimate, Summary
 from drike.report.groups import BASELINE, METHOD, UNEDITED, Group
 from drike.report.reading import evaluate_again
-from drike.report.tables import SCORES, has_0, shown
+from drike.report.tables import SCORES
+from drike.support.table import Difference, as_text
 
-# Of fewer edits no difference is claimed: were two editors equally good, one would win all five of five edits with a
+# On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
 # probability of 2 / 2**5, above 5 %.
-FEWEST = 6
+MIN_EDITS = 6
 
 
 def gaps(group: Group) -> Iterator[str]:
-    """What was to be measured and is not in the group's numbers."""
+    """What was meant to be measured but is missing from the group's numbers."""
     for run in group.runs:
         if run.missing:
             yield (
@@ -27,9 +28,9 @@ def gaps(group: Group) -> Iterator[str]:
             done = f"{len(run.steps)} of {run.asked_episodes} episodes"
             yield f"Incomplete: training stopped after {done} ({group.label}, seed {run.seed})."
     summaries = group.summaries.values()
-    if absent := [name for name in SCORES if all(one.metric(name).value is None for one in summaries)]:
+    if absent := [name for name in SCORES if all(summary.metric(name).value is None for summary in summaries)]:
         missing = ", ".join(name for name in absent if name != "S")
-        unjudged = any(one.correct is None for of_editor in group.outcomes.values() for one in of_editor)
+        unjudged = any(outcome.correct is None for outcomes in group.outcomes.values() for outcome in outcomes)
         which = "no such probes that the rule can judge" if unjudged else "no such probes"
         yield f"Not measured: {missing}, as the test edits have {which}; S needs ESR, PC and RR ({group.label})."
 
@@ -37,45 +38,46 @@ def gaps(group: Group) -> Iterator[str]:
 def findings(group: Group) -> Iterator[str]:
     """The sentences a report begins with; none claims more than its interval allows."""
     seeds = group.seeds()
-    cases = max(one.cases for one in group.summaries.values())
+    cases = max(summary.cases for summary in group.summaries.values())
     yield f"{group.label}: {cases} test edits, {f'seed {seeds[0]}' if len(seeds) == 1 else f'{len(seeds)} seeds'}."
     yield verdict(group)
     if group.comparable(METHOD, BASELINE):
         yield _against_baseline(group)
         yield _prompt_sizes(group)
-    yield _uncertainty(cases, [one.metric(group.headline) for one in group.ranked], group.headline, len(seeds))
+    values = [summary.metric(group.headline) for summary in group.ranked]
+    yield _uncertainty(cases, values, group.headline, len(seeds))
 
 
 def verdict(group: Group) -> str:
     """Which editor is best, whether its lead is more than chance, and at what length of prompts."""
     metric, ranked = group.headline, group.ranked
     unedited = group.summaries.get(UNEDITED)
-    known = "" if unedited is None or unedited.metric(metric).value is None else shown(unedited.metric(metric))
+    known = "" if unedited is None or unedited.metric(metric).value is None else as_text(unedited.metric(metric))
     if not ranked:
         only = f"Only the unedited model was measured: its {metric} is {known}"
         return f"{only} on {_edits(unedited)}." if unedited and known else "No answer of this run could be judged."
     best, *others = ranked
-    where, value = _edits(best), shown(best.metric(metric))
-    if best.cases < FEWEST:
+    where, value = _edits(best), as_text(best.metric(metric))
+    if best.cases < MIN_EDITS:
         return f"{best.editor} has {metric} {value} on {where}, too few to tell editors apart."
     above_unedited = known and _above(group, best.editor, UNEDITED)
     if known and above_unedited is False:
         return (
             f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}; the "
-            f"highest of an editor is {value}, of {best.editor}."
+            f"best is {best.editor} with {value}."
         )
     if not others:
         beyond = f", significantly above the unedited model's {known}" if above_unedited else ""
         return f"{best.editor} reaches {metric} {value} on {where}{beyond}."
-    level = [one.editor for one in others if one.metric(metric).value == best.metric(metric).value]
-    rest = {one.editor: _above(group, best.editor, one.editor) for one in others if one.editor not in level}
+    level = [other.editor for other in others if other.metric(metric).value == best.metric(metric).value]
+    rest = {other.editor: _above(group, best.editor, other.editor) for other in others if other.editor not in level}
     verb = f"share the highest {metric}" if level else f"has the highest {metric}"
     sentence = f"{listed([best.editor, *level])} {verb}, {value} on {where}{_length(group, best)}{_lead(rest)}"
     method = group.summaries.get(METHOD)
     if method in others and METHOD not in level and not best.editor.startswith(METHOD):
         below = "significantly lower" if rest[METHOD] else "not significantly lower"
         below = below if rest[METHOD] is not None else "measured on other edits"
-        sentence += f"; {METHOD} has {shown(method.metric(metric))}, {below}"
+        sentence += f"; {METHOD} has {as_text(method.metric(metric))}, {below}"
     return f"{sentence}."
 
 
@@ -83,37 +85,42 @@ def overall(groups: Sequence[Group]) -> str:
     """The verdict on all groups together: which editor is highest in how many of them, and how often significantly."""
     if len(groups) == 1:
         return verdict(groups[0])
-    leads = [(group, [one.editor for one in group.ranked if one.metric(group.headline).value]) for group in groups]
-    first = Counter(editors[0] for _, editors in leads if editors)
+    rankings = [
+        (group, [summary.editor for summary in group.ranked if summary.metric(group.headline).value])
+        for group in groups
+    ]
+    first = Counter(editors[0] for _, editors in rankings if editors)
     if not first:
         return "No editor makes an edit take effect in any of these settings."
-    (most, times), *others = first.most_common()
-    clear = sum(bool(editors[1:] and _above(group, *editors[:2])) for group, editors in leads if most in editors[:1])
+    (winner, times), *others = first.most_common()
+    clear = sum(
+        bool(editors[1:] and _above(group, *editors[:2])) for group, editors in rankings if winner in editors[:1]
+    )
     metric = " or ".join(dict.fromkeys(group.headline for group in groups))
     also = f"; highest in the others: {listed([editor for editor, _ in others])}" if others else ""
     lead = f"significantly above the next editor in {clear or 'none'}"
-    return f"{most} has the highest {metric} in {times} of {len(groups)} settings, {lead}{also}."
+    return f"{winner} has the highest {metric} in {times} of {len(groups)} settings, {lead}{also}."
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str], maximum: int = 3) -> str:
     """Names as a phrase: "A, B and C", or "A, B and 4 others"."""
-    if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    if len(names) > maximum:
+        return f"{', '.join(names[: maximum - 1])} and {len(names) - maximum + 1} others"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _edits(one: Summary) -> str:
-    return f"{one.cases:,} test edit{'s' * (one.cases != 1)}"
+def _edits(summary: Summary) -> str:
+    return f"{summary.cases:,} test edit{'s' * (summary.cases != 1)}"
 
 
 def _above(group: Group, ours: str, theirs: str) -> bool | None:
     """Whether an editor is significantly above another in the headline metric; None if that cannot be said."""
     difference = group.difference(ours, theirs, group.headline)
-    return None if difference is None else not has_0(difference) and (difference.value or 0) > 0
+    return None if difference is None else difference.significant and (difference.estimate.value or 0) > 0
 
 
 def _lead(rest: dict[str, bool | None]) -> str:
-    """Which of the other editors the best one is significantly above, and which not; None: on other edits."""
+    """Which other editors the best one is significantly above, and which not; None: measured on other edits."""
     below = [name for name, above in rest.items() if above]
     near = [name for name, above in rest.items() if above is False]
     if rest and not below and not near:
@@ -133,12 +140,19 @@ def _length(group: Group, best: Summary) -> str:
 
 def _against_baseline(group: Group) -> str:
     """DR-IKE minus IKE, metric by metric, in words."""
-    parts = [
-        f"{name} {shown(one, signed=True)} "
-        f"({'not significant' if has_0(one) else 'higher' if (one.low or 0) > 0 else 'lower'})"
-        for name in SCORES if (one := group.difference(METHOD, BASELINE, name)) and one.value is not None
-    ]  # fmt: skip
-    return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(parts)}."
+    of_metrics = {name: group.difference(METHOD, BASELINE, name) for name in SCORES}
+    in_words = [
+        f"{name} {as_text(difference.estimate, signed=True)} ({_direction(difference)})"
+        for name, difference in of_metrics.items()
+        if difference is not None and difference.estimate.value is not None
+    ]
+    return f"{METHOD} minus {BASELINE} on the same edits: {', '.join(in_words)}."
+
+
+def _direction(difference: Difference) -> str:
+    if not difference.significant:
+        return "not significant"
+    return "higher" if (difference.estimate.low or 0) > 0 else "lower"
 
 
 def _prompt_sizes(group: Group) -> str:
@@ -154,10 +168,10 @@ def _prompt_sizes(group: Group) -> str:
 
 
 def _uncertainty(cases: int, values: list[Estimate], metric: str, seeds: int) -> str:
-    widths = [one.high - one.low for one in values if one.high is not None and one.low is not None]
+    widths = [value.high - value.low for value in values if value.high is not None and value.low is not None]
     wide = f" With {cases} edits the interval of {metric} is up to {max(widths):.2f} wide." if widths else ""
     chance = (
         " There is one seed, so the intervals do not include what another split or another initial head would change."
-        if seeds == 1 else " An edit that several seeds test counts as one."
+        if seeds == 1 else " An edit tested under several seeds counts once."
     )  # fmt: skip
     return f"Uncertainty: brackets are 95 % bootstrap intervals over edits.{wide}{chance}"

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
+from drike.deployment.evaluation import GateRecord
 from drike.errors import ReportError
 from drike.evaluation.metrics import (
     METRICS,
     Counts,
-    Estimate,
     Outcome,
     Summary,
     counted,
@@ -25,6 +25,7 @@ from drike.evaluation.metrics import (
 from drike.models.protocols import Usage
 from drike.report.training import Epoch, Step, epochs_of
 from drike.runs.folder import CasePrompts
+from drike.support.table import Difference
 
 UNEDITED, BASELINE, METHOD, PER_QUERY = "Unedited", "IKE", "DR-IKE", "DR-IKE-Q"
 HEADLINES = METRICS[:4]  # S, ESR, PC, RR
@@ -41,6 +42,8 @@ class ReportedRun:
     where unknown. own_sigma: whether the budget gives every edit a sigma of its own. parameters: trained for each
     editor, where known. form: of the data files. usage: what the model did for training and for each editor.
     written: by editor and case id, what the model wrote, by probe. prompts: by editor and case id.
+    stored: how many edits were in force behind a gate, as --stored gave it; "" if that was not evaluated. deployed:
+    by editor, the outcomes behind it. gate: what the gate decided.
     """
 
     folder: str
@@ -61,6 +64,9 @@ class ReportedRun:
     usage: Mapping[str, Usage] = field(default_factory=dict)
     written: Mapping[str, Mapping[str, tuple[str | None, ...]]] = field(default_factory=dict)
     prompts: Mapping[str, Mapping[str, CasePrompts]] = field(default_factory=dict)
+    stored: str = ""
+    deployed: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    gate: tuple[GateRecord, ...] = ()
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -103,23 +109,22 @@ class Group:
     @property
     def headline(self) -> str:
         """The metric that editors are ranked by: S, or the first of ESR, PC and RR that was measured."""
-        measured = (
-            name for name in HEADLINES if any(one.metric(name).value is not None for one in self.summaries.values())
-        )
+        summaries = self.summaries.values()
+        measured = (name for name in HEADLINES if any(summary.metric(name).value is not None for summary in summaries))
         return next(measured, HEADLINES[0])
 
     @property
     def ranked(self) -> list[Summary]:
-        """The editors' summaries by the headline metric, best first, without the unedited model and what lacks it."""
-        of_editors = (one for name, one in self.summaries.items() if name != UNEDITED)
-        values = [(value, one) for one in of_editors if (value := one.metric(self.headline).value) is not None]
-        return [one for _, one in sorted(values, key=lambda pair: -pair[0])]
+        """The summaries of the editors that have the headline metric, best first, without the unedited model."""
+        edited = (summary for editor, summary in self.summaries.items() if editor != UNEDITED)
+        values = [(value, summary) for summary in edited if (value := summary.metric(self.headline).value) is not None]
+        return [summary for _, summary in sorted(values, key=lambda pair: -pair[0])]
 
-    def difference(self, one: str, other: str, metric: str) -> Estimate | None:
-        """The paired difference of two editors; None if they were not measured on the same edits."""
-        if not self.comparable(one, other):
+    def difference(self, ours: str, theirs: str, metric: str) -> Difference | None:
+        """Our metric minus theirs, paired; None if the two editors were not measured on the same edits."""
+        if not self.comparable(ours, theirs):
             return None
-        return paired_differences(self.counts[one], self.counts[other])[metric]
+        return Difference(paired_differences(self.counts[ours], self.counts[theirs])[metric])
 
     def seeds(self, editor: str | None = None) -> tuple[int, ...]:
         """The seeds that measured an editor, or any editor."""
@@ -130,14 +135,14 @@ class Group:
         counts = {run.parameters.get(editor) for run in self.runs if editor in run.outcomes}
         return counts.pop() if len(counts) == 1 else None
 
-    def comparable(self, one: str, other: str) -> bool:
+    def comparable(self, ours: str, theirs: str) -> bool:
         """Whether two editors were measured on the same edits under the same seeds."""
-        return {one, other} <= self.outcomes.keys() and self.seeds(one) == self.seeds(other)
+        return {ours, theirs} <= self.outcomes.keys() and self.seeds(ours) == self.seeds(theirs)
 
     @property
     def scores(self) -> bool:
         """Whether the model gives probabilities."""
-        return any(outcome.logit_gap is not None for of in self.outcomes.values() for outcome in of)
+        return any(outcome.logit_gap is not None for outcomes in self.outcomes.values() for outcome in outcomes)
 
 
 def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Group, ...]:
@@ -147,9 +152,10 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     """
     names = tuple(dict.fromkeys(across))
     known = {name for run in runs for name in run.settings}
-    for one in names:
-        if one not in known:
-            raise ReportError(f"no run has a setting {one!r} to compare across: choose from {', '.join(sorted(known))}")
+    for name in names:
+        if name not in known:
+            choices = ", ".join(sorted(known))
+            raise ReportError(f"no run has a setting {name!r} to compare across: choose from {choices}")
     for run, other in combinations(runs, 2):
         if conflict := _conflict(run, other, names):
             raise ReportError(f"{run.folder} and {other.folder} {conflict}")
@@ -165,28 +171,28 @@ def grouped(runs: Sequence[ReportedRun], across: Iterable[str] = ()) -> tuple[Gr
     return tuple(groups)
 
 
-def _conflict(one: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
+def _conflict(run: ReportedRun, other: ReportedRun, across: Sequence[str]) -> str:
     """Why two runs can neither be pooled nor be rows of one table; "" if they can."""
-    shared = [name for name in one.settings if name in other.settings]
-    differing = [name for name in shared if one.settings[name] != other.settings[name]]
+    shared = [name for name in run.settings if name in other.settings]
+    differing = [name for name in shared if run.settings[name] != other.settings[name]]
     for name in differing:
         if name not in across:
             return (
-                f"differ in {name} ({one.settings[name]}; {other.settings[name]}) and cannot share a table: "
+                f"differ in {name} ({run.settings[name]}; {other.settings[name]}) and cannot share a table: "
                 f"report them separately, or compare them deliberately with --across {name}"
             )
-    same_seed = one.seed == other.seed
-    if same_seed and set(one.test) != set(other.test) and "data" not in differing:
+    same_seed = run.seed == other.seed
+    if same_seed and set(run.test) != set(other.test) and "data" not in differing:
         return (
-            f"have seed {one.seed} but different test edits and cannot share a table: report them separately, "
+            f"have seed {run.seed} but different test edits and cannot share a table: report them separately, "
             "or evaluate one of them again with the other's --run"
         )
-    if differing or one.model != other.model:
+    if differing or run.model != other.model:
         return ""
-    for name in one.identity.keys() & other.identity.keys():
-        if one.identity[name] != other.identity[name]:
-            return f"differ in the {name} of model {one.model} and cannot share a table: report them separately"
-    twice = [editor for editor in one.outcomes if editor in other.outcomes]
+    for name in run.identity.keys() & other.identity.keys():
+        if run.identity[name] != other.identity[name]:
+            return f"differ in the {name} of model {run.model} and cannot share a table: report them separately"
+    twice = [editor for editor in run.outcomes if editor in other.outcomes]
     if same_seed and twice:
-        return f"both measured {twice[0]} with seed {one.seed} on {one.model}: report only one of them"
+        return f"both measured {twice[0]} with seed {run.seed} on {run.model}: report only one of them"
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from drike.support.table import Table
+from drike.support.table import Cell, Table, parts
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -13,7 +13,7 @@ _SPECIAL = {
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "*": "{*}", "`": r"\textasciigrave{}",
 }  # fmt: skip
 _MINUS = re.compile(r"(?<![\w.)\]-])-(?=[.\d])")
-_NARROW = 6  # columns; a wider table is set in a smaller font to fit the page
+_NARROW = 6  # columns; a wider table is set in a smaller font, to fit the page
 HEAD = "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.\n"
 
 
@@ -25,9 +25,9 @@ def as_latex(table: Table, label: str) -> str:
     for row in table.rows:
         if len(row) == 1:
             lines += [r"\midrule"] if lines else []
-            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{escaped(row[0])}}}}} \\")
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{_set(row[0])}}}}} \\")
         else:
-            lines.append(_line((escaped(row[0]), *map(_small_interval, row[1:]))))
+            lines.append(_line(map(_set, row)))
     body = "\n".join(lines)
     small, narrow = ("\\footnotesize\n", "\\setlength{\\tabcolsep}{3pt}\n") if width > _NARROW else ("", "")
     caption = escaped(" ".join((f"{table.title.removesuffix('.')}.", *table.notes)))
@@ -47,7 +47,7 @@ def as_latex(table: Table, label: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape text for LaTeX, in one line, such that no bracket or star becomes an argument of a line break."""
+    """Escape text for LaTeX, on one line; brackets and stars cannot become arguments of a line break."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return "".join(_SPECIAL.get(c, c) for c in " ".join(printable.split()))
 
@@ -56,11 +56,9 @@ def _line(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _small_interval(cell: str) -> str:
-    value, bracket, interval = cell.partition(" [")
-    return _number(value) + (f" {{\\scriptsize {_number('[' + interval)}}}" if bracket else "")
-
-
-def _number(text: str) -> str:
-    """Escape text and write a minus, not a hyphen, before numbers."""
-    return _MINUS.sub("$-$", escaped(text))
+def _set(cell: Cell) -> str:
+    """A cell with its interval and note in small type; numbers have a minus sign, not a hyphen."""
+    if isinstance(cell, str):
+        return escaped(cell)
+    value, small = (_MINUS.sub("$-$", escaped(text)) for text in parts(cell))
+    return f"{value} {{\\scriptsize {small}}}" if small else value

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from drike.datasets.generated import GENERATED
 from drike.edits import Aspect
 from drike.evaluation.judge import RULES
-from drike.evaluation.metrics import Estimate, Share, Summary
+from drike.evaluation.metrics import Share, Summary
 from drike.report.figures import Figure, pareto
 from drike.report.findings import findings, listed, verdict
 from drike.report.groups import BASELINE, UNEDITED, Group
-from drike.report.tables import INTERVALS, SCORES, cell, shown, starred
-from drike.support.table import Table
+from drike.report.tables import INTERVALS, SCORES, cell
+from drike.support.table import NOT_MEASURED, Cell, Table, as_text
 
 MEANINGS = {
     Aspect.REWRITE: "the edit's own query (ESR)",
@@ -25,19 +25,24 @@ MEANINGS = {
     Aspect.CHOICE: "the edited fact as one of several options",
     Aspect.REVERSE: "the subject, asked for by the new object",
     Aspect.MULTI_HOP: "a fact that follows from the edit and others",
-    Aspect.PUSHBACK: "the edited fact after a doubt",
+    Aspect.PUSHBACK: "the edited fact after a challenge such as 'Are you sure?'",
     Aspect.DISTRACTOR: "the edited fact after a misleading sentence",
 }
 NOT_WRITTEN = "(not written: judged by scores)"
-MOST = 12  # editors among the scores and profiles, so that the cases do not begin too far down
+MAX_EDITORS = 12  # among the scores and profiles, so that the cases do not begin too far down
 CHOSEN = (
-    "the first of the sample that took", "the first of the sample, in which no edit took", "the first test edit",
+    "the first of the sample that took effect", "the first of the sample, in which none took effect",
+    "the first test edit",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Example:
-    """An edit's own query, and what the model says without and under the best editor; why not, if that is not known."""
+    """An edit's own query, and what the model says without an editor and under the best one.
+
+    before, after: the first line, or why it is not known. took: whether the edit took effect; None if not judged.
+    chosen: why this edit is the example.
+    """
 
     case_id: str
     query: str
@@ -52,7 +57,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Profile:
-    """The share of right answers of an editor in each aspect that any editor was asked; the lowest in words."""
+    """An editor's share of right answers in each aspect that was asked of any editor; lowest: the lowest in words."""
 
     editor: str
     best: bool
@@ -62,7 +67,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Overview:
-    """What stands above a group's tables. metrics: of the best editor, with their meanings."""
+    """What the page shows of a group above its tables.
+
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes.
+    """
 
     label: str
     verdict: str
@@ -83,29 +91,33 @@ def overview(group: Group) -> Overview:
     summaries, ranked = list(group.summaries.values()), group.ranked
     best = ranked[0] if ranked else summaries[0]
     about, _, *notes = findings(group)
-    asked = [aspect for aspect in Aspect if any(one.aspects[aspect].probes for one in summaries)]
-    most = {aspect: max((one.aspects[aspect] for one in summaries), key=lambda share: share.probes) for aspect in asked}
-    counts = {aspect: f"{_count(of.probes, 'probe')} of {_count(of.edits, 'edit')}" for aspect, of in most.items()}
+    asked = [aspect for aspect in Aspect if any(summary.aspects[aspect].probes for summary in summaries)]
+    left_out = len(summaries) - MAX_EDITORS
     return Overview(
-        group.label,
-        verdict(group),
-        " ".join([about, *judges(group)]),
-        tuple((name, shown(best.metric(name)), meaning) for name, meaning in SCORES.items()),
-        best.editor,
-        example(group, best.editor) if ranked else None,
-        pareto(group),
-        scores(group),
-        (
+        label=group.label,
+        verdict=verdict(group),
+        about=" ".join([about, *judges(group)]),
+        metrics=tuple((name, as_text(best.metric(name)), meaning) for name, meaning in SCORES.items()),
+        best=best.editor,
+        example=example(group, best.editor) if ranked else None,
+        chart=pareto(group),
+        scores=scores(group),
+        notes=(
             INTERVALS,
-            *([f"{left} more editors: see Tables, Beside the paper."] if (left := len(summaries) - MOST) > 0 else ()),
+            *([f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else ()),
             *notes,
         ),
-        tuple((aspect, MEANINGS[aspect], counts[aspect]) for aspect in asked),
-        tuple(
-            Profile(one.editor, one is best, {a: one.aspects[a] for a in asked}, _lowest_words(one, asked))
-            for one in _first(group).values()
+        asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
+        profiles=tuple(
+            Profile(
+                summary.editor,
+                summary is best,
+                {aspect: summary.aspects[aspect] for aspect in asked},
+                _lowest_words(summary, asked),
+            )
+            for summary in _first(group).values()
         ),
-        " ".join([_weakest(group, best, asked), *generated(group)]),
+        weakest=" ".join([_weakest(group, best, asked), *generated(group)]),
     )
 
 
@@ -125,40 +137,47 @@ def scores(group: Group) -> Table:
     metric = group.headline
     against = BASELINE if {BASELINE} < group.summaries.keys() - {UNEDITED} else ""
     header = ("Editor", *SCORES, *([f"{metric} minus {against}"] if against else []), "retains/prompt", "tokens/prompt")
-    rows = []
-    for name, one in _first(group).items():
-        difference = (group.difference(name, against, metric) or Estimate(None)) if name != against else Estimate(None)
-        apart = [starred(difference)] if against else []
-        costs = (cell(one, "retains/prompt"), cell(one, "tokens/prompt"))
-        rows.append((name, *(cell(one, column) for column in SCORES), *apart, *costs))
+    rows: list[tuple[Cell, ...]] = []
+    for editor, summary in _first(group).items():
+        difference = group.difference(editor, against, metric) if editor != against else None
+        differences: list[Cell] = [difference or NOT_MEASURED] if against else []
+        costs = (cell(summary, "retains/prompt"), cell(summary, "tokens/prompt"))
+        rows.append((editor, *(cell(summary, column) for column in SCORES), *differences, *costs))
     return Table(group.label, header, tuple(rows))
 
 
 def example(group: Group, editor: str) -> Example | None:
-    """The first edit that took of those whose answers were written, or the first with an answer, or the first edit."""
-    found: list[tuple[int, int, Example]] = []
+    """The first edit that took effect of those with written answers, or the first of these, or the first edit."""
+    ranked: list[tuple[int, int, Example]] = []
     for run in group.runs:
-        for one in run.outcomes.get(editor, ()):
-            if one.aspect is not Aspect.REWRITE:
+        for outcome in run.outcomes.get(editor, ()):
+            if outcome.aspect is not Aspect.REWRITE:
                 continue
-            answers = [run.written.get(name, {}).get(one.case_id) for name in (UNEDITED, editor)]
+            answers = [run.written.get(name, {}).get(outcome.case_id) for name in (UNEDITED, editor)]
             before, after = (_line(texts[0]) if texts else NOT_WRITTEN for texts in answers)  # the rewrite probe's
             if UNEDITED not in run.outcomes:
                 before = "(not evaluated)"
             written = NOT_WRITTEN not in (before, after)
-            rank = 2 - written - bool(written and one.correct)
-            made = Example(
-                one.case_id, one.query, one.distractor, one.target, editor, before, after, one.correct, CHOSEN[rank]
-            )
-            found.append((rank, len(found), made))
-    return min(found)[-1] if found else None
+            rank = 2 - written - bool(written and outcome.correct)
+            candidate = Example(
+                case_id=outcome.case_id, query=outcome.query, old=outcome.distractor, new=outcome.target,
+                editor=editor, before=before, after=after, took=outcome.correct, chosen=CHOSEN[rank],
+            )  # fmt: skip
+            ranked.append((rank, len(ranked), candidate))
+    return min(ranked)[-1] if ranked else None
 
 
 def _first(group: Group) -> dict[str, Summary]:
     """The unedited model, the baseline and the best of the other editors, as many as are shown first."""
-    best = dict.fromkeys((UNEDITED, BASELINE, *(one.editor for one in group.ranked), *group.summaries))
-    kept = [name for name in best if name in group.summaries][:MOST]
-    return {name: one for name, one in group.summaries.items() if name in kept}
+    best = dict.fromkeys((UNEDITED, BASELINE, *(summary.editor for summary in group.ranked), *group.summaries))
+    kept = [editor for editor in best if editor in group.summaries][:MAX_EDITORS]
+    return {editor: summary for editor, summary in group.summaries.items() if editor in kept}
+
+
+def _asked(aspect: Aspect, summaries: Sequence[Summary]) -> str:
+    """How many probes of how many edits test an aspect, under the editor that has most."""
+    share = max((summary.aspects[aspect] for summary in summaries), key=lambda share: share.probes)
+    return f"{_count(share.probes, 'probe')} of {_count(share.edits, 'edit')}"
 
 
 def _count(number: int, what: str) -> str:
@@ -170,30 +189,30 @@ def _line(text: str | None) -> str:
     return NOT_WRITTEN if text is None else next(iter(text.strip().splitlines()), "(nothing)")
 
 
-def _lowest(one: Summary) -> tuple[float, list[Aspect]]:
+def _lowest(summary: Summary) -> tuple[float, list[Aspect]]:
     """The editor's lowest share, and the aspects that have it; 1 and none where nothing was measured."""
-    values = [(value, aspect) for aspect in Aspect if (value := one.aspects[aspect].estimate.value) is not None]
-    least = min((value for value, _ in values), default=1.0)
-    return least, [aspect for value, aspect in values if value == least]
+    values = [(value, aspect) for aspect in Aspect if (value := summary.aspects[aspect].estimate.value) is not None]
+    lowest = min((value for value, _ in values), default=1.0)
+    return lowest, [aspect for value, aspect in values if value == lowest]
 
 
-def _lowest_words(one: Summary, asked: Sequence[Aspect]) -> str:
-    least, aspects = _lowest(one)
+def _lowest_words(summary: Summary, asked: Sequence[Aspect]) -> str:
+    lowest, aspects = _lowest(summary)
     if len(asked) < 2 or not aspects:
         return ""
-    return f"Lowest: {listed(aspects)}" if len(aspects) < 3 else f"Lowest: {len(aspects)} aspects at {least:.3f}"
+    return f"Lowest: {listed(aspects)}" if len(aspects) < 3 else f"Lowest: {len(aspects)} aspects at {lowest:.3f}"
 
 
 def _weakest(group: Group, best: Summary, asked: Sequence[Aspect]) -> str:
     """The lowest share of the best editor, and of all editors, with intervals."""
-    least, aspects = _lowest(best)
+    lowest, aspects = _lowest(best)
     if len(asked) < 2 or not aspects:
         return ""
     what = f"{aspects[0]}, {MEANINGS[aspects[0]]}" if len(aspects) == 1 else listed(aspects)
-    sentence = f"{best.editor} is weakest in {what}: {shown(best.aspects[aspects[0]].estimate)}."
-    other = min(group.ranked, key=lambda one: _lowest(one)[0], default=best)
-    if _lowest(other)[0] >= least:
+    sentence = f"{best.editor} is weakest in {what}: {as_text(best.aspects[aspects[0]].estimate)}."
+    other = min(group.ranked, key=lambda summary: _lowest(summary)[0], default=best)
+    if _lowest(other)[0] >= lowest:
         return f"{sentence} No editor has a lower share in any aspect."
-    lowest = _lowest(other)[1][0]
-    value = shown(other.aspects[lowest].estimate)
-    return f"{sentence} The lowest share of any editor is {other.editor}'s in {lowest}: {value}."
+    aspect = _lowest(other)[1][0]
+    value = as_text(other.aspects[aspect].estimate)
+    return f"{sentence} The lowest share of any editor is {other.editor}'s in {aspect}: {value}."

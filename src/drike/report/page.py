@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -21,27 +21,38 @@ from drike.report.document import Document
 from drike.report.findings import gaps, overall
 from drike.report.groups import UNEDITED
 from drike.report.overview import overview
-from drike.report.tables import COLUMNS, STARRED, shown
-from drike.support.table import Table
+from drike.report.tables import COLUMNS, SCORES, STARRED
+from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
 _HERE = Path(__file__).parent
-_SHARES = {*COLUMNS, "RR known", *Aspect}  # the columns whose best value is bold
+_SHARES = {
+    *COLUMNS,
+    *(f"deployed {name}" for name in SCORES),
+    "RR known",
+    *Aspect,
+}  # the columns whose best value is bold
 _OF_SHARES = ("Editor", "Retains", "Model", "Setting")  # the first columns of tables that have such
 _SHAPES = {"up": "▲", "down": "▼", "level": "○"}
 _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')}; ○: it includes 0."
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A table's cell. kind: best of its column; up, down, level: a difference and what its interval says; or ""."""
+class PageCell:
+    """A cell of a table on the page.
+
+    small: its interval and note. kind: best, of its column; up, down, level: a difference and what its interval says;
+    or "". rank: what it is compared by with the others of its column; None where it is not compared.
+    """
 
     column: str
     value: str
-    interval: str
-    kind: str
+    small: str
+    kind: str = ""
+    rank: float | None = None
 
 
-Block = tuple[str, list[tuple[str, list[Cell]]]]
+Row = tuple[str, list[PageCell]]
+Block = tuple[str, list[Row]]
 
 
 def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
@@ -58,9 +69,9 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         overviews=[overview(group) for group in groups],
         sections=[section for section in document.sections if section.id != "summary"],
         studies=[
-            {"title": one.title, "tables": list(one.tables()),
-             "prompts": [(side.editor, side.prompt.blocks) for side in one.columns]}
-            for one in studies
+            {"title": study.title, "tables": list(study.tables()),
+             "prompts": [(column.editor, column.prompt.blocks) for column in study.columns]}
+            for study in studies
         ],
         style=(_HERE / "style.css").read_text("utf-8"),
         script=script,
@@ -69,7 +80,7 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
         unwritten=unwritten(groups),
         blocks=blocks,
         columns=columns,
-        shown=shown,
+        as_text=as_text,
         starred=STARRED,
         marks=_MARKS,
     )  # fmt: skip
@@ -77,52 +88,48 @@ def html(document: Document, studies: Sequence[CaseStudy] = ()) -> str:
 
 
 def columns(count: int) -> int:
-    """How many stand beside each other where there is room: up to four, so that the last row has the fewest gaps."""
-    return count if count < 5 else min((4, 3), key=lambda beside: -count % beside)
+    """How many of this many boxes stand in a row where there is room: up to four, with the fewest gaps in the last."""
+    return count if count < 5 else min((4, 3), key=lambda in_a_row: -count % in_a_row)
 
 
 def blocks(table: Table) -> list[Block]:
     """A table's rows under their headings, "" above the first, with the best values and the differences marked."""
-    found: list[Block] = []
-    for row in table.rows:
-        if len(row) == 1 or not found:
-            found.append((row[0] if len(row) == 1 else "", []))
-        if len(row) > 1:
-            found[-1][1].append((row[0], [_cell(table, *one) for one in zip(table.header[1:], row[1:], strict=True)]))
-    return [(heading, _with_best(rows) if table.header[0] in _OF_SHARES else rows) for heading, rows in found]
+    of_table: list[Block] = []
+    ranked = table.header[0] in _OF_SHARES
+    for first, *others in table.rows:
+        name = as_text(first)
+        if not others or not of_table:
+            of_table.append(("" if others else name, []))
+        if others:
+            cells = [
+                _cell(column, cell, ranked=ranked and name != UNEDITED)
+                for column, cell in zip(table.header[1:], others, strict=True)
+            ]
+            of_table[-1][1].append((name, cells))
+    return [(heading, _with_best(rows)) for heading, rows in of_table]
 
 
-def _cell(table: Table, column: str, text: str) -> Cell:
-    value, interval = split_interval(text)
-    kind = ""
-    if interval and (" minus " in column or "paired" in table.title.casefold()) and value[0] in "+-":
-        kind = "level" if value[-1] != "*" else "up" if value[0] == "+" else "down"
-    return Cell(column, f"{_SHAPES[kind]} {value.rstrip('*')}" if kind else value, interval, kind)
+def _cell(column: str, cell: Cell, *, ranked: bool) -> PageCell:
+    """A cell as the page has it; ranked: whether its column may mark its best value."""
+    if isinstance(cell, Difference):
+        value, small = parts(cell.estimate, signed=True)
+        if not small:
+            return PageCell(column, value, small)
+        kind = "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
+        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind)
+    value, small = parts(cell)
+    number = cell.value if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted)) else None
+    ranked = ranked and column in _SHARES and number is not None
+    return PageCell(column, value, small, rank=round(number or 0, 3) if ranked else None)
 
 
-def _with_best(rows: list[tuple[str, list[Cell]]]) -> list[tuple[str, list[Cell]]]:
-    """The rows with the highest value of every column of shares marked, where it has several."""
-    values = [
-        [_number(cell) if name != UNEDITED and cell.column in _SHARES and not cell.kind else None for cell in cells]
-        for name, cells in rows
-    ]
-    numbers = [[value for value in column if value is not None] for column in zip(*values, strict=True)]
-    best = [max(column) if len(column) > 1 else None for column in numbers]
+def _with_best(rows: list[Row]) -> list[Row]:
+    """The rows with the best value of each column marked, where it has several; values shown as equal are all best."""
+    columns = zip(*(cells for _, cells in rows), strict=True)
+    ranks = [[cell.rank for cell in column if cell.rank is not None] for column in columns]
+    best = [max(column) if len(column) > 1 else None for column in ranks]
     return [
-        (name, [Cell(one.column, one.value, one.interval, "best") if value is not None and value == most else one
-                for one, value, most in zip(cells, of_row, best, strict=True)])
-        for (name, cells), of_row in zip(rows, values, strict=True)
+        (name, [replace(cell, kind="best") if cell.rank is not None and cell.rank == highest else cell
+                for cell, highest in zip(cells, best, strict=True)])
+        for name, cells in rows
     ]  # fmt: skip
-
-
-def _number(cell: Cell) -> float | None:
-    try:
-        return float(cell.value)
-    except ValueError:
-        return None
-
-
-def split_interval(cell: str) -> tuple[str, str]:
-    """Split a cell into its value and its interval, which is "" if there is none."""
-    value, bracket, interval = cell.partition(" [")
-    return (value, f"[{interval}") if bracket and interval.endswith("]") else (cell, "")

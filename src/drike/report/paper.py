@@ -1,7 +1,7 @@
 """What the paper publishes (its eight tables and the figures in its text), and the recipe that repeats each.
 
 The numbers stand in paper.toml, next to this file. A published row keeps its coordinates (model, data, editor, setting)
-beside its values, so that our rows can stand next to it.
+with its values, so that our rows can stand next to it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Published:
 
     def value(self, column: str) -> float | None:
         """The value of a column of `FIELDS`."""
-        found: float | None = getattr(self, FIELDS[column])
-        return found
+        printed: float | None = getattr(self, FIELDS[column])
+        return printed
 
 
 @dataclass(frozen=True)
@@ -141,4 +141,4 @@ STUDIES = tuple(Study(**study) for study in _PAPER["study"])
 def study(name: str) -> Study | None:
     """Find a study by name, accepting table2, Table 2 and table2.sh alike; None if there is none."""
     wanted = name.casefold().replace(" ", "").removesuffix(".sh")
-    return next((one for one in STUDIES if one.name == wanted), None)
+    return next((study for study in STUDIES if study.name == wanted), None)

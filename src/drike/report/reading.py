@@ -1,4 +1,4 @@
-"""Read the folders of runs for a report: settings, test edits, outcomes, episodes.
+"""Read the folders of runs for a report: settings, test edits, outcomes, episodes, what a gate decided, ceilings.
 
 An evaluation of a training run (`drike evaluate --run`) includes that run's episodes and settings if its folder still
 exists. Damaged or unfinished runs raise RunError, one sentence with the remedy.
@@ -16,16 +16,21 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from drike.datasets.splits import SplitIds
+from drike.deployment.evaluation import GateRecord
 from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
+from drike.report.ceilings import read_ceilings
+from drike.report.deployed import GATE
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun
 from drike.report.training import step_of
 from drike.runs.checkpoint import FILE
 from drike.runs.folder import (
     BOTH_WAYS,
+    DEPLOYED,
     PROMPTS,
     CasePrompts,
+    outcomes_path,
     read_episodes,
     read_json,
     read_lines,
@@ -34,12 +39,19 @@ from drike.runs.folder import (
     slug,
 )
 from drike.runs.run import Run
+from drike.support.table import Table
 
 # Settings in which two runs may differ and still share a table, and those that the report shows elsewhere.
 _IGNORED = {
     "run", "data", "model", "seed", "editors", "order", "sigmas", "write", "device", "test", "edits", "editable", "out",
     "resume", "stored", "gate", "unrelated",
 }  # fmt: skip
+
+
+def read_folders(folders: Sequence[Path]) -> tuple[list[ReportedRun], list[Table]]:
+    """The runs of a report, and the tables of those of its folders that hold ceilings. Raises RunError."""
+    ceilings = {folder: table for folder in folders if (table := read_ceilings(folder)) is not None}
+    return read_runs([folder for folder in folders if folder not in ceilings]), list(ceilings.values())
 
 
 def read_runs(folders: Sequence[Path]) -> list[ReportedRun]:
@@ -84,15 +96,18 @@ def read_run(folder: Path) -> ReportedRun:
         parameters=_parameters(outcomes, origin),
         form="; ".join(run.forms),
         usage=usage,
-        written={name: _written(folder, of_editor) for name, of_editor in outcomes.items()},
-        prompts={name: _prompts(folder, name) for name in outcomes},
+        written={editor: _written(folder, of_editor) for editor, of_editor in outcomes.items()},
+        prompts={editor: _prompts(folder, editor) for editor in outcomes},
+        stored=_text(run.settings.get("stored") or ""),
+        deployed=_deployed(run, outcomes),
+        gate=tuple(read_lines(folder / DEPLOYED / GATE, GateRecord, "evaluate again")),
         started=run.started,
         versions=run.versions,
     )
 
 
 def evaluate_again(folder: Path | str) -> str:
-    """The command that evaluates what a run's folder lacks."""
+    """The command that evaluates the editors that a run's folder lacks."""
     training = (Path(folder) / "episodes.jsonl").exists()
     return f"drike evaluate {'--run' if training else '--resume'} {folder}"
 
@@ -100,9 +115,9 @@ def evaluate_again(folder: Path | str) -> str:
 def _missing(run: Run, outcomes: Mapping[str, object]) -> tuple[str, ...]:
     """The editors that were to be evaluated, or that the run's own summary lists, and that have no outcomes."""
     summary = read_json(run.folder / "summary.json", Mapping[str, Summary], "remove it, or evaluate again")
-    listed = [*(run.editors or ()), *(summary or {})]
-    found = {slug(editor) for editor in outcomes}
-    return tuple(dict.fromkeys(_text(name) for name in listed if slug(name) not in found))
+    expected = [*(run.editors or ()), *(summary or {})]
+    evaluated = {slug(editor) for editor in outcomes}
+    return tuple(dict.fromkeys(_text(name) for name in expected if slug(name) not in evaluated))
 
 
 def trained_run(folder: Path) -> Path | None:
@@ -121,7 +136,7 @@ def _trained_by(run: Run) -> Path | None:
 
 def _comparable(settings: Mapping[str, Any], split: SplitIds, training: SplitIds, fingerprint: str) -> dict[str, str]:
     """The settings that rows of a table must share, by the names that --across accepts."""
-    shared = {"probes": "published"}  # of runs that do not say
+    shared = {"probes": "published"}  # the default of runs that do not record it
     shared |= {name: _text(value) for name, value in settings.items() if name not in _IGNORED}
     shared["data"] = f"{split.dataset} {fingerprint[:8]}"
     shared["test"] = f"{len(split.test)} edits"
@@ -144,9 +159,9 @@ def _parameters(editors: Iterable[str], trained: Path | None) -> dict[str, int]:
     head = sum(size for name, size in sizes.items() if name.startswith("head."))
     budget = sizes.get("budget.weights", 0)
     own = {editor for editor in ranked if editor.startswith(METHOD) and " (sigma " not in editor}
-    counted = {editor: head + (editor in own) * budget for editor in ranked}
+    trained_by_editor = {editor: head + (editor in own) * budget for editor in ranked}
     per_query = sum(size for name, size in sizes.items() if name.startswith("per_query."))
-    return known | counted | ({PER_QUERY: per_query} if PER_QUERY in counted else {})
+    return known | trained_by_editor | ({PER_QUERY: per_query} if PER_QUERY in trained_by_editor else {})
 
 
 def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
@@ -183,22 +198,24 @@ def _outcomes(run: Run, split: SplitIds) -> dict[str, tuple[Outcome, ...]]:
 def _written(folder: Path, outcomes: Sequence[Outcome]) -> dict[str, tuple[str | None, ...]]:
     """What the model wrote under an editor, by case id and probe: in a sample, or in the evaluation."""
     sampled = read_outcomes(folder / BOTH_WAYS / f"{slug(outcomes[0].editor)}.jsonl")
-    by_case = ((name, tuple(one.answer for one in of)) for name, of in groupby((*sampled, *outcomes), _case_id))
-    found: dict[str, tuple[str | None, ...]] = {}
-    for case_id, answers in by_case:
+    written: dict[str, tuple[str | None, ...]] = {}
+    for case_id, of_case in groupby((*sampled, *outcomes), lambda outcome: outcome.case_id):
+        answers = tuple(outcome.answer for outcome in of_case)
         if any(answer is not None for answer in answers):
-            found.setdefault(case_id, answers)
-    return found
-
-
-def _case_id(outcome: Outcome) -> str:
-    return outcome.case_id
+            written.setdefault(case_id, answers)
+    return written
 
 
 def _prompts(folder: Path, editor: str) -> dict[str, CasePrompts]:
     """The prompts that were kept of an editor, by case id."""
     path = folder / PROMPTS / f"{slug(editor)}.jsonl"
-    return {one.case_id: one for one in read_lines(path, CasePrompts, "delete the file and evaluate again")}
+    return {case.case_id: case for case in read_lines(path, CasePrompts, "delete the file and evaluate again")}
+
+
+def _deployed(run: Run, outcomes: Mapping[str, object]) -> dict[str, tuple[Outcome, ...]]:
+    """The outcomes with many edits in force of the editors that have both, in the order they were asked for."""
+    paths = {editor: outcomes_path(run.folder, editor, DEPLOYED) for editor in run.editors or () if editor in outcomes}
+    return {editor: tuple(read_outcomes(path)) for editor, path in paths.items() if path.exists()}
 
 
 def _text(value: object) -> str:

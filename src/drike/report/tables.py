@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from drike.edits import ASPECTS_OF_S, Aspect
 from drike.evaluation.metrics import Counts, Estimate, Outcome, Share, Summary, harmonic_mean, paired_differences
 from drike.models.protocols import Usage
 from drike.report.paper import TABLES, PaperTable, Published
-from drike.support.table import Table
+from drike.support.table import Cell, Difference, Number, Table
 
 COLUMNS = ("S", "ESR", "PC", "RR", "ESM", "GSM")
 SCORES = {  # what a report begins with
@@ -23,22 +24,22 @@ PER_PROMPT = (
     "retains/prompt: mean over the prompts of all probes, so an edit with more probes counts more; where a table says "
     "retains/edit, every edit counts once."
 )
-_COSTS: dict[str, Callable[[Summary], str]] = {
-    "retains/prompt": lambda one: f"{one.shots:.2f}",
-    "tokens/prompt": lambda one: "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:.0f}",
-    "calls/edit": lambda one: f"{one.calls:.1f}",
-    "s/edit": lambda one: f"{one.seconds:.3f}",
+_COSTS: dict[str, Callable[[Summary], Number]] = {
+    "retains/prompt": lambda summary: Number(summary.shots, ".2f"),
+    "tokens/prompt": lambda summary: Number(summary.prompt_tokens, ".0f"),
+    "calls/edit": lambda summary: Number(summary.calls, ".1f"),
+    "s/edit": lambda summary: Number(summary.seconds, ".3f"),
 }
 
 
-def cell(summary: Summary, column: str) -> str:
+def cell(summary: Summary, column: str) -> Cell:
     """A metric of a summary with its interval, or one of its costs."""
-    return _COSTS[column](summary) if column in _COSTS else shown(summary.metric(column))
+    return _COSTS[column](summary) if column in _COSTS else summary.metric(column)
 
 
 def summary_table(title: str, summaries: Iterable[Summary], columns: Sequence[str], *notes: str) -> Table:
     """A row for each editor in the given columns."""
-    rows = tuple((one.editor, *(cell(one, column) for column in columns)) for one in summaries)
+    rows = tuple((summary.editor, *(cell(summary, column) for column in columns)) for summary in summaries)
     return Table(title, ("Editor", *columns), rows, notes)
 
 
@@ -50,16 +51,18 @@ def table1(summaries: Sequence[Summary], title: str, *notes: str) -> Table:
 def disagreement(sampled: Mapping[str, Sequence[Outcome]]) -> str:
     """A sentence on how often greedy and generate differ in each editor's outcomes, which have scores and text."""
     differing = {
-        name: [one for one in of_editor if one.matched is not None and one.matched != one.correct]
-        for name, of_editor in sampled.items()
+        editor: [outcome for outcome in outcomes if outcome.matched is not None and outcome.matched != outcome.correct]
+        for editor, outcomes in sampled.items()
     }
-    edits = len({one.case_id for of_editor in sampled.values() for one in of_editor})
-    asked, found = sum(map(len, sampled.values())), [one for of_editor in differing.values() for one in of_editor]
-    begin = f"Judged by greedy and by generate on a sample of {edits} edits: {len(found)} of {asked:,} verdicts differ"
-    if not found:
-        return f"{begin}."
-    counts = ", ".join(f"{name} {len(of_editor)}" for name, of_editor in differing.items() if of_editor)
-    return f"{begin} ({counts}), such as that on {found[0].answer!r} for {found[0].target!r}."
+    edits = len({outcome.case_id for outcomes in sampled.values() for outcome in outcomes})
+    asked, together = sum(map(len, sampled.values())), [*chain.from_iterable(differing.values())]
+    sentence = (
+        f"Judged by greedy and by generate on a sample of {edits} edits: {len(together)} of {asked:,} verdicts differ"
+    )
+    if not together:
+        return f"{sentence}."
+    counts = ", ".join(f"{editor} {len(outcomes)}" for editor, outcomes in differing.items() if outcomes)
+    return f"{sentence} ({counts}), such as that on {together[0].answer!r} for {together[0].target!r}."
 
 
 def costs(summaries: Sequence[Summary]) -> Table:
@@ -70,16 +73,18 @@ def costs(summaries: Sequence[Summary]) -> Table:
 
 def aspects(summaries: Sequence[Summary], *notes: str) -> Table | None:
     """The share of right answers to each aspect that S does not count; None where no probe asks one."""
-    asked = [one for one in Aspect if one not in ASPECTS_OF_S and any(s.aspects[one].probes for s in summaries)]
+    further = (aspect for aspect in Aspect if aspect not in ASPECTS_OF_S)
+    asked = [aspect for aspect in further if any(summary.aspects[aspect].probes for summary in summaries)]
+    by_editor = {summary.editor: summary.aspects for summary in summaries}
     note = "Share of probes answered right; S does not count them."
-    return _shares("Aspects", asked, {one.editor: one.aspects for one in summaries}, note, *notes) if asked else None
+    return _shares("Aspects", asked, by_editor, note, *notes) if asked else None
 
 
 def hops(summaries: Sequence[Summary]) -> Table | None:
     """The share of right answers to multi-hop questions by their number of hops; None unless it varies."""
-    numbers = sorted({number for one in summaries for number in one.hops}, key=int)
+    numbers = sorted({number for summary in summaries for number in summary.hops}, key=int)
     note = "Share of multi_hop probes answered right, by how many facts they go through."
-    by_editor = {one.editor: one.hops for one in summaries}
+    by_editor = {summary.editor: summary.hops for summary in summaries}
     return _shares("Multi-hop questions by hops", numbers, by_editor, note) if len(numbers) > 1 else None
 
 
@@ -88,21 +93,25 @@ def _shares(
 ) -> Table:
     """Named shares of each editor, and how many probes and edits each has."""
     none = Share(Estimate(None), 0, 0)
-    rows = tuple(
-        (editor, *(shown(shares.get(name, none).estimate) for name in names)) for editor, shares in by_editor.items()
-    )
-    most = {name: max((of.get(name, none) for of in by_editor.values()), key=lambda one: one.probes) for name in names}
-    counts = "; ".join(f"{name} {of.probes:,} ({of.edits:,})" for name, of in most.items())
+    rows: list[tuple[Cell, ...]] = [
+        (editor, *(shares.get(name, none).estimate for name in names)) for editor, shares in by_editor.items()
+    ]
+    largest = {
+        name: max((shares.get(name, none) for shares in by_editor.values()), key=lambda share: share.probes)
+        for name in names
+    }
+    counts = "; ".join(f"{name} {share.probes:,} ({share.edits:,})" for name, share in largest.items())
     own = (note, f"Probes (edits) of each: {counts}.", INTERVALS)
-    return Table(title, ("Editor", *map(str, names)), rows, (*own, *notes))
+    return Table(title, ("Editor", *map(str, names)), tuple(rows), (*own, *notes))
 
 
 def work(usages: Mapping[str, Usage]) -> Table:
     """The model's work for each part of a run: prompts, forwards, tokens computed and saved, seconds."""
-    rows = []
-    for name, one in usages.items():
-        counts = (one.prompts, one.forwards, one.tokens, one.tokens_computed, one.tokens_shared, one.tokens_cached)
-        rows.append((name, *(f"{count:,}" for count in counts), f"{one.seconds:.1f}" if one.seconds else "n/a"))
+    rows: list[tuple[Cell, ...]] = []
+    for name, usage in usages.items():
+        tokens = (usage.tokens, usage.tokens_computed, usage.tokens_shared, usage.tokens_cached)
+        counts = map(Number, (usage.prompts, usage.forwards, *tokens))
+        rows.append((name, *counts, Number(usage.seconds or None, ".1f")))
     header = ("", "prompts", "forwards", "tokens", "computed", "shared prefix", "cached", "seconds")
     note = (
         "tokens: if every prompt were read by itself; shared prefix: computed once for all prompts that have them in "
@@ -131,23 +140,23 @@ def published(table: PaperTable = TABLES[0]) -> Table:
     return Table(title, header, rows, notes if table.has_extra else ())
 
 
-def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[str, ...]:
-    """The values of a published row in their own rounding; S follows from ESR, PC and RR where it is not printed."""
+def published_cells(row: Published, columns: Iterable[str], *, extra: bool) -> tuple[Cell, ...]:
+    """The values of a published row as printed; S follows from ESR, PC and RR where it is not printed."""
 
-    def value(column: str) -> str:
+    def number(column: str) -> Number:
         printed = row.value(column)
         rates = [rate for rate in (row.esr, row.pc, row.rr) if rate is not None]
         if printed is None and column == "S" and len(rates) == 3:
-            return f"{harmonic_mean(rates):.3f}"
-        return "n/a" if printed is None else f"{printed:.2f}" if round(printed, 2) == printed else str(printed)
+            return Number(float(harmonic_mean(rates)), ".3f")
+        return Number(printed, ".2f" if printed is None or round(printed, 2) == printed else "")
 
-    return (*map(value, columns), *([row.extra_parameters] if extra else []))
+    return (*map(number, columns), *([row.extra_parameters] if extra else []))
 
 
 def differences(ours: Counts, theirs: Counts) -> Table:
     """Paired differences of every metric. Raises ValueError if the two are not about the same cases."""
     by_name = paired_differences(ours, theirs)
-    row = ("difference", *(starred(by_name[column]) for column in COLUMNS))
+    row: tuple[Cell, ...] = ("difference", *(Difference(by_name[column]) for column in COLUMNS))
     return Table(f"{ours.editor} minus {theirs.editor}, paired", ("", *COLUMNS), (row,), (STARRED,))
 
 
@@ -155,36 +164,14 @@ def compared(editors: Sequence[str]) -> list[tuple[str, str]]:
     """The comparisons that matter: DR-IKE with IKE, and DR-IKE-Q with every editor that shows demonstrations."""
     controls = ("IKE", "Rank-All", "Rank-50%", "DR-IKE", "Switch by name")
     pairs = [("DR-IKE", "IKE")]
-    pairs += [("DR-IKE-Q", one) for one in editors if one in controls or one.startswith("Nearest")]
+    pairs += [("DR-IKE-Q", name) for name in editors if name in controls or name.startswith("Nearest")]
     return [pair for pair in pairs if {*pair} <= {*editors}]
 
 
 def paired(counts: Mapping[str, Counts], pairs: Iterable[tuple[str, str]], title: str) -> list[Table]:
     """A row for each pair of editors: the paired differences of every metric; no table without pairs."""
-    rows = tuple((f"{one} minus {other}", *differences(counts[one], counts[other]).rows[0][1:]) for one, other in pairs)
+    rows = tuple(
+        (f"{ours} minus {theirs}", *differences(counts[ours], counts[theirs]).rows[0][1:]) for ours, theirs in pairs
+    )
     notes = ("Paired bootstrap over the same edits.", STARRED)
     return [Table(title, ("", *COLUMNS), rows, notes)] if rows else []
-
-
-def shown(estimate: Estimate, *, signed: bool = False) -> str:
-    """Format a statistic with its interval; n/a where nothing was measured."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return "n/a"
-    sign = "+" if signed else ""
-    return f"{estimate.value:{sign}.3f} [{_short(estimate.low)},{_short(estimate.high)}]"
-
-
-def starred(difference: Estimate) -> str:
-    """Format a difference with its interval, with a star if the unrounded interval excludes 0."""
-    text = shown(difference, signed=True)
-    return text if has_0(difference) else text.replace(" [", "* [")
-
-
-def has_0(difference: Estimate) -> bool:
-    """Whether the interval of a difference includes 0; true if there is no interval."""
-    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
-
-
-def _short(value: float) -> str:
-    """Two decimals without a leading zero, because columns are narrow."""
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"

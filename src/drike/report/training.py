@@ -9,7 +9,7 @@ from statistics import fmean
 
 from drike.editors.budgets import Threshold
 from drike.runs.folder import EpisodeRecord
-from drike.support.table import Table
+from drike.support.table import Cell, Number, Table, as_text
 from drike.training.algorithm1 import Episode
 
 
@@ -53,11 +53,9 @@ class Epoch:
     seconds: float
 
     @property
-    def cut(self) -> str:
-        """What the budget cuts by: its sigma, its fixed share, or n/a."""
-        if self.share is not None:
-            return f"share {self.share:.0%}"
-        return "n/a" if self.sigma is None else f"{self.sigma:.4f}"
+    def threshold(self) -> Number:
+        """What the budget cuts by: its fixed share, or its sigma, where it has one."""
+        return Number(self.sigma, ".4f") if self.share is None else Number(self.share, ".0%")
 
 
 def step_of(record: EpisodeRecord) -> Step:
@@ -106,15 +104,16 @@ def _epoch(steps: Sequence[Step], own_sigma: bool) -> Epoch:
 
 def epochs_table(runs: Mapping[str, Sequence[Epoch]]) -> Table:
     """Training by epoch, a block of rows for each run."""
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for name, epochs in runs.items():
         rows.append((name,))
         rows += [
             (
-                str(e.epoch), f"{e.esr:.3f}", f"{e.reward:+.3f}", f"{e.mean_k:.2f}", e.cut, f"{e.calls:,}",
-                "n/a" if e.prompt_tokens is None else f"{e.prompt_tokens:,}", f"{e.seconds:.1f}",
+                str(epoch.epoch), Number(epoch.esr, ".3f"), Number(epoch.reward, "+.3f"), Number(epoch.mean_k, ".2f"),
+                sigma, Number(epoch.calls), Number(epoch.prompt_tokens), Number(epoch.seconds, ".1f"),
             )
-            for e in epochs
+            for epoch in epochs
+            for sigma in [epoch.threshold if epoch.share is None else f"share {as_text(epoch.threshold)}"]
         ]  # fmt: skip
     header = ("epoch", "ESR", "mean reward", "mean k", "sigma", "calls", "prompt tokens", "seconds")
     notes = (

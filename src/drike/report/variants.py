@@ -12,8 +12,8 @@ import numpy as np
 from drike.edits import Aspect
 from drike.evaluation.metrics import Counts, Estimate, Outcome, Summary, estimated, resampled, summary_of
 from drike.prompts import ORDERS
-from drike.report.tables import STARRED, cell, differences, shown
-from drike.support.table import Table
+from drike.report.tables import STARRED, cell, differences
+from drike.support.table import Number, Table
 
 _BAR = 30
 
@@ -37,13 +37,15 @@ def distribution_of(outcomes: Sequence[Outcome]) -> Distribution:
 
 def distribution_table(outcomes: Sequence[Outcome]) -> Table:
     """Histogram of retains per edit with mean and standard deviation, as in the paper's figures 4 and 5."""
-    found = distribution_of(outcomes)
-    edits, most = sum(found.counts.values()), max(found.counts.values())
+    distribution = distribution_of(outcomes)
+    counts = distribution.counts
+    edits, highest = sum(counts.values()), max(counts.values())
     rows = tuple(
-        (str(k), str(found.counts.get(k, 0)), "█" * round(_BAR * found.counts.get(k, 0) / most))
-        for k in range(min(found.counts), max(found.counts) + 1)
+        (str(k), Number(counts.get(k, 0), "d"), "█" * round(_BAR * counts.get(k, 0) / highest))
+        for k in range(min(counts), max(counts) + 1)
     )
-    title = f"Retains per edit, {outcomes[0].editor}: mean {found.mean:.2f}, std {found.std:.2f}, {edits} edits"
+    mean_and_std = f"mean {distribution.mean:.2f}, std {distribution.std:.2f}"
+    title = f"Retains per edit, {outcomes[0].editor}: {mean_and_std}, {edits} edits"
     return Table(title, ("retains", "edits", ""), rows, wide=True)
 
 
@@ -70,7 +72,7 @@ def agreement_table(
     rows = []
     for name, base in pairs:
         same, [row] = agreement(outcomes[name], outcomes[base]), differences(counts[name], counts[base]).rows
-        rows.append((name, shown(same), *row[1:5]))
+        rows.append((name, same, *row[1:5]))
     header = ("Editor", "same verdict", "S", "ESR", "PC", "RR")
     notes = (
         "Differences from the same editor in its own order. same verdict: share of probes both answer right or both "
@@ -83,13 +85,13 @@ def agreement_table(
 def frontier_table(summaries: Sequence[Summary]) -> Table:
     """S against prompt length, shortest first: in prompt tokens, or in retains if the model does not count tokens."""
 
-    def cost_and_s(one: Summary) -> tuple[float, float]:
-        return one.shots if one.prompt_tokens is None else one.prompt_tokens, -(one.s.value or 0.0)
+    def cost_and_s(summary: Summary) -> tuple[float, float]:
+        return summary.shots if summary.prompt_tokens is None else summary.prompt_tokens, -(summary.s.value or 0.0)
 
     rows, best = [], 0.0
-    for one in sorted(summaries, key=cost_and_s):
-        s, sizes = one.s.value or 0.0, (cell(one, "tokens/prompt"), cell(one, "retains/prompt"))
-        rows.append((one.editor, *sizes, f"{s:.3f}", "yes" if s > best else ""))
+    for summary in sorted(summaries, key=cost_and_s):
+        s, lengths = summary.s.value or 0.0, (cell(summary, "tokens/prompt"), cell(summary, "retains/prompt"))
+        rows.append((summary.editor, *lengths, Number(s, ".3f"), "yes" if s > best else ""))
         best = max(best, s)
     header = ("Editor", "tokens/prompt", "retains/prompt", "S", "frontier")
     return Table("S against prompt length", header, tuple(rows), ("frontier: no shorter prompt has as good an S.",))

@@ -1,6 +1,7 @@
-"""A table of strings that can be shown in a terminal, a notebook, a log and a Markdown file.
+"""Tables for a terminal, a notebook, a log and a Markdown file.
 
-A row of one cell is a heading for the rows below it.
+A cell is text, a number, a statistic with its interval, a difference of two statistics, or one of these with a note.
+`parts` turns a cell into text, the same for every format. A row of one cell is a heading for the rows below it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,95 @@ from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from drike.support.escape import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-_BOUNDS = re.compile(r"(\[[-.\d]+,)([-.\d]+\])")
+NOT_MEASURED = "n/a"
+
+
+class Interval(Protocol):
+    """A statistic with its interval, such as `drike.evaluation.metrics.Estimate`; None where nothing was measured."""
+
+    @property
+    def value(self) -> float | None:
+        """The statistic."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of its interval."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of its interval."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number without an interval: a count, a mean, seconds, money; None where nothing was measured.
+
+    spec: its format, as of `format`; by default that of counts, with thousands separators.
+    """
+
+    value: float | None
+    spec: str = ","
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference; it is written with its sign, and with a star if it is significant."""
+
+    estimate: Interval
+
+    @property
+    def significant(self) -> bool:
+        """Whether its unrounded interval excludes 0; false without an interval."""
+        low, high = self.estimate.low, self.estimate.high
+        return low is not None and high is not None and not low <= 0 <= high
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A cell with a note, which is set smaller after it."""
+
+    cell: Cell
+    note: str
+
+
+Cell = str | Number | Difference | Noted | Interval
+
+
+def parts(cell: Cell, *, signed: bool = False, comma: str = ",") -> tuple[str, str]:
+    """The text of a cell and what is set smaller after it, its interval and note; "" if it has neither.
+
+    signed: write a plus before a positive statistic, too. comma: between the ends of an interval.
+    """
+    if isinstance(cell, str):
+        return cell, ""
+    if isinstance(cell, Number):
+        return NOT_MEASURED if cell.value is None else format(cell.value, cell.spec), ""
+    if isinstance(cell, Noted):
+        value, small = parts(cell.cell, signed=signed, comma=comma)
+        return value, f"{small} {cell.note}".strip()
+    if isinstance(cell, Difference):
+        value, small = parts(cell.estimate, signed=True, comma=comma)
+        return f"{value}*" if cell.significant else value, small
+    if cell.value is None or cell.low is None or cell.high is None:
+        return NOT_MEASURED, ""
+    return f"{cell.value:{'+' if signed else ''}.3f}", f"[{_short(cell.low)}{comma}{_short(cell.high)}]"
+
+
+def as_text(cell: Cell, *, signed: bool = False) -> str:
+    """A cell on one line, as in "0.775 [.71,.83]"."""
+    return " ".join(filter(None, parts(cell, signed=signed)))
+
+
+def _short(value: float) -> str:
+    """Two decimals without a leading zero, because columns are narrow."""
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 
 
 @dataclass(frozen=True)
@@ -27,54 +109,62 @@ class Table:
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     wide: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """For `rich.print` and the command line.
 
-        Intervals go on a second line of their cell, so that narrow terminals show them. If the table is still too wide,
-        the ends of an interval and the words of a heading go on a line each; if that is not enough, the columns
-        continue below, beside the names again.
+        Intervals and notes go on a second line of their cell, so that narrow terminals show them. If the table is still
+        too wide, the ends of an interval and the words of a heading go on a line each; if that is not enough, the
+        columns continue below, with the first column repeated.
         """
         from rich import box
         from rich.table import Table as Drawn
         from rich.text import Text
 
         room, padding = options.max_width, 0 if options.max_width < 100 else 1
-        rows = [[visible(cell).replace(" [", "\n[") for cell in row] for row in [self.header, *self.rows]]
-        columns = [list(cells) for cells in zip_longest(*rows, fillvalue="")]
+        columns = self._columns(",")
         if not self.wide and sum(_widths(columns, padding)) > room:
+            columns = self._columns(",\n")
             columns[1:] = [[heading.replace(" ", "\n"), *cells] for heading, *cells in columns[1:]]
-            columns = [[_BOUNDS.sub(r"\1\n\2", cell) for cell in cells] for cells in columns]
         if self.title:
             yield Text(f"\n{visible(self.title)}", style="bold")
-        for part in [columns] if self.wide else _parts(columns, room, padding):
+        for page in [columns] if self.wide else _pages(columns, room, padding):
             drawn = Drawn(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0))
-            for i, (heading, *_) in enumerate(part):
+            for i, (heading, *_) in enumerate(page):
                 numeric = i > 0 and not self.wide
                 drawn.add_column(heading, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-            for row in list(zip(*part, strict=True))[1:]:
+            for row in list(zip(*page, strict=True))[1:]:
                 drawn.add_row(*map(Text, row))
             yield drawn
         yield from (Text(visible(note), style="dim") for note in self.notes)
+
+    def _columns(self, comma: str) -> list[list[str]]:
+        """The heading and the cells of each column, with intervals and notes on a line of their own."""
+        rows = [
+            [visible("\n".join(filter(None, parts(cell, comma=comma)))) for cell in row]
+            for row in (self.header, *self.rows)
+        ]
+        return [list(cells) for cells in zip_longest(*rows, fillvalue="")]
 
     def _repr_html_(self) -> str:
         """For notebooks."""
         width, align = len(self.header), "left" if self.wide else "right"
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
+        rows = (tuple(escape(as_text(cell)) for cell in row) for row in self.rows)
         body = "".join(
-            f"<tr><th colspan='{width}'>{escape(row[0])}</th></tr>" if len(row) == 1 else
-            f"<tr><td style='text-align:left'>{escape(row[0])}</td>"
-            + "".join(f"<td style='text-align:{align}'>{escape(cell)}</td>" for cell in row[1:]) + "</tr>"
-            for row in self.rows
+            f"<tr><th colspan='{width}'>{row[0]}</th></tr>" if len(row) == 1 else
+            f"<tr><td style='text-align:left'>{row[0]}</td>"
+            + "".join(f"<td style='text-align:{align}'>{cell}</td>" for cell in row[1:]) + "</tr>"
+            for row in rows
         )  # fmt: skip
         notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes)
         return f"<p>{escape(self.title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def __str__(self) -> str:
-        """As plain text, with one line a row."""
+        """As plain text, however wide."""
         from rich.console import Console
 
         written = StringIO()
@@ -82,24 +172,24 @@ class Table:
         return "\n".join(line.rstrip() for line in written.getvalue().strip().splitlines())
 
 
-def _parts(columns: list[list[str]], room: int, padding: int) -> Iterator[list[list[str]]]:
-    """The columns in parts that fit into `room`, each with the first column, which holds the names."""
+def _pages(columns: list[list[str]], room: int, padding: int) -> Iterator[list[list[str]]]:
+    """The columns in groups that fit into `room`, each after the first column, which holds the names."""
     names, *widths = _widths(columns, padding)
-    part, left = columns[:1], room - names
+    page, left = columns[:1], room - names
     for column, width in zip(columns[1:], widths, strict=True):
-        if width > left and len(part) > 1:
-            yield part
-            part, left = columns[:1], room - names
-        part, left = [*part, column], left - width
-    yield part
+        if width > left and len(page) > 1:
+            yield page
+            page, left = columns[:1], room - names
+        page, left = [*page, column], left - width
+    yield page
 
 
 def _widths(columns: Iterable[Sequence[str]], padding: int) -> list[int]:
     """The width of each column with the space before it, if no word of a name and no line of a number is broken."""
     from rich.cells import cell_len
 
-    parts = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
-    widths = [max(map(cell_len, of_column), default=0) for of_column in parts]
+    unbroken = (" ".join(cells).split() if i == 0 else "\n".join(cells).split("\n") for i, cells in enumerate(columns))
+    widths = [max(map(cell_len, texts), default=0) for texts in unbroken]
     return [width + (1 + padding) * (i > 0) for i, width in enumerate(widths)]
 
 
@@ -108,8 +198,8 @@ def as_markdown(table: Table) -> str:
     width = len(table.header)
     aligned = ["---", *["---" if table.wide else "---:"] * (width - 1)]
     body = (
-        tuple(map(markdown_text, row)) if len(row) == width else (f"**{markdown_text(row[0])}**", *[""] * (width - 1))
-        for row in table.rows
+        row if len(row) == width else (f"**{row[0]}**", *[""] * (width - 1))
+        for row in (tuple(markdown_text(as_text(cell)) for cell in row) for row in table.rows)
     )
     lines = [tuple(map(markdown_text, table.header)), tuple(aligned), *body]
     drawn = "\n".join("| " + " | ".join(line) + " |" for line in lines)

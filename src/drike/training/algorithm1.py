@@ -5,14 +5,14 @@ edit's query under each of the k nested prompts; every answer is a reward for th
 is -sum_j r_j log p_j, and the budget learns from the same rewards.
 
 `train` is the listing, line by line; what may differ from it comes in as parts: the reward, the choice of retains, the
-pace and the channel of rewards. Left out: baselines.
+schedule and the channel of rewards. Left out: baselines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 
 import torch
@@ -24,20 +24,20 @@ from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.training.rewards import Reward, Rewards
-from drike.training.rollouts import Choice, Rollout, top
+from drike.training.rollouts import Choose, Rollout, top
 from drike.training.schedules import RewardChannel, Schedule, at_once, one_by_one
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One rollout: an edit's retains in the order tried, what each earned, and the budget afterwards.
+    """The record of one rollout: an edit's retains in the order tried, their rewards, and the budget afterwards.
 
-    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: of the first k, as earned, [k].
-    correct: whether the answer was right under each of these, [k]. loss: -sum_j r_j log p_j. prompt_tokens: read by the
-    model as if prompts shared nothing; None if unknown. seconds: spent on the rewards. kept: how many retains the
-    budget in force kept; learned budgets evaluate one more. sigma: that of the budget afterwards for this edit; None if
-    it has none. probes: what each probe earned under each prefix, if all were asked. With a `channel`, the learner may
-    get the rewards later, or others.
+    order: pool indices, [n]. probs: their probabilities, in that order, [n]. rewards: of the first k, [k]; with a
+    `channel`, the learner may get them later, or others. correct: whether the answer was right under each of these,
+    [k]. loss: -sum_j r_j log p_j. prompt_tokens: read by the model as if prompts shared nothing; None if unknown.
+    seconds: spent on the rewards. kept: how many retains the budget in force kept; learned budgets evaluate one more.
+    sigma: that of the budget afterwards for this edit; None if it has none. probes: the reward of each probe under each
+    prefix, if all were asked.
     """
 
     epoch: int
@@ -72,7 +72,7 @@ def train(
     *,
     epochs: int = 5,
     learning_rate: float = 1e-4,
-    choose: Choice = top,
+    choose: Choose = top,
     schedule: Schedule = one_by_one,
     channel: RewardChannel = at_once,
 ) -> Generator[Episode, None, None]:
@@ -81,12 +81,11 @@ def train(
     Args:
         editor: its selector's `ranker`, a Retriever, learns in place; the selector's budget is where sigma starts, and
             the pool gives copies, updates and the retain candidates C. The last episode's `budget` is the trained one.
-        reward: what an attempt earns: `rewrite_reward(model, editor.style, editor.limit)`, or `every_probe`.
+        reward: of the prefixes of a rollout: `rewrite_reward(model)`, or `every_probe(model)`.
         cases: the training set T, in this order in every epoch.
-        choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.choices`.
-        pace: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.
-        channel: how rewards reach the learner; `at_once`, or `late` and `noisy` of `training.schedules`, `balanced` and
-            `marginal` of `training.credit`.
+        choose: which retains are tried; `top`, or `sampled` and `renormalised` of `training.rollouts`.
+        schedule: when edits are tried; `one_by_one`, or `in_blocks` of `training.schedules`.
+        channel: how rewards reach the learner; `at_once`, or `late` and `noisy` of `training.schedules`.
 
     Raises TypeError for an editor whose ranker is no Retriever.
     """
@@ -99,22 +98,22 @@ def train(
     known = {pool.edits: (pool, policy.features(pool)) for pool in pools}  # the encoder is frozen
     numbers = count()
 
-    def attempt(case: EditCase) -> Rollout:  #                        under theta and sigma as they are now
+    def roll_out(case: EditCase) -> Rollout:  #                       under theta and sigma as they are now
         pool, features = known[case.edits]  #                         copies, updates; C                          4-5
         log_p = policy.log_probs(features)  #                         z <- S_theta(x, C); p <- softmax(z)         6-7
-        tried = choose(case, pool, log_p, budget)  #                  k <- min(K, #{p > sigma}), at least 1      8-11
-        return replace(tried, number=next(numbers))
+        choice = choose(pool, log_p, budget)  #                       k <- min(K, #{p > sigma}), at least 1      8-11
+        return Rollout(**vars(choice), editor=editor, case=case, pool=pool, number=next(numbers))
 
     for epoch in range(1, epochs + 1):  #                                                                           2
-        with closing(schedule(cases, attempt, reward)) as episodes:
-            for tried, earned in episodes:  #                         r_j under the first j retains          3, 12-17
-                for update, r in channel(tried, earned):  #           this episode, unless a study delays it
+        with closing(schedule(cases, roll_out, reward)) as rollouts:
+            for rollout, rewards in rollouts:  #                      r_j under the first j retains          3, 12-17
+                for update, r in channel(rollout, rewards):  #        this episode, unless a study delays it
                     loss = loss_of(r, update.log_p)  #                L <- -sum_j r_j log p_j                      22
                     adam.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]
                     adam.step()  #                                    theta <- theta - alpha grad L                25
                     budget = budget.after(update.probs, r, update.pool)  # sigma rises where r fell             18-21
-                yield _episode(epoch, tried, earned, budget)
+                yield _episode(epoch, rollout, rewards, budget)
 
 
 def loss_of(rewards: Sequence[float], log_p: Tensor) -> Tensor:
@@ -122,19 +121,19 @@ def loss_of(rewards: Sequence[float], log_p: Tensor) -> Tensor:
     return -(torch.tensor(rewards, dtype=log_p.dtype) * log_p[: len(rewards)]).sum()
 
 
-def _episode(epoch: int, tried: Rollout, earned: Rewards, budget: Budget) -> Episode:
+def _episode(epoch: int, rollout: Rollout, rewards: Rewards, budget: Budget) -> Episode:
     return Episode(
         epoch=epoch,
-        case_id=tried.case.case_id,
-        order=tried.order,
-        probs=tried.probs,
-        rewards=earned.rewards,
-        correct=earned.correct,
-        loss=loss_of(earned.rewards, tried.log_p.detach()).item(),
+        case_id=rollout.case.case_id,
+        order=rollout.order,
+        probs=rollout.probs,
+        rewards=rewards.rewards,
+        correct=rewards.correct,
+        loss=loss_of(rewards.rewards, rollout.log_p.detach()).item(),
         budget=budget,
-        prompt_tokens=earned.prompt_tokens,
-        seconds=earned.seconds,
-        kept=tried.kept,
-        sigma=budget.sigma_for(tried.probs, tried.pool),
-        probes=earned.probes,
+        prompt_tokens=rewards.prompt_tokens,
+        seconds=rewards.seconds,
+        kept=rollout.kept,
+        sigma=budget.sigma_for(rollout.probs, rollout.pool),
+        probes=rewards.probes,
     )

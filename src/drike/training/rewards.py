@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 
-from drike.editors.budgets import TokenLimit
 from drike.edits import Aspect, Probe, rewrite_probe
 from drike.errors import ReplayError
 from drike.evaluation.judge import Judge, Question, Rule, Verdict, is_right
 from drike.models.protocols import LanguageModel
-from drike.prompts import Prompt, PromptStyle
+from drike.prompts import Prompt
 from drike.training.rollouts import Rollout
 
 
@@ -49,36 +48,23 @@ class RecordedRollout:
 Reward = Callable[[Rollout], Rewards]
 
 
-def rewrite_reward(
-    model: LanguageModel,
-    style: PromptStyle = PromptStyle(),
-    limit: TokenLimit | None = None,
-    *,
-    stop_on_flip: bool = False,
-    rule: Rule | None = None,
-) -> Reward:
+def rewrite_reward(model: LanguageModel, *, stop_on_flip: bool = False, rule: Rule | None = None) -> Reward:
     """The paper's reward: +1 where the model answers the edit's own query with the new object, else -1.
 
-    The prompts of all prefixes are sent at once, since none depends on another's answer. limit: prefixes whose prompt
-    is longer are not evaluated. stop_on_flip: evaluate one by one, and end where an added retain breaks the answer.
-    rule: by which answers are right; default: as in `drike.evaluate`. Raises UsageError for a rule that the
-    model cannot be judged by; the reward does so for an edit that the rule cannot judge.
+    The prompts of all prefixes are sent at once, since none depends on another's answer. stop_on_flip: evaluate one by
+    one, and end where an added retain breaks the answer. rule: by which answers are right; default: as in
+    `drike.evaluate`. Raises UsageError for a rule that the model cannot be judged by; the reward does so for an edit
+    that the rule cannot judge.
     """
     judge = Judge(model, rule)
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
-        probe, retains = rewrite_probe(rollout.case.edit), rollout.retains
-        prefixes = [retains[:j] for j in range(1, len(retains) + 1)]
-        prompts = [style.show(rollout.pool, prefix, [probe.query])[0] for prefix in prefixes]
-        if limit is not None:
-            prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1 : j])]
-        questions = [
-            Question(prompt, probe.target, probe.distractor if judge.rule.compares else None) for prompt in prompts
-        ]
+        probe = rewrite_probe(rollout.case.edit)
+        prompts = rollout.prompts([probe.query])
         verdicts: list[Verdict] = []
-        for batch in [[question] for question in questions] if stop_on_flip else [questions]:
-            verdicts += judge.ask(batch)
+        for batch in [[prompt] for prompt in prompts] if stop_on_flip else [prompts]:
+            verdicts += chain(*ask_probes(judge, [probe], batch))
             if stop_on_flip and [verdict.correct for verdict in verdicts[-2:]] == [True, False]:
                 break
         correct = tuple(map(is_right, verdicts))
@@ -88,13 +74,7 @@ def rewrite_reward(
     return reward
 
 
-def every_probe(
-    model: LanguageModel,
-    style: PromptStyle = PromptStyle(),
-    limit: TokenLimit | None = None,
-    *,
-    rule: Rule | None = None,
-) -> Reward:
+def every_probe(model: LanguageModel, *, rule: Rule | None = None) -> Reward:
     """The mean over aspects of the rewards of the case's probes: +1 for a right answer, else -1.
 
     All probes under all prefixes are asked in one call. rule: as in `rewrite_reward`.
@@ -103,12 +83,8 @@ def every_probe(
 
     def reward(rollout: Rollout) -> Rewards:
         began = time.perf_counter()
-        probes, retains = rollout.case.probes, rollout.retains
-        queries = [probe.query for probe in probes]
-        prompts = [style.show(rollout.pool, retains[:j], queries) for j in range(1, len(retains) + 1)]
-        if limit is not None:
-            prompts = prompts[: limit.fitting(len(prompts), lambda j: prompts[j - 1])]
-        verdicts = ask_probes(judge, probes, prompts)
+        probes = rollout.case.probes
+        verdicts = ask_probes(judge, probes, rollout.prompts([probe.query for probe in probes]))
         rows = tuple(tuple(1.0 if is_right(verdict) else -1.0 for verdict in row) for row in verdicts)
         correct = tuple(row[0] > 0 for row in rows)  # the rewrite probe comes first
         rewards = tuple(mean_of_aspects(probes, row) for row in rows)

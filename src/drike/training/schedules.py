@@ -1,11 +1,11 @@
-"""Schedules: when edits are tried, and when and how their rewards reach the learner.
+"""Schedules and channels: when edits are tried, and when and how their rewards reach the learner.
 
-Pace: `one_by_one` is Algorithm 1; `in_blocks` tries several edits under the same theta and sigma.
+Schedule: `one_by_one` is Algorithm 1; `in_blocks` tries several edits under the same theta and sigma.
 
 Channel (paper, appendix "Sensitivity of Reward Function"): rewards arrive `at_once`, unless a robustness study applies
 them `late` or flips the sign of some (`noisy`). A late update is exactly the one that would have been made at once: log
-p_j keeps the graph of the policy that acted (docs/method.md, row 33). `training.credit` has more channels. A channel
-keeps state: make a new one for each training run.
+p_j keeps the graph of the policy that acted (docs/method.md, row 33). A channel keeps state: make a new one for each
+training run.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from drike.support.parallel import in_order
 from drike.training.rewards import Reward, Rewards
 from drike.training.rollouts import Rollout
 
-Trial = Callable[[EditCase], Rollout]
-Schedule = Callable[[Sequence[EditCase], Trial, Reward], Generator[tuple[Rollout, Rewards]]]
-Arrival = tuple[Rollout, tuple[float, ...]]  # an attempt and the rewards it is learned with
+RollOut = Callable[[EditCase], Rollout]  # under theta and sigma as they are
+Schedule = Callable[[Sequence[EditCase], RollOut, Reward], Generator[tuple[Rollout, Rewards]]]
+Arrival = tuple[Rollout, tuple[float, ...]]  # a rollout and the rewards it is learned with
 RewardChannel = Callable[[Rollout, Rewards], Iterable[Arrival]]
 
 
-def one_by_one(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
+def one_by_one(cases: Sequence[EditCase], roll_out: RollOut, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
     """Each edit under the theta and sigma that the one before it left."""
     for case in cases:
-        tried = attempt(case)
-        yield tried, reward(tried)
+        rollout = roll_out(case)
+        yield rollout, reward(rollout)
 
 
 def in_blocks(size: int, threads: int = 1) -> Schedule:
@@ -41,18 +41,18 @@ def in_blocks(size: int, threads: int = 1) -> Schedule:
     if size < 1:
         raise ValueError(f"parallel_edits must be at least 1, not {size}")
 
-    def schedule(cases: Sequence[EditCase], attempt: Trial, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
+    def schedule(cases: Sequence[EditCase], roll_out: RollOut, reward: Reward) -> Generator[tuple[Rollout, Rewards]]:
         for start in range(0, len(cases), size):
-            block = [attempt(case) for case in cases[start : start + size]]
+            block = [roll_out(case) for case in cases[start : start + size]]
             with closing(in_order(reward, block, min(len(block), threads))) as rewards:
                 yield from zip(block, rewards, strict=True)
 
     return schedule
 
 
-def at_once(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
-    """An episode's rewards, as soon as they are earned."""
-    return [(tried, earned.rewards)]
+def at_once(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
+    """An episode's rewards in that episode."""
+    return [(rollout, rewards.rewards)]
 
 
 def late(delay: int, episodes: int, rng: random.Random, channel: RewardChannel = at_once) -> RewardChannel:
@@ -65,11 +65,11 @@ def late(delay: int, episodes: int, rng: random.Random, channel: RewardChannel =
     waiting: list[tuple[int, Arrival]] = []
     now = 0
 
-    def delayed(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
+    def delayed(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
         nonlocal now
         now += 1
         due = min(now + rng.randint(0, delay), episodes)
-        waiting.extend((due, update) for update in channel(tried, earned))
+        waiting.extend((due, update) for update in channel(rollout, rewards))
         arriving = [update for due, update in waiting if due <= now]
         waiting[:] = [(due, update) for due, update in waiting if due > now]
         return arriving
@@ -82,8 +82,8 @@ def noisy(probability: float, rng: random.Random) -> RewardChannel:
     if type(probability) not in (int, float) or not 0.0 <= probability <= 1.0:
         raise ValueError(f"noise is a probability; {probability!r} is not")
 
-    def flipped(tried: Rollout, earned: Rewards) -> Iterable[Arrival]:
-        return [(tried, tuple(-r if rng.random() < probability else r for r in earned.rewards))]
+    def flipped(rollout: Rollout, rewards: Rewards) -> Iterable[Arrival]:
+        return [(rollout, tuple(-r if rng.random() < probability else r for r in rewards.rewards))]
 
     return flipped
 

@@ -1,4 +1,4 @@
-"""Orders of the kept retains: each is a permutation and does what its name says."""
+"""Prompt styles: each order of the kept retains is a permutation and does what its name says."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def retains_in(
     candidates: DemonstrationSet, kept: tuple[Demonstration, ...], order: OrderName, seed: int = 0
 ) -> tuple[Demonstration, ...]:
     shown = PromptStyle(order=order, order_seed=seed).arrange(candidates, kept)
-    return tuple(one for one in shown if one.role is Role.RETAIN)
+    return tuple(demonstration for demonstration in shown if demonstration.role is Role.RETAIN)
 
 
 def test_shuffles_differ_by_seed_and_by_edit() -> None:

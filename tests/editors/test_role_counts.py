@@ -1,0 +1,108 @@
+"""Mixes and the policies that choose them without learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drike.demonstrations import Role
+from drike.editors.budgets import Fraction
+from drike.editors.in_context import InContextEditor
+from drike.editors.pool import IKE_ROLES, Pool
+from drike.editors.rankers import Similarity
+from drike.editors.role_counts import RoleCounts, SameSize, SubjectSwitch, copies_and_updates, mixes_of, policy_mixes
+from drike.editors.selectors import RankAndCut
+from drike.edits import mentions
+from drike.encoders import HashingEncoder
+from tests.worlds.small import CAPITALS
+
+POOL = Pool(CAPITALS[30:], HashingEncoder())
+TEST = CAPITALS[20:30]
+MIXES = mixes_of(POOL.roles)
+
+
+def test_mixes_cover_nothing_everything_and_each_role() -> None:
+    assert len(MIXES) == 18
+    assert (MIXES[0], MIXES[-1]) == (RoleCounts(0, 0, 0), RoleCounts(4, 12, 16))
+    assert [mix.size for mix in MIXES] == sorted(mix.size for mix in MIXES)
+    assert {RoleCounts(4, 12, 0), RoleCounts(0, 0, 16), RoleCounts(4, 0, 8)} <= {*MIXES}
+    few = mixes_of([Role.COPY, Role.RETAIN, Role.RETAIN, Role.RETAIN])
+    assert {(mix.copies, mix.retains) for mix in few} == {(c, r) for c in (0, 1) for r in (0, 1, 2, 3)}
+    with pytest.raises(ValueError, match="whole numbers"):
+        RoleCounts(-1, 0, 0)
+
+
+def test_a_policy_chooses_from_few_mixes_and_among_them_are_none_all_and_ikes() -> None:
+    seven = policy_mixes(POOL.roles)
+    assert [str(mix) for mix in seven] == [
+        str(RoleCounts(*counts))
+        for counts in [(0, 0, 0), (0, 0, 4), (4, 0, 0), (0, 0, 16), (4, 12, 0), (4, 12, 4), (4, 12, 16)]
+    ]
+    assert {*seven} <= {*MIXES}
+    assert policy_mixes([Role.RETAIN]) == (RoleCounts(0, 0, 0), RoleCounts(0, 0, 1))
+    assert policy_mixes([Role.COPY, Role.COPY]) == (RoleCounts(0, 0, 0), RoleCounts(2, 0, 0))
+
+
+def test_a_mix_shows_the_nearest_of_each_role_and_all_of_them_is_what_ike_shows() -> None:
+    [candidates] = POOL.candidates([TEST[0].edit])
+    for mix in MIXES:
+        [selection] = mix.select(candidates, [candidates.edit.query])
+        shown = selection.shown
+        assert len(shown) == mix.size
+        assert list(shown) == sorted(shown, key=lambda d: [Role.COPY, Role.UPDATE, Role.RETAIN].index(d.role))
+        for role, _ in IKE_ROLES:
+            of_role = [d for d in shown if d.role is role]
+            assert of_role == [d for d in candidates.demonstrations if d.role is role][: len(of_role)]
+    everything = InContextEditor("all", POOL, MIXES[-1])
+    queries = [probe.query for probe in TEST[0].probes]
+    nearest = InContextEditor("nearest", POOL, RankAndCut(Similarity(), Fraction(1.0)))
+    assert everything.prompts([TEST[0].edit], queries) == nearest.prompts([TEST[0].edit], queries)
+
+
+@pytest.mark.parametrize(
+    ("most", "counts"),
+    [
+        (None, (4, 12, 0)),
+        (0, (0, 0, 0)),
+        (3, (3, 0, 0)),
+        (4, (4, 0, 0)),
+        (9, (4, 5, 0)),
+        (16, (4, 12, 0)),
+        (99, (4, 12, 0)),
+    ],
+)
+def test_copies_and_updates_are_cut_after_the_first_ones(most: int | None, counts: tuple[int, int, int]) -> None:
+    mix = copies_and_updates(POOL.roles, most)
+    assert mix == RoleCounts(*counts)
+    [candidates] = POOL.candidates([TEST[0].edit])
+    assert mix.nearest(candidates) == candidates.fixed[:most]
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 4, 5, 11, 16, None])
+def test_for_several_edits_they_are_the_first_of_what_all_share(most: int | None) -> None:
+    edits = [case.edit for case in TEST[:3]]
+    whole, cut = (InContextEditor("", POOL, copies_and_updates(POOL.roles, n)) for n in (None, most))
+    [everything], [first] = whole.prompts(edits, ["Who?"]), cut.prompts(edits, ["Who?"])
+    assert first.demonstrations == everything.demonstrations[:most]
+
+
+def test_by_name_switches_where_a_query_names_the_subject() -> None:
+    case = TEST[0]
+    queries = [probe.query for probe in case.probes]
+    chosen = SubjectSwitch(RoleCounts(4, 12, 0), RoleCounts(0, 0, 16)).choose(case.edit, queries)
+    assert [mix.retains == 0 for mix in chosen] == [mentions(query, case.edit.subject or "") for query in queries]
+    unnamed = replace(case.edit, subject=None)
+    assert [mix.retains for mix in SubjectSwitch(MIXES[0], MIXES[-1]).choose(unnamed, [unnamed.query, "Who?"])] == [
+        0,
+        16,
+    ]
+
+
+def test_a_control_shows_as_many_demonstrations_whatever_their_role() -> None:
+    few, many = RoleCounts(4, 0, 0), RoleCounts(4, 12, 4)
+    control = SameSize(SubjectSwitch(few, many), POOL)
+    case = TEST[0]
+    [candidates] = POOL.candidates([case.edit])
+    for selection, size in zip(control.select(candidates, [case.edit.query, "Who?"]), (4, 20), strict=True):
+        assert {*selection.shown} == {*candidates.demonstrations[:size]}

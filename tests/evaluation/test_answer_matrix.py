@@ -1,0 +1,45 @@
+"""The answers under every choice of demonstrations are those that evaluation gets."""
+
+from __future__ import annotations
+
+from drike.editors.budgets import Threshold, TokenLimit
+from drike.editors.in_context import InContextEditor
+from drike.editors.pool import Pool
+from drike.editors.retriever import Retriever
+from drike.editors.role_counts import SubjectSwitch, mixes_of
+from drike.editors.selectors import RankAndCut, RetainSubset
+from drike.encoders import HashingEncoder
+from drike.evaluation.answer_matrix import answers_under
+from drike.evaluation.evaluate import evaluate
+from tests.worlds.scripted import ScriptedModel
+from tests.worlds.small import CAPITALS, follows_the_fact
+
+ENCODER = HashingEncoder()
+POOL = Pool(CAPITALS[30:], ENCODER)
+TEST = CAPITALS[20:30]
+MIXES = mixes_of(POOL.roles)
+SELECTORS = [
+    *MIXES, SubjectSwitch(MIXES[-1], MIXES[0]), RetainSubset(frozenset({0, 5})),
+    RankAndCut(Retriever(ENCODER), Threshold(0.0625)),
+]  # fmt: skip
+
+
+def words(texts: list[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def test_answers_are_those_of_evaluation_whatever_chooses_the_demonstrations() -> None:
+    for limit in (None, TokenLimit(300, words)):  # type: ignore[arg-type]
+        asked, evaluated = ScriptedModel(str.upper), ScriptedModel(str.upper)
+        [answers] = answers_under(SELECTORS, asked, POOL, TEST[:1], limit=limit)
+        for selector, column in zip(SELECTORS, zip(*answers.correct, strict=True), strict=True):
+            outcomes = evaluate(InContextEditor("", POOL, selector, limit=limit), evaluated, TEST[:1])
+            assert [outcome.correct for outcome in outcomes] == list(column)
+        assert {*asked.prompts} == {*evaluated.prompts}
+        assert limit is None or max(words(asked.prompts)) <= 300
+
+
+def test_it_works_with_a_model_that_gives_no_scores() -> None:
+    model = ScriptedModel(follows_the_fact, scores=False)
+    [answers] = answers_under(MIXES, model, POOL, TEST[:1])
+    assert {len(row) for row in answers.correct} == {len(MIXES)}

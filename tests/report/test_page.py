@@ -1,0 +1,85 @@
+"""The page: it escapes every text, loads nothing, is accessible, and marks what is best."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from drike.evaluation.metrics import Estimate
+from drike.report.document import document
+from drike.report.groups import grouped
+from drike.report.page import blocks, html
+from drike.support.table import Cell, Difference, Number, Table
+from tests.worlds.reports import HOSTILE, Page, run_of
+
+
+@pytest.fixture(scope="module")
+def hostile_page() -> str:
+    groups = grouped([run_of(0, hostile=HOSTILE, cases=4), run_of(0, model="b", hostile=HOSTILE, cases=4)])
+    return html(document(groups))
+
+
+def test_hostile_texts_add_no_element_to_a_page(hostile_page: str) -> None:
+    harmless = html(document(grouped([run_of(0, cases=4), run_of(0, model="b", cases=4)])))
+
+    def shape(text: str) -> list[str]:  # drawings have as many paths as their labels need, so they are left out
+        return [tag for tag, _ in Page(re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)).elements]
+
+    assert shape(hostile_page) == shape(harmless)
+    page = Page(hostile_page)
+    assert not page.all("img")
+    assert not [a for _, attributes in page.elements for a in attributes if a.startswith("on")]
+    assert "onerror=alert(1)" in page.text("h2"), "it is shown as text"
+    hostile_page.encode("utf-8")
+
+
+def test_a_page_loads_nothing_and_runs_no_script_but_its_viewer(hostile_page: str) -> None:
+    page = Page(hostile_page)
+    [policy] = [m["content"] for m in page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None and policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
+    assert not [a for _, attributes in page.elements for a in attributes if a == "src"]
+    assert all((link["href"] or "").startswith("#") for link in page.all("a"))
+    assert len(page.all("script")) == 2 and not page.all("link")
+
+
+def test_a_page_is_accessible_to_screen_readers(hostile_page: str) -> None:
+    page = Page(hostile_page)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.elements:
+        for name in ("href", "aria-labelledby"):
+            target = (attributes.get(name) or "").removeprefix("#")
+            assert not target or target in ids
+    assert page.all("html")[0]["lang"] == "en" and len(page.all("main")) == len(page.all("header")) == 1
+    assert len(page.all("caption")) == len(page.all("table"))
+    pictures = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
+    drawn = [svg for svg in page.all("svg") if "aria-hidden" not in svg and "x" not in svg]
+    assert len(pictures) == len(drawn) > 10
+    assert all(len(picture["aria-label"] or "") > 20 for picture in pictures)
+    assert next(h for h, _ in page.elements if re.fullmatch("h[1-6]", h)) == "h1"
+
+
+def test_the_best_shares_and_the_direction_of_differences_are_marked() -> None:
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("Measured",),
+        ("Unedited", Estimate(1.0, 0.9, 1.0), Number(9)),
+        ("IKE", Estimate(0.5, 0.4, 0.6), Number(7)),
+        ("B", Number(0.7, ".3f"), Number(1)),
+        ("C", Estimate(0.7001, 0.1, 0.9), Number(2)),
+        ("D", "0.9 [.8,1.0]", Number(3)),
+    )
+    [(heading, of_editors)] = blocks(Table("T", ("Editor", "RR", "tokens/prompt"), rows))
+    assert heading == "Measured"
+    assert [[cell.kind for cell in cells] for _, cells in of_editors] == [
+        ["", ""], ["", ""], ["best", ""], ["best", ""], ["", ""],
+    ]  # fmt: skip
+    intervals = ((0.1, 0.01, 0.2), (-0.1, -0.2, -0.01), (0.1, -0.1, 0.2), (None, None, None))
+    signs = ("x", *(Difference(Estimate(*interval)) for interval in intervals))
+    [(_, [(_, cells)])] = blocks(Table("Paired differences", ("", "S", "ESR", "PC", "RR"), (signs,)))
+    assert [(cell.kind, cell.value) for cell in cells] == [
+        ("up", "\N{BLACK UP-POINTING TRIANGLE} +0.100"),
+        ("down", "\N{BLACK DOWN-POINTING TRIANGLE} -0.100"),
+        ("level", "\N{WHITE CIRCLE} +0.100"),
+        ("", "n/a"),
+    ]

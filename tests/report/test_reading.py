@@ -1,0 +1,174 @@
+"""Runs read for a report: complete, unfinished and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from drike.editors.learned_budgets import Controller
+from drike.encoders import HashingEncoder
+from drike.errors import RunError
+from drike.report.comparison import paper_tables
+from drike.report.document import document, markdown
+from drike.report.groups import grouped
+from drike.report.overview import overview
+from drike.report.reading import read_runs
+from drike.runs import checkpoint
+from drike.support.table import Number
+from tests.worlds.commands import run as cli
+
+
+def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path) -> None:
+    [run] = read_runs([demo])
+    assert set(run.prompts) == set(run.outcomes)
+    for name, of_editor in run.outcomes.items():
+        kept, written = run.prompts[name], run.written[name]
+        assert len(kept) == 5 and set(kept) <= set(written)
+        for case_id, prompts in kept.items():
+            asked = [outcome for outcome in of_editor if outcome.case_id == case_id]
+            assert list(prompts.prompts) == list(dict.fromkeys(outcome.query for outcome in asked))
+            assert len(written[case_id]) == len(asked)
+            for outcome in asked:
+                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
+                assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
+    [example] = [shown.example for shown in map(overview, grouped([run]))]
+    assert example is not None and example.took and "the first of the sample that took effect" in example.chosen
+    assert example.after == example.new != example.before
+
+
+def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-all", "--out", str(again)) == 0
+    [run] = read_runs([again])
+    assert len(run.steps) == 30 and run.training_edits == 15 and run.settings["epochs"] == "2"
+    shutil.rmtree(again / "outcomes")
+    (demo / "outcomes").rename(tmp_path / "kept")
+    try:
+        with pytest.raises(RunError, match="has no outcomes: evaluate it"):
+            read_runs([demo])
+        assert cli("evaluate", "--run", str(demo), "--editors", "ike", "--out", str(tmp_path / "other")) == 0
+        assert [run.folder for run in read_runs([demo, tmp_path / "other"])] == [str(tmp_path / "other")]
+    finally:
+        (tmp_path / "kept").rename(demo / "outcomes")
+
+
+def cut(path: Path, lines: int) -> None:
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:lines]), "utf-8")
+
+
+def older(path: Path) -> None:
+    record = json.loads(path.read_text("utf-8"))
+    del record["data_fingerprint"], record["sha256"]
+    path.write_text(json.dumps(record), "utf-8")
+
+
+DAMAGED = {
+    "no run": (lambda f: (f / "run.json").unlink(), "is not a run"),
+    "half a run.json": (lambda f: (f / "run.json").write_text("{", "utf-8"), "run.json is damaged"),
+    "an older run.json": (lambda f: older(f / "run.json"), "lacks data_fingerprint"),
+    "no split": (lambda f: (f / "split.json").unlink(), "split"),
+    "no outcomes": (lambda f: shutil.rmtree(f / "outcomes"), "has no outcomes"),
+    "half an evaluation": (lambda f: cut(f / "outcomes" / "ike.jsonl", 20), "of 8 test edits"),
+    "a case cut short": (lambda f: cut(f / "outcomes" / "ike.jsonl", -1), "same probes"),
+    "an editor twice": (lambda f: shutil.copy(f / "outcomes" / "ike.jsonl", f / "outcomes" / "z.jsonl"), "twice"),
+    "older outcomes": (lambda f: (f / "outcomes" / "ike.jsonl").write_text('{"a": 1}\n', "utf-8"), "of this version"),
+    "older episodes": (lambda f: (f / "episodes.jsonl").write_text('{"a": 1}\n{}\n', "utf-8"), "train again"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_run_is_refused_in_one_sentence(kind: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage, expected = DAMAGED[kind]
+    damage(copy)
+    capsys.readouterr()
+    assert cli("report", str(copy)) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("Error: ") and expected in said and "Traceback" not in said
+    assert not (copy / "report.html").exists()
+
+
+def test_an_episode_whose_line_was_cut_off_is_left_out(copy: Path) -> None:
+    path = copy / "episodes.jsonl"
+    path.write_text(path.read_text("utf-8")[:-40], "utf-8")
+    [run] = read_runs([copy])
+    assert len(run.steps) == 29
+    assert "Epoch 2 was stopped after 14 of 15 edits" in markdown(document(grouped([run])))
+
+
+def test_a_report_names_the_editors_that_a_stopped_evaluation_lacks(demo: Path, tmp_path: Path) -> None:
+    asked = ("--editors", "ike,rank-50,dr-ike", "--order", "reversed", "--sigmas", ".06")
+    assert cli("evaluate", "--run", str(demo), *asked, "--out", str(tmp_path / "e")) == 0
+    [whole] = read_runs([tmp_path / "e"])
+    assert whole.missing == () and not any("Incomplete" in line for line in document(grouped([whole])).sections[0].text)
+    for name in ("dr-ike-reversed", "rank-50", "dr-ike-sigma-06"):
+        (tmp_path / "e" / "outcomes" / f"{name}.jsonl").unlink()
+    [torn] = read_runs([tmp_path / "e"])
+    assert torn.missing == ("Rank-50%", "DR-IKE (reversed)", "DR-IKE (sigma .06)")
+    text = markdown(document(grouped([torn])))
+    assert "has no outcomes of Rank-50%, DR-IKE (reversed), DR-IKE (sigma .06)" in text and "evaluate --resume" in text
+
+
+def test_a_report_says_whose_outcomes_are_missing_from_a_finished_run(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ike", "rank-50"):
+        (copy / "outcomes" / f"{name}.jsonl").unlink()
+    capsys.readouterr()
+    assert cli("report", str(copy)) == 0
+    expected = f"{copy} has no outcomes of IKE, Rank-50%"
+    assert expected in " ".join(capsys.readouterr().out.split())
+    for suffix in ("html", "md"):
+        text = (copy / f"report.{suffix}").read_text("utf-8")
+        assert "has no outcomes of IKE, Rank-50%" in text and "drike evaluate --run" in text
+
+
+def test_reporting_an_unfinished_evaluation_names_the_command_that_resumes_it(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "e"
+    assert cli("evaluate", "--run", str(demo), "--editors", "ike,rank-50", "--out", str(folder)) == 0
+    cut(folder / "outcomes" / "ike.jsonl", 20)
+    for _ in range(2):
+        capsys.readouterr()
+        assert cli("report", str(folder)) == 1
+        assert f"drike evaluate --resume {folder}" in capsys.readouterr().err.replace("\n", " ").replace("  ", " ")
+        shutil.rmtree(folder / "outcomes", ignore_errors=True)
+    assert cli("evaluate", "--resume", str(folder)) == 0 and cli("report", str(folder)) == 0
+
+
+def test_table_1_counts_trained_parameters_beside_the_published_ones(demo: Path, tmp_path: Path) -> None:
+    trained = checkpoint.load(demo, encoder=HashingEncoder())
+    [group] = grouped(read_runs([demo]))
+    assert group.parameters("DR-IKE") == group.parameters("Rank-50%") == trained.retriever.parameters > 0
+    assert group.parameters("IKE") == group.parameters("Unedited") == 0
+    table = next(iter(paper_tables([group])))
+    extra = {row[0]: row[-1] for row in reversed(table.rows) if len(row) > 1}
+    assert table.header[-1] == "Extra Params" and extra["DR-IKE"] == Number(trained.retriever.parameters)
+    assert {row[-1] for row in table.rows[-8:]} >= {"0", "20M", "49M"} and any(
+        "s/query" in note for note in table.notes
+    )
+    moved = Path(shutil.copytree(demo, tmp_path / "moved"))
+    (moved / "checkpoint.safetensors").write_bytes(b"no tensors")
+    [group] = grouped(read_runs([moved]))
+    assert group.parameters("DR-IKE") is None and group.parameters("IKE") == 0
+
+
+def test_parameters_of_a_learned_budget_count_for_dr_ike_only(tmp_path: Path) -> None:
+    small = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
+    run = tmp_path / "run"
+    assert cli("train", *small, "--budget", "scores", "--out", str(run)) == 0
+    asked = ("--editors", "rank-all,dr-ike", "--out", str(tmp_path / "e"))
+    assert cli("evaluate", "--run", str(run), *asked) == 0
+    [group] = grouped(read_runs([tmp_path / "e"]))
+    trained = checkpoint.load(run, encoder=HashingEncoder())
+    assert isinstance(trained.budget, Controller)
+    assert group.parameters("Rank-All") == trained.retriever.parameters
+    assert group.parameters("DR-IKE") == trained.retriever.parameters + trained.budget.weights.numel()
+
+
+def test_a_report_says_that_training_was_stopped(copy: Path) -> None:
+    cut(copy / "episodes.jsonl", 6)
+    assert "training stopped after 6 of 30 episodes" in markdown(document(grouped(read_runs([copy]))))

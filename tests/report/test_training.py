@@ -1,0 +1,69 @@
+"""Training runs, summarised by epoch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drike.editors.budgets import Fraction, Threshold
+from drike.report.training import by_epoch, epochs_table, step_of
+from drike.runs.folder import EpisodeRecord
+from drike.support.records import read
+from drike.support.table import as_text
+from drike.training.algorithm1 import Episode
+from tests.worlds.reports import run_of
+
+
+def test_epochs_sum_their_episodes() -> None:
+    run = run_of(0)
+    assert [epoch.calls for epoch in run.epochs] == [12, 12]
+    assert sum(e.seconds for e in run.epochs) == sum(step.seconds for step in run.steps)
+    assert run.epochs[-1].sigma == run.steps[-1].sigma
+    assert (
+        replace(run, steps=(replace(run.steps[0], prompt_tokens=None), *run.steps[1:])).epochs[0].prompt_tokens is None
+    )
+
+
+def episode(epoch: int, rewards: tuple[int, ...], *, tokens: int | None = 100, seconds: float = 2.0) -> Episode:
+    return Episode(
+        epoch=epoch, case_id="1", order=(0, 1, 2), probs=(0.5, 0.3, 0.2), rewards=rewards,
+        correct=tuple(r > 0 for r in rewards), loss=0.0,
+        budget=Threshold(0.1 * epoch), prompt_tokens=tokens, seconds=seconds, kept=len(rewards), sigma=0.1 * epoch,
+    )  # fmt: skip
+
+
+REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
+def test_epoch_summaries_add_up_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
+    episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda pair: pair[0])]
+    epochs = by_epoch(episodes)
+    assert [epoch.epoch for epoch in epochs] == sorted({epoch for epoch, _ in drawn})
+    assert sum(epoch.episodes for epoch in epochs) == len(episodes)
+    assert sum(epoch.calls for epoch in epochs) == sum(epoch.mean_k * epoch.episodes for epoch in epochs)
+    assert sum(epoch.calls for epoch in epochs) == sum(len(rewards) for _, rewards in drawn)
+    assert sum(epoch.prompt_tokens or 0 for epoch in epochs) == 100 * len(episodes)
+    assert sum(epoch.seconds for epoch in epochs) == pytest.approx(2.0 * len(episodes))
+    assert all(0 <= epoch.esr <= 1 and -1 <= epoch.reward <= 1 for epoch in epochs)
+
+
+def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> None:
+    [epoch] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
+    assert epoch.sigma == 0.7 and epoch.prompt_tokens is None and epoch.esr == 0.5
+    half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
+    [fixed] = by_epoch([half])
+    assert fixed.sigma is None and fixed.share == 0.5
+    heading, row = epochs_table({"run": [fixed]}).rows
+    assert heading == ("run",)
+    assert [as_text(cell) for cell in row] == ["1", "1.000", "+1.000", "1.00", "share 50%", "1", "100", "2.0"]
+
+
+def test_training_esr_is_measured_at_the_budgets_cut() -> None:
+    tried = [replace(episode(1, (1, -1)), kept=1), replace(episode(1, (-1, 1)), kept=1)]
+    assert by_epoch(tried)[0].esr == 0.5 and by_epoch(tried[:1])[0].esr == 1
+    assert step_of(read(EpisodeRecord, json.loads(json.dumps(asdict(EpisodeRecord.of(tried[0])))))).correct
