@@ -39,7 +39,7 @@ from drike.gates.calibration import (
     GateProbe,
     calibrated,
     certify,
-    default,
+    default_gate,
     examples,
     fit,
     lowest_threshold,
@@ -363,13 +363,14 @@ def store_rows(folder: Path, encoder: TextEncoder) -> Table:
     data = counterfact(folder)
     index = EditIndex.of(data.edits, encoder)
     asked = data.of_half(1, "paraphrase", "neighborhood")
-    own = calibrated(replace(default(), semantic=False), probes(data.of_half(0, "paraphrase", "neighborhood")), index)
+    fitted = probes(data.of_half(0, "paraphrase", "neighborhood"))
+    own = calibrated(replace(default_gate(), semantic=False), fitted, index)
     own = replace(own, shifts={})
     gates: dict[str, Gate] = {
         "nearest by cosine, above .7": Nearest(0.7),
         "named, nearest of these": Named(),
-        "default calibration": default(),
-        "the same, also by embedding": replace(default(), semantic=True),
+        "default calibration": default_gate(),
+        "the same, also by embedding": replace(default_gate(), semantic=True),
     }
     gates["calibrated on the other half"] = replace(own, threshold=0.5)
     for level in (0.0014, 0.003):
@@ -393,7 +394,7 @@ def subject_rows(folder: Path, encoder: TextEncoder) -> Table:
     for data, half in ((wiki, 1), (hallu, 0), (hallu, 1), (counterfact(folder), 1)):
         asked = data.of_half(half, *(("alias", "same_subject") if data is wiki else QUESTIONS))
         index = EditIndex.of(data.edits, encoder)
-        for name, gate in (("named, nearest", Named()), ("default calibration", default())):
+        for name, gate in (("named, nearest", Named()), ("default calibration", default_gate())):
             shares = right_and_fires(gate, data, asked, encoder, index)
             further = curves(data, gate, asked, index) if isinstance(gate, Calibrated) else ("", "")
             rows.append((data.name, f"{half + 1}", name, interval(shares[True]), interval(shares[False]), *further))
@@ -425,13 +426,13 @@ def with_aliases(data: Data) -> Data:
 def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
     """Questions that use another name, with and without these names stored."""
     plain = knowedit(folder / WIKI, "WikiData-counterfact")
-    semantic = replace(default(), semantic=True)
+    semantic = replace(default_gate(), semantic=True)
     rows = []
     for name, data, gate in (
         ("named in full", plain, Named()),
-        ("default calibration", plain, default()),
+        ("default calibration", plain, default_gate()),
         ("the same, also by embedding", plain, semantic),
-        ("default calibration, aliases stored", with_aliases(plain), default()),
+        ("default calibration, aliases stored", with_aliases(plain), default_gate()),
     ):
         asked = data.of_half(1, "alias", "same_subject")
         shares = right_and_fires(gate, data, asked, encoder, EditIndex.of(data.edits, encoder))
@@ -472,11 +473,11 @@ def wording_rows(folder: Path, encoder: TextEncoder) -> Table:
         for way, made in ways.items():
             asked = [a for a in data.of_half(0, *QUESTIONS) if made[a.place] and a.query not in made[a.place]]
             for name, wordings in (("none", [()] * len(made)), (way, made)) if asked else ():
-                entries = (replace(one, wordings=more) for one, more in zip(data.entries, wordings, strict=True))
+                entries = (replace(one, paraphrases=more) for one, more in zip(data.entries, wordings, strict=True))
                 stored = replace(data, entries=tuple(entries))
                 index = EditIndex.of(stored.edits, encoder)
-                shares = right_and_fires(default(), stored, asked, encoder, index)
-                at, _ = curves(stored, default(), asked, index)
+                shares = right_and_fires(default_gate(), stored, asked, encoder, index)
+                at, _ = curves(stored, default_gate(), asked, index)
                 rows.append((data.name, way, name, interval(shares[True]), interval(shares[False]), at))
     header = ("data", "edits that have wordings", "stored", "right", "fires falsely", "right at 5 % / 3 % fires")
     return Table("More wordings stored; edits of the first half, default calibration", header, tuple(rows))
@@ -497,7 +498,7 @@ def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
         asked = [one for one in data.asked if one.kind == kind]
         of_edit: dict[int, list[float]] = defaultdict(list)
         for one in asked:
-            own = (c.probability for c in default().candidates(one.query, index) if c.edit.id == one.place + 1)
+            own = (c.probability for c in default_gate().candidates(one.query, index) if c.edit.id == one.place + 1)
             of_edit[one.place].append(next(own, 0.0))
         values = list(of_edit.values())
         for level in levels:
@@ -533,7 +534,7 @@ def time_rows(encoder: TextEncoder) -> Table:
         began = time.perf_counter()
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
         built = time.perf_counter() - began
-        gate, semantic = default(), replace(default(), semantic=True)
+        gate, semantic = default_gate(), replace(default_gate(), semantic=True)
         named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
         others = [
             f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)

@@ -12,7 +12,7 @@ import pytest
 
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
@@ -141,9 +141,9 @@ def own_gate(path: str) -> Gate:
 def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = replace(default(), encoder="hashing")
-    monkeypatch.setattr("drike.gates.store_gate.default", lambda: shipped)
-    monkeypatch.setattr("drike.cli.edits.default", lambda: shipped)
+    shipped = replace(default_gate(), encoder="hashing")
+    monkeypatch.setattr("drike.gates.store_gate.default_gate", lambda: shipped)
+    monkeypatch.setattr("drike.cli.edits.default_gate", lambda: shipped)
     edits(capsys, "add", *PERU)
     assert "nothing can be certified" in edits(capsys, "calibrate", code=1)
     rows = [

@@ -38,7 +38,7 @@ def writer(text: str = WRITTEN, wrong: str = "Where do I find Peru?") -> Scripte
 
 
 def test_only_wordings_that_pass_every_check_may_be_stored() -> None:
-    other = EditRecord("Peru", "The seat of Peru's ministers is", "Rome", wordings=("Peru's government sits in",))
+    other = EditRecord("Peru", "The seat of Peru's ministers is", "Rome", paraphrases=("Peru's government sits in",))
     model = writer()
     [found] = proposals(model, [PERU], 20)
     assert [one.text for one in found if not one.problem] == GOOD
@@ -84,7 +84,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
 def wordings(edit: int) -> tuple[str, ...]:
     store = open_store("edits.db")
     try:
-        return snapshot(store).edits[edit].record.wordings
+        return snapshot(store).edits[edit].record.paraphrases
     finally:
         store.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable
 from contextlib import closing, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +36,7 @@ from drike.errors import UsageError
 from drike.gates import store_gate as kept
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.index import EditIndex
 from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
@@ -48,7 +47,7 @@ from drike.stores import log as stores
 from drike.stores.importing import Imported, import_edits, read_edits
 from drike.stores.log import Snapshot
 from drike.stores.opening import open_store
-from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json
+from drike.stores.records import EditRecord, EditVersion, Status, StoreError, checked, to_json, to_values
 from drike.support.files import write_text
 
 app = typer.Typer(help="Keep edits in a store, with their versions and history.", no_args_is_help=True)
@@ -104,7 +103,7 @@ def add(
     # Checked before the store is opened, which makes its file.
     entry = checked(EditRecord(
         subject, edit.query, edit.target_new, relation=relation, aliases=tuple(alias or ()),
-        wordings=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
+        paraphrases=tuple(wording or ()), negatives=tuple(never or ()), status=Status(status), valid_from=valid_from,
         valid_to=valid_to, source=source, author=_author(), reason=reason,
     ))  # fmt: skip
     logged = [(question,) for question in common_questions()] if log is None else read_questions(log)
@@ -168,7 +167,7 @@ def show(edit: Annotated[int | None, _id("[ID]")] = None, *, store: Store = _FIL
     with closing(open_store(store, create=False)) as opened:
         versions = opened.changes() if edit is None else stores.versions(opened, edit)
     if edit is not None:
-        for name, value in asdict(versions[-1].record).items():
+        for name, value in to_values(versions[-1].record).items():
             if value:
                 say(f"{name}: {' | '.join(value) if isinstance(value, tuple) else value}")
     _tell(versions)
@@ -192,7 +191,7 @@ def reword(
             chosen = [stores.versions(opened, edit)[-1] for edit in edits]
         else:
             in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-            chosen = [one for one in in_force if not one.record.wordings]
+            chosen = [one for one in in_force if not one.record.paraphrases]
         with metered(writer):
             _tell(reworded(opened, chosen, wordings, writer, ask=not yes, author=_author()))
 
@@ -307,14 +306,14 @@ def calibrate(
     """Calibrate a gate on wordings and negative exemplars, and certify how often it fires falsely at most."""
     with closing(open_store(store, create=False)) as opened:
         if remove:
-            kept.keep_gate(opened, Named())
+            kept.save_gate(opened, Named())
             return say(f"{opened.name} has the default gate from now on")
         in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-        gate, found = kept.calibrate(in_force, WatchedEncoder(default().encoder), false_fire, confidence)
+        gate, found = kept.calibrate(in_force, WatchedEncoder(default_gate().encoder), false_fire, confidence)
         say(f"{counted(len(in_force), 'edit')} in force: {found.sentence}")
         if found.threshold is None:
             raise StoreError("no gate was kept: the one in use stays as it was")
-        kept.keep_gate(opened, gate)
+        kept.save_gate(opened, gate)
         say(f"{opened.name} has this gate from now on, with threshold {found.threshold:.3f}")
 
 

@@ -49,7 +49,7 @@ def reworded(
         if not kept:
             say("  none is stored")
             continue
-        entry = replace(edit.record, wordings=(*edit.record.wordings, *kept), author=author)
+        entry = replace(edit.record, paraphrases=(*edit.record.paraphrases, *kept), author=author)
         yield from opened.put(replace(entry, reason=f"wordings by {writer.info.name}"), replaces=edit)
 
 

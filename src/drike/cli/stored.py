@@ -18,7 +18,7 @@ from drike.evaluation.judge import Rule
 from drike.evaluation.metrics import Outcome, counted
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.questions import common_questions
 from drike.gates.verification import require_uncertainty
@@ -59,7 +59,7 @@ def deployment(
     setup: Setup, stored: str, gate: str | None, unrelated: Path | None, model: LanguageModel | None = None
 ) -> Deployment:
     """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
-    chosen: Gate = default() if gate == "calibrated" else Named()
+    chosen: Gate = default_gate() if gate == "calibrated" else Named()
     encoder = WatchedEncoder(chosen.encoder) if isinstance(chosen, Calibrated) else None
     editable = {*setup.split.ids.editable, *setup.split.ids.test}
     edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
