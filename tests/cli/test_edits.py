@@ -168,3 +168,8 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     (place / "other.db.gate.json").write_text("{}", "utf-8")
     with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):
         own_gate("other.db")
+
+
+def test_paraphrases_are_added_under_both_names_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    edits(capsys, "add", *PERU, "--paraphrase", "Peru is governed from", "--wording", "The seat of Peru is")
+    assert "wordings: Peru is governed from | The seat of Peru is" in edits(capsys, "show", "1")

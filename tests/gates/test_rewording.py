@@ -97,7 +97,7 @@ def test_wordings_are_proposed_when_an_edit_is_added(model: ScriptedModel, capsy
     shown = capsys.readouterr().out
     assert wordings(1) == ("Peru's seat is", GOOD[0])
     assert "1  Which city is Peru's capital?" in shown and "(does not name Peru)" in shown
-    assert "1@2" in shown and "(wordings by scripted)" in shown
+    assert "1@2" in shown and "(paraphrases by scripted)" in shown
 
 
 def test_a_person_drops_bad_wordings(
@@ -139,5 +139,5 @@ def test_a_model_for_wordings_is_refused_where_none_are_wanted(
     model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for more in (("--model", "m"), ("--yes",)):
-        assert run(*ADD, *more) == 2 and "--wordings" in capsys.readouterr().err
+        assert run(*ADD, *more) == 2 and "--propose" in capsys.readouterr().err
     assert not Path("edits.db").exists()

@@ -153,7 +153,7 @@ def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.Ca
     shipped = replace(default_gate(), encoder="hashing", grey=(0.0, 1.0))
     matched = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drike.cli.stored.default_gate", lambda: shipped)
+        patch.setattr("drike.cli.evaluate.default_gate", lambda: shipped)
         for more in ((), ("--ask",)):
             folder = tmp_path / str(len(more))
             assert run("evaluate", *small, "--gate", "calibrated", *more, "--out", str(folder)) == 0

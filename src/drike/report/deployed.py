@@ -17,7 +17,6 @@ from drike.report.groups import ReportedRun
 from drike.report.tables import INTERVALS, aspects
 from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table
 
-GATE = "gate.jsonl"
 NEAREST = 20
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
