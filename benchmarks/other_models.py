@@ -2,7 +2,7 @@
 
 FOLDER is what `python -m tools.tinyfacts build --other --seed 1 --out FOLDER` wrote; its rows.json words TinyFacts as
 the model knows it. Other models are asked TinyFacts itself. Each seed draws 300 training and 100 test edits; DR-IKE is
-trained for 5 epochs of Algorithm 1, DR-IKE-Q as `drike train --objective balanced` does. The last column is
+trained for 5 epochs of Algorithm 1, DR-IKE-Q as `drike train --objective s` does. The last column is
 paired, over the edits of all seeds.
 
     python benchmarks/other_models.py [--model FOLDER] [--seeds 3]
