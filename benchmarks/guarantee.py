@@ -6,11 +6,11 @@ Settings are the offsets of the policy, or a fixed k of nearest retains after al
 
 * "false, all edits": edits are drawn with replacement to calibrate, and the metric of the chosen setting over all 159
   is below what was guaranteed. This is the theorem's case: at most 5 % of the draws.
-* "false, test part": the 159 are split, and the metric on the edits that did not calibrate is below what was guaranteed;
+* "false, test part": the 159 are split, and the metric on the edits that did not calibrate is below the guarantee;
   these are few, so this includes their own sampling error, which no theorem bounds.
 
-Both are shares of all draws, and in brackets of those in which a guarantee was given. "best certified" is what a refusal
-would offer. ESR, PC, RR, S and demonstrations per prompt are those of the test parts where a guarantee was given, with
+Both are shares of all draws, and in brackets of those with a guarantee. "best certified" is what a refusal would offer.
+ESR, PC, RR, S and demonstrations per prompt are those of the test parts where a guarantee was given, with
 the largest S less the price of demonstrations, and (last column) with the largest sum of the other two metrics.
 
     python benchmarks/guarantee.py [--seeds 3] [--draws 1000]
