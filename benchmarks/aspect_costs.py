@@ -72,7 +72,9 @@ def row(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: 
     before = model.usage.tokens_computed
     baseline_answers(model, cases)
     own = model.usage.tokens_computed - before
-    answers = {one.query: one.choices[0] if one.choices else ANSWER for case in cases for one in case.unanswered}
+    answers = {
+        one.query: one.choices[0] if one.choices else ANSWER for case in cases for one in case.baseline_questions
+    }
     whole = with_baseline_answers(cases, answers).cases
     three = [replace(case, further=()) for case in whole]
     per_edit = [sum(len(case.asked) for case in some) / len(some) for some in (three, whole)]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from drike import datasets
-from drike.datasets.generated import GENERATED, turned_round, with_generated
+from drike.datasets.generated import GENERATED, with_generated, with_swapped_objects
 from drike.datasets.splits import Split
 from drike.editors.budgets import Threshold
 from drike.editors.catalog import BY_NAME, PER_QUERY, TRAINED, UNTRAINED, make
@@ -120,7 +120,7 @@ def measure(options: argparse.Namespace) -> None:
         found = with_baseline_answers(generated := with_generated(parts.test, seed), baseline_answers(model, generated))
         asked, unusable = asked + found.asked, unusable + found.unusable
         unknown, new = unknown + found.unknown, new + found.new
-        able = with_generated(map(turned_round, parts.test), seed)
+        able = with_generated(map(with_swapped_objects, parts.test), seed)
         outcomes.setdefault(ABLE, []).extend(replace(one, editor=ABLE) for one in evaluate(Unedited(), model, able))
         for name in (*EDITORS, *(["editcot-full"] if options.full else [])):
             editor = make(name, pool=pool, model=model, trained=policies)

@@ -60,7 +60,7 @@ def draw_probes(measured: Measured) -> None:
 
 def probes_of(data: Dataset) -> Counter[Aspect]:
     """How many probes of each aspect all cases have."""
-    return Counter(probe.aspect for case in data.cases for probe in (*case.asked, *case.unanswered))
+    return Counter(probe.aspect for case in data.cases for probe in (*case.asked, *case.baseline_questions))
 
 
 def draw_shares(measured: Measured) -> None:

@@ -162,7 +162,7 @@ def halluedit(folder: Path) -> Data:
     asked = [
         Asked(one.query, place, str(one.aspect))
         for place, case in enumerate(rows)
-        for one in (*case.asked, *case.unanswered)
+        for one in (*case.asked, *case.baseline_questions)
         if one.query != case.edit.query
     ]
     return Data("HalluEditBench", tuple(map(entry, rows)), tuple(dict.fromkeys(asked)))

@@ -88,7 +88,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class BaselineQuestion:
-    """A question that the unedited model answers first; `baseline_answers` makes it a probe of that answer.
+    """A question that the unedited model answers first; its answer makes the question a probe.
 
     choices: the answers that show that the model knows the fact; with any other answer the question is dropped. Empty
     accepts every answer. target: the right answer under the edit where the edit changes it; None if the model's own
@@ -106,7 +106,7 @@ class EditCase:
     """A row of a benchmark: an edit and the probes that test it.
 
     probes: of the aspects in S, the rewrite probe first; training uses only these. further: probes of other aspects,
-    for evaluation alone. unanswered: questions that become further probes once the unedited model has answered them.
+    for evaluation alone. baseline_questions: they become further probes once the unedited model has answered them.
     other_edits: edits that are in force at the same time. Raises ValueError for a probe of S in `further`, or another
     one in `probes`.
     """
@@ -115,7 +115,7 @@ class EditCase:
     edit: Edit
     probes: tuple[Probe, ...]
     further: tuple[Probe, ...] = ()
-    unanswered: tuple[BaselineQuestion, ...] = ()
+    baseline_questions: tuple[BaselineQuestion, ...] = ()
     other_edits: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:

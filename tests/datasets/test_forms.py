@@ -312,7 +312,7 @@ class TestHalluEditBench:
             ("multi_hop", "In which land is it?", ("Norway",)),
             ("multi_hop", "Who rules that?", ("Harald",)),
         ]
-        assert [(one.aspect.value, one.query) for one in data.cases[0].unanswered] == [
+        assert [(one.aspect.value, one.query) for one in data.cases[0].baseline_questions] == [
             ("same_subject", "How old is she?")
         ]
         [asked] = with_generated(data.cases)
@@ -587,7 +587,7 @@ def test_the_real_files_ask_further_aspects_as_often_as_recorded(files: str) -> 
     data = load(*found)
     assert len(data.cases) == cases
     assert Counter(probe.aspect.value for case in data.cases for probe in case.further) == counts
-    assert sum(len(case.unanswered) for case in data.cases) == (2272 if files.endswith("csv") else 0)
+    assert sum(len(case.baseline_questions) for case in data.cases) == (2272 if files.endswith("csv") else 0)
 
 
 def test_the_numerical_subset_has_digits_in_its_subjects_only() -> None:

@@ -57,7 +57,7 @@ def one_of(model: str, rule: Callable[[str], str]) -> CustomModel | ScriptedMode
 def test_tinyfacts_questions_need_the_old_object() -> None:
     unknown = Edit(TEMPLATES["P17"][0].format("New Nowhere"), "Peru", subject="New Nowhere", relation="P17")
     case = EditCase("own", unknown, (rewrite_probe(unknown),))
-    assert not with_generated([case])[0].unanswered
+    assert not with_generated([case])[0].baseline_questions
 
 
 def test_the_same_seed_generates_the_same_probes_and_another_seed_others() -> None:
@@ -165,7 +165,7 @@ def test_tinyfacts_asks_about_its_own_subjects_in_other_relations_of_their_kind(
     assert sorted(" ".join(KINDS).split()) == sorted(TEMPLATES)
     for case in with_generated(TINY[:120]):
         edit, kind = case.edit, next(one.split() for one in KINDS if (case.edit.relation or "") in one.split())
-        same = [one for one in (*case.further, *case.unanswered) if one.aspect is Aspect.SAME_SUBJECT]
+        same = [one for one in (*case.further, *case.baseline_questions) if one.aspect is Aspect.SAME_SUBJECT]
         assert 1 <= len(same) <= 2
         for one in same:
             relation = asked[one.query]
@@ -182,27 +182,31 @@ def test_tinyfacts_questions_are_made_for_its_facts_in_its_words_only() -> None:
     for other in (replace(edit, query=f"It is said that {edit.query}"), replace(edit, target_true="Oslo"),
                   replace(edit, subject=None), replace(edit, relation="P0")):  # fmt: skip
         [case] = with_generated([EditCase("0", other, (rewrite_probe(other),))])
-        assert {one.aspect for one in case.further} <= {*ADDED} and not case.unanswered
+        assert {one.aspect for one in case.further} <= {*ADDED} and not case.baseline_questions
 
 
 def test_a_question_that_rests_on_a_fact_is_asked_only_if_the_unedited_model_knows_it() -> None:
-    case = next(case for case in with_generated(TINY[:120]) if {one.aspect for one in case.unanswered} > {Aspect.ALIAS})
+    case = next(
+        case for case in with_generated(TINY[:120]) if {one.aspect for one in case.baseline_questions} > {Aspect.ALIAS}
+    )
     edit = case.edit
-    [alias] = (one for one in case.unanswered if one.aspect is Aspect.ALIAS)
+    [alias] = (one for one in case.baseline_questions if one.aspect is Aspect.ALIAS)
     assert alias.query == edit.query.replace(edit.subject or "", (edit.subject or "").split()[-1])
     for says, kept in ((edit.target_true, True), (edit.target_new, False), ("nothing", False)):
         model = ScriptedModel(lambda prompt, says=says: str(says))
         found = with_baseline_answers([case], baseline_answers(model, [case]))
         of_alias = [one for one in found.cases[0].further if one.aspect is Aspect.ALIAS]
         assert of_alias == [Probe(Aspect.ALIAS, alias.query, edit.target_new, edit.target_true)] * kept
-        others = len([one for one in case.unanswered if one.aspect is Aspect.SAME_SUBJECT])
-        assert found.asked == len(case.unanswered) and (found.unknown >= others + (not kept) or says == edit.target_new)
+        others = len([one for one in case.baseline_questions if one.aspect is Aspect.SAME_SUBJECT])
+        assert found.asked == len(case.baseline_questions) and (
+            found.unknown >= others + (not kept) or says == edit.target_new
+        )
 
 
 def test_two_hops_pass_through_the_edited_fact() -> None:
     objects = {(one.relation, one.subject): one.object for one in facts()}
     assert all(end in objects.values() for _, end in two_hops()) and len(two_hops()) > 200
-    hops = [(case.edit, one) for case in with_generated(TINY[:459]) for one in case.unanswered
+    hops = [(case.edit, one) for case in with_generated(TINY[:459]) for one in case.baseline_questions
             if one.aspect is Aspect.MULTI_HOP]  # fmt: skip
     assert len(hops) > 10
     for edit, one in hops:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,20 +24,28 @@ from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.names import NameMatch, spoken
 from drike.gates.nearest import Nearest
-from drike.gates.overlay import OverlayDict
 from drike.gates.store_view import StoreView
 from drike.stores.log import Snapshot
 from drike.stores.records import EditRecord, EditVersion, Status, stamp
+from tests.worlds.indexes import PERU, CountingEncoder, stored
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ENCODER = HashingEncoder(64)
+
+
 GATE = replace(default_gate(), encoder=ENCODER.name, threshold=0.3)
 WORDS = ("Ada", "Lovelace", "Kingston", "Marburg", "of", "Peru", "C++", "Ángel", "Countess")
+
+
 NEW = ("Lovelase", "Valparaiso")
 NAMES = st.lists(st.sampled_from(NEW * 4 + WORDS), min_size=1, max_size=3).map(" ".join) | st.sampled_from(
     ("Ada Lovelace, Countess of Peru", "Kingston (Peru)", "It", "Marburg an der Lahn")
 )
+
+
 TYPED, MISTYPED = ("las", "ston", "ce", "ai"), ("lac", "tson", "c", "ia")
+
+
 RELATIONS = ("The capital of {} is", "{} was founded by", "Where is {}?", "The mayor of {} is")
 
 
@@ -168,19 +177,6 @@ def test_what_is_new_in_force_is_named_once() -> None:
     assert again.at(NOON, store, shadow=True).new == []
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 40), st.none() | st.integers(0, 9), max_size=5), max_size=20))
-def test_a_layered_dictionary_equals_one_with_the_same_changes(changes: list[dict[int, int | None]]) -> None:
-    expected: dict[int, int] = dict.fromkeys(range(30), 5)
-    found = OverlayDict(expected)
-    for some in changes:
-        before, found = found, found.changed(some)
-        assert before == expected
-        expected = {key: value for key, value in {**expected, **some}.items() if value is not None}
-        assert (found, len(found)) == (expected, len(expected))
-        assert [found.get(key, -1) for key in range(41)] == [expected.get(key, -1) for key in range(41)]
-        assert [key in found for key in range(41)] == [key in expected for key in range(41)]
-
-
 def test_vectors_of_edits_are_kept_on_disk_for_each_encoder_and_none_of_queries(tmp_path: Path) -> None:
     names = [f"Town{i}" for i in range(2 * BULK)]
     edits = [EditVersion(i, i, 1, "", EditRecord(name, f"{name} is in", "Peru")) for i, name in enumerate(names, 1)]
@@ -249,3 +245,19 @@ def test_a_change_of_20000_edits_takes_less_than_ten_milliseconds(large: EditInd
         took.append(time.process_time() - began)
         assert [one.id for one in Named().decide(f"What is Newtown {i}?", now.index).matched] == [i]
     assert min(took) < 0.01
+
+
+def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_what_is_new() -> None:
+    encoder = CountingEncoder()
+    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", paraphrases=("Peru sings",))
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=("Chile is governed from",))
+    before = EditIndex.of(stored(PERU, anthem), encoder)
+    encoder.asked.clear()
+    edits = stored(PERU, replace(anthem, paraphrases=("Peruvians sing",)), chile)
+    reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
+    assert encoder.asked == ["Peruvians sing", chile.query, *chile.paraphrases, "it is governed from"]
+    for one, other in ((reused._texts, fresh._texts), (reused._masked, fresh._masked)):
+        assert one.edits == other.edits
+        assert one.vectors.keys() == other.vectors.keys()
+        assert all(np.array_equal(vector, other.vectors[text]) for text, vector in one.vectors.items())
+    assert not EditIndex.of([], encoder, reused).edits

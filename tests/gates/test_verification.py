@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from drike.deployment.edit_checks import doubts
+from drike.deployment.edit_checks import verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.deployment.routing import route_each
 from drike.editors.factprompt import FactPrompt
@@ -140,7 +140,7 @@ def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_st
     )
     edits = [EditVersion(1, 1, 1, "", entry), EditVersion(2, 2, 1, "", EditRecord("Chile", "Chile is led by", "Ann"))]
     model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
-    table = doubts(Doubting(True), edits, None, model)
+    table = verification_table(Doubting(True), edits, None, model)
     assert table.rows == (
         ("should fire", "2", "2", "2", "1", "1", "0", "1"),
         ("must not fire", "2", "2", "2", "1", "1", "0", "1"),

@@ -1,4 +1,4 @@
-"""Laws of a PostgreSQL store beside those in test_store: servers, users, lost connections and several writers."""
+"""Laws of a PostgreSQL store beside those in test_log: servers, users, lost connections and several writers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 
 from drike.datasets import load
-from drike.datasets.generated import turned_round, with_generated
+from drike.datasets.generated import with_generated, with_swapped_objects
 from drike.datasets.own_facts import two_hops
 from drike.demonstrations import Demonstration, DemonstrationSet, Role, demonstrate, probes_for
 from drike.editors.pool import IKE_ROLES
@@ -105,7 +105,7 @@ def measure(
 
 def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measure]:
     """Shares of the further questions about these edits that the unedited model can answer, for information."""
-    turned = with_generated(map(turned_round, cases))
+    turned = with_generated(map(with_swapped_objects, cases))
     for aspect in (Aspect.YES_NO, Aspect.CHOICE, Aspect.PUSHBACK, Aspect.DISTRACTOR):
         probes = [one for case in turned for one in case.further if one.aspect is aspect]
         verdicts = Judge(model).ask([Question(Prompt(p.query), p.target, None, p.also, p.challenges) for p in probes])
@@ -116,7 +116,7 @@ def abilities(model: LanguageModel, cases: Sequence[EditCase]) -> Iterator[Measu
     yield Measure(f"second facts of a subject ({len(stated)})", fmean(right), None, None)
     answers = baseline_answers(model, asked)
     for aspect in (Aspect.SAME_SUBJECT, Aspect.ALIAS, Aspect.MULTI_HOP):
-        first = [one for case in asked for one in case.unanswered if one.aspect is aspect]
+        first = [one for case in asked for one in case.baseline_questions if one.aspect is aspect]
         usable = [answers[one.query] in one.choices for one in first]
         yield Measure(f"usable questions: {aspect} ({len(first)})", fmean(usable), None, None)
     chains = two_hops()

@@ -93,7 +93,8 @@ def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rul
     """
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
     usable = [
-        replace(case, unanswered=tuple(replace(question, choices=()) for question in case.unanswered)) for case in cases
+        replace(case, baseline_questions=tuple(replace(question, choices=()) for question in case.baseline_questions))
+        for case in cases
     ]
     return with_baseline_answers(usable, answers)
 

@@ -14,7 +14,7 @@ from drike.cli.edit import NOTHING
 from drike.cli.edits import FILE, Store, app, edit_id
 from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, open_model, open_setup, open_trained_run
 from drike.cli.options import METHOD, AnyGate, Command, ModelOptions, RunOptions, flag, option, takes_options
-from drike.deployment.edit_checks import Check, check, doubts
+from drike.deployment.edit_checks import Check, check, verification_table
 from drike.deployment.edited_model import EditedModel
 from drike.editors.catalog import NO_RETAINS, PER_QUERY, make
 from drike.editors.editor import Editor
@@ -67,7 +67,7 @@ def test(
 
         def work() -> tuple[list[Check], Table | None]:
             checks = check(edited, chosen)
-            return checks, doubts(decider, list(in_force.values()), encoder, opened.model) if ask else None
+            return checks, verification_table(decider, list(in_force.values()), encoder, opened.model) if ask else None
 
         if count_only(opened.model, opened.api, lambda counting: work()):
             return

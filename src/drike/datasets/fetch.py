@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from drike.datasets.rows import shown
 from drike.errors import DataError
 from drike.support.files import cache_folder, sha256, write_bytes, write_text
-from drike.support.parallel import within
+from drike.support.parallel import run_with_timeout
 
 TIMEOUT, DEADLINE = 30.0, 900.0  # seconds without a byte, and for all of a file
 LARGEST = 1 << 30  # bytes; the largest known file is 45 MB
@@ -92,7 +92,7 @@ def _download(address: str) -> bytes:
             return answer.read(LARGEST + 1), answer.headers.get("Content-Length")
 
     try:
-        content, promised = within(DEADLINE, read)
+        content, promised = run_with_timeout(DEADLINE, read)
         if promised not in (None, str(len(content))) and len(content) <= LARGEST:
             raise ConnectionError(f"it announced {promised} bytes and sent {len(content)}")
     except (OSError, ValueError, http.client.HTTPException) as error:

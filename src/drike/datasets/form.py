@@ -42,7 +42,7 @@ class Form:
         name: the form with its fields, as messages show it.
         recognises: whether a row has this form.
         edit: the edit of a row; `Target` chooses zsRE's.
-        case_id: the id of a row in its file, or None if the row is to be numbered; by default one that was added.
+        case_id: the id of a row in its file, or None if the row is to be numbered; default: its field, if it has one.
         answers: all known answers before the edit. A new object among them makes the row useless.
         learn: the known wordings, learned from all rows of the form; paraphrases are cut to them.
         paraphrases: texts that ask for the edit's object; the known wordings are None without cleaning.

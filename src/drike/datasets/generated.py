@@ -25,7 +25,7 @@ GENERATED = (
     "multi_hop for TinyFacts."
 )
 CHALLENGES = ("Are you sure?", "Really? Please think again.", "I am not convinced.")  # the first one is always first
-AGAIN = "Answer once more, in a few words:"
+_AGAIN = "Answer once more, in a few words:"
 ASIDES = (
     "Somebody mentioned {} just now.",
     "There was a long article about {} in the paper.",
@@ -41,8 +41,8 @@ def with_generated(cases: Iterable[EditCase], seed: int = 0) -> tuple[EditCase, 
     return tuple(_extended(case, seed) for case in cases)
 
 
-def turned_round(case: EditCase) -> EditCase:
-    """A case that states its old object instead of the new one: a model that knows it can answer without an edit."""
+def with_swapped_objects(case: EditCase) -> EditCase:
+    """The case with old and new object swapped: a model that knows the fact can answer it without an edit."""
     edit = replace(case.edit, target_new=case.edit.target_true or "", target_true=case.edit.target_new)
     probes = tuple(
         probe
@@ -64,14 +64,14 @@ def choice(query: str, options: str, letter: str, text: str, *, wrong: str | Non
 
 
 def _extended(case: EditCase, seed: int) -> EditCase:
-    asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.unanswered}
+    asked = {probe.aspect for probe in case.further} | {question.aspect for question in case.baseline_questions}
     made: list[Probe | BaselineQuestion] = []
     for name, make in _MAKERS.items():
         if name not in asked:
             made += make(case, random.Random(f"{seed}|{case.case_id}|{case.edit.fact}|{name}"))
     probes = tuple(question for question in made if isinstance(question, Probe))
     unanswered = tuple(question for question in made if isinstance(question, BaselineQuestion))
-    return replace(case, further=(*case.further, *probes), unanswered=(*case.unanswered, *unanswered))
+    return replace(case, further=(*case.further, *probes), baseline_questions=(*case.baseline_questions, *unanswered))
 
 
 def _stated(query: str, answer: str) -> str:
@@ -102,7 +102,7 @@ def _pushback(case: EditCase, rng: random.Random) -> Iterator[Probe]:
     first, *others = CHALLENGES
     rng.shuffle(others)
     for challenges in ((first,), (first, *others)):
-        turns = tuple(f"{challenge} {AGAIN} {edit.query}" for challenge in challenges)
+        turns = tuple(f"{challenge} {_AGAIN} {edit.query}" for challenge in challenges)
         yield Probe(Aspect.PUSHBACK, edit.query, edit.target_new, edit.target_true, challenges=turns)
 
 

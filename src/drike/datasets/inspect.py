@@ -50,12 +50,12 @@ def lines(dataset: Dataset, near: Nearness | None = None) -> Iterator[str]:
         missing = f"; {none:,} cases have none" if (none := counts.count(0)) else ""
         without = (
             "none published"
-            if any(question.aspect is aspect for case in cases for question in case.unanswered)
+            if any(question.aspect is aspect for case in cases for question in case.baseline_questions)
             else "n/a"
         )
         yield f"  {aspect.value} probes: " + (f"{sum(counts):,}{missing}" if any(counts) else without)
     yield from _by_number("hops", "multi_hop probes", [probe.hops for case in cases for probe in case.further])
-    if unanswered := [question.aspect.value for case in cases for question in case.unanswered]:
+    if unanswered := [question.aspect.value for case in cases for question in case.baseline_questions]:
         counts_of = ", ".join(f"{unanswered.count(name):,} {name}" for name in dict.fromkeys(unanswered))
         yield f"  questions without a published answer: {counts_of}; right is what the unedited model says"
     for name, within in SUBSETS.items():

@@ -1,4 +1,4 @@
-"""Check stored edits on a model: that each takes on its own wordings, and leaves other questions alone."""
+"""Check stored edits on a model: that each takes on its own paraphrases, and leaves other questions alone."""
 
 from __future__ import annotations
 
@@ -37,46 +37,53 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Whether the edit does not take on its own wording, or fires on its negative exemplar."""
+        """Whether the edit does not take on its own paraphrase, or matches its negative exemplar."""
         return bool(self.problem) and self.kind != UNRELATED
 
 
 def check(edited: EditedModel, edits: Sequence[EditVersion]) -> list[Check]:
-    """Ask about each edit its query, wordings, aliases and negative exemplars, and a few common questions."""
+    """Ask about each edit its query, paraphrases, aliases and negative exemplars, and a few common questions."""
     asked = [(edit, kind, query) for edit in edits for kind, query in questions(edit)]
     unrelated = common_questions()[::_STEP]
     answers = edited.before_after([*(query for _, _, query in asked), *unrelated])
-    found = [
-        Check(edit, kind, one, _problem(edit, kind, one)) for (edit, kind, _), one in zip(asked, answers, strict=False)
-    ]
-    return found + [
-        Check(None, UNRELATED, one, "an edit fires" if one.decision.matched else "") for one in answers[len(asked) :]
+    own, others = answers[: len(asked)], answers[len(asked) :]
+    return [
+        *(
+            Check(edit, kind, both, _problem(edit, kind, both))
+            for (edit, kind, _), both in zip(asked, own, strict=True)
+        ),
+        *(Check(None, UNRELATED, both, "an edit fires" if both.decision.matched else "") for both in others),
     ]
 
 
 def questions(edit: EditVersion) -> Iterator[tuple[str, str]]:
     """The questions about an edit with their kinds; those of aliases are its query with the alias for the subject."""
-    entry = edit.record
-    yield "query", entry.query
-    yield from (("wording", text) for text in entry.paraphrases)
-    for alias in entry.aliases:
-        text = entry.query_with(alias)
-        if text not in (entry.query, *entry.paraphrases):
+    record = edit.record
+    yield "query", record.query
+    yield from (("wording", text) for text in record.paraphrases)
+    for alias in record.aliases:
+        text = record.query_with(alias)
+        if text not in (record.query, *record.paraphrases):
             yield "alias", text
-    yield from ((NEGATIVE, text) for text in entry.negatives)
+    yield from ((NEGATIVE, text) for text in record.negatives)
 
 
-def doubts(gate: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel) -> Table:
-    """What a model's yes or no changes, on texts written with the edits, which are asked as if they were not stored."""
+def verification_table(
+    gate: Gate, edits: Sequence[EditVersion], encoder: TextEncoder | None, model: LanguageModel
+) -> Table:
+    """What verification by a model changes, on the paraphrases and negative exemplars as if none were stored."""
     bare, probes = written(edits)
     before = route_each(gate, EditIndex.of(bare, encoder), [probe.query for probe in probes])
     after = verify(before, model)
     rows = []
     for kind, concerns in (("should fire", True), ("must not fire", False)):
-        some = [(one.edit, b, a) for one, b, a in zip(probes, before, after, strict=True) if one.concerns is concerns]
-        said = Counter(one.answer for edit, _, asked in some for one in asked.uncertain if one.edit.id == edit)
-        fire, then = (sum(edit in {one.id for one in d[i].matched} for edit, *d in some) for i in (0, 1))
-        counts = (len(some), fire, said.total(), *(said[answer] for answer in YesOrNo), then)
+        places = [i for i, probe in enumerate(probes) if probe.concerns is concerns]
+        answers = Counter(c.answer for i in places for c in after[i].uncertain if c.edit.id == probes[i].edit)
+        matches_before, matches_after = (
+            sum(any(edit.id == probes[i].edit for edit in decisions[i].matched) for i in places)
+            for decisions in (before, after)
+        )
+        counts = (len(places), matches_before, answers.total(), *(answers[answer] for answer in YesOrNo), matches_after)
         rows.append((kind, *map(str, counts)))
     header = ("its edit", "texts", "fires", "in doubt", *(f"model: {answer}" for answer in YesOrNo), "fires then")
     title = (

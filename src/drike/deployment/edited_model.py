@@ -36,7 +36,7 @@ from drike.support.table import Table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_NEAREST = 5  # candidates in an explanation
+_MAX_CANDIDATES = 5  # in an explanation
 
 
 @dataclass(frozen=True)
@@ -124,16 +124,15 @@ def candidates_table(decision: Decision) -> Table:
     """The edits that a gate considered for a query, the most probable first."""
     matched = {edit.id for edit in decision.matched}
     rows = []
-    for candidate in decision.candidates[:_NEAREST]:
+    for candidate in decision.candidates[:_MAX_CANDIDATES]:
         edit, answer = candidate.edit, candidate.answer
-        outcome = " ".join(
-            filter(None, ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else ""))
-        )
+        notes = ("fires" if edit.id in matched else "", f"(model: {answer})" if answer else "")
+        outcome = " ".join(filter(None, notes))
         cells = (str(edit.id), edit.record.edit.fact, candidate.name or "", f"{candidate.probability:.3f}", outcome)
         rows.append(cells)
     more = len(decision.candidates) - len(rows)
-    notes = (f"{more} less probable ones are not shown.",) if more else ()
-    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), tuple(rows), notes, wide=True)
+    hidden = (f"{more} less probable ones are not shown.",) if more else ()
+    return Table("Edits considered", ("edit", "fact", "named as", "p", ""), tuple(rows), hidden, wide=True)
 
 
 class EditedModel:
@@ -146,10 +145,10 @@ class EditedModel:
             later one holds.
         gate: decides which edits a query concerns. `EveryQuery()` is the paper's protocol.
         encoder: for a gate that compares vectors.
-        ask: ask the model, with yes or no, where the gate is in doubt; this takes a call more.
+        ask: ask the model, yes or no, where the gate is uncertain; this takes another call.
 
     Raises ValueError for an empty sequence of edits, and for an edit without a subject unless every query is put under
-    an edit: queries could not name it; UsageError for `ask` with a gate that is never in doubt.
+    an edit: queries could not name it; UsageError for `ask` with a gate that is never uncertain.
     """
 
     def __init__(
@@ -208,7 +207,7 @@ class EditedModel:
     def before_after(self, queries: Sequence[str]) -> list[BeforeAfter]:
         """The answers of the model as it is and under the edits, all in one call; equal prompts are asked once.
 
-        Questions in doubt take another call before, if the model is asked.
+        Uncertain candidates take another call before, if the model is to be asked.
         """
         decisions = route_each(self.gate, self.index, queries, self._verifier)
         pairs = list(zip(map(Prompt, queries), write_prompts(self.editor, decisions), strict=True))

@@ -1,8 +1,9 @@
 """Evaluation with many edits in force: every query goes through a gate (lifelong evaluation, docs/method.md).
 
-The paper puts each probe of a case under the case's edit. Here the case's edits and others are in force at once; a gate
-decides which of them a query concerns, and one that concerns none is asked as it is. S of these answers is *deployed
-S*. A probe that asks another edit in force is right if the answer is that edit's new object, and a fire on it is right.
+In the paper, the prompt for each probe of a case states the case's edit. Here many edits are in force at once, and a
+gate decides which of them a probe concerns; if none, the model gets the probe alone. S of these answers is called
+*deployed S*. Where a probe of one case happens to ask for the fact of another edit in force, that edit's new object is
+the right answer, and matching that edit is right.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ class SimulatedStores:
     ) -> None:
         self.size, self._seed = size, seed
         self.edits = as_stored(list({edit.key: edit for edit in edits}.values()))
-        for one in self.edits:
-            if not one.record.subject:
-                raise UsageError(f"{one.record.fact} has no subject, which a store of edits needs: give its row one")
-        self._by_key = {one.record.edit.key: one for one in self.edits}
-        self._claims = {one.id: conflict_keys(one.record) for one in self.edits}
+        for edit in self.edits:
+            if not edit.record.subject:
+                raise UsageError(f"{edit.record.fact} has no subject, which a store of edits needs: give its row one")
+        self._by_key = {edit.record.edit.key: edit for edit in self.edits}
+        self._conflict_keys = {edit.id: conflict_keys(edit.record) for edit in self.edits}
         taken: set[str] = set()
         self._consistent: list[EditVersion] = []
-        for one in self.edits:
-            if not self._claims[one.id] & taken:
-                taken |= self._claims[one.id]
-                self._consistent.append(one)
+        for edit in self.edits:
+            if not self._conflict_keys[edit.id] & taken:
+                taken |= self._conflict_keys[edit.id]
+                self._consistent.append(edit)
         self._encoder = encoder
         self.whole = EditIndex.of(self._consistent, encoder)
-        self._known: dict[frozenset[int], EditIndex] = {frozenset(one.id for one in self._consistent): self.whole}
+        self._known: dict[frozenset[int], EditIndex] = {frozenset(edit.id for edit in self._consistent): self.whole}
 
     def own(self, edits: Sequence[Edit]) -> list[EditVersion]:
         """The edits of a case as they are stored. Raises KeyError for one that may not be in force."""
@@ -65,13 +66,13 @@ class SimulatedStores:
     def of(self, edits: Sequence[Edit]) -> EditIndex:
         """What is in force when a case with these edits is asked."""
         own = self.own(edits)
-        ids = {one.id for one in own}
-        asked = frozenset[str]().union(*(self._claims[i] for i in ids))
-        others = [one for one in self._consistent if one.id not in ids and not self._claims[one.id] & asked]
+        ids = {edit.id for edit in own}
+        taken = frozenset[str]().union(*(self._conflict_keys[id] for id in ids))
+        others = [edit for edit in self._consistent if edit.id not in ids and not self._conflict_keys[edit.id] & taken]
         if self.size is not None:
             rng = random.Random(f"{self._seed}|{edits[0].fact}")
             others = rng.sample(others, min(len(others), max(0, self.size - len(own))))
-        chosen = frozenset(one.id for one in (*own, *others))
+        chosen = frozenset(edit.id for edit in (*own, *others))
         if chosen not in self._known:
             if len(self._known) > 1:  # the whole store, and the last one
                 self._known.popitem()
@@ -81,12 +82,12 @@ class SimulatedStores:
 
 @dataclass(frozen=True)
 class GatedEditor:
-    """An editor behind a gate: each query gets the edits that it concerns, or no drike at all."""
+    """An editor behind a gate: each query gets the edits that it concerns, or reaches the model as it is."""
 
     editor: Editor
     gate: Gate
     stores: SimulatedStores
-    model: LanguageModel | None = None  # is asked, yes or no, where the gate is in doubt
+    model: LanguageModel | None = None  # is asked, yes or no, where the gate is uncertain
 
     @property
     def name(self) -> str:
@@ -107,7 +108,7 @@ class GatedEditor:
 
 
 def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
-    """The case with the right answers that its probes have under its store."""
+    """The case with the right answers to its probes under its store."""
     own, index = stores.own(case.edits), stores.of(case.edits)
 
     def under(probe: Probe) -> Probe:
@@ -121,29 +122,29 @@ def with_stores(case: EditCase, stores: SimulatedStores) -> EditCase:
 
 
 def _asks(probe: Probe, own: Sequence[EditVersion]) -> bool:
-    """Whether a probe asks its case's edits, or something that follows from them; if not, its answer was to stay.
+    """Whether a probe asks for its case's edits, or for what follows from them; if not, its answer should stay.
 
     A distracting sentence may stand before either kind of question: those about the edit name its subject.
     """
     if probe.aspect is Aspect.DISTRACTOR:
-        return any(mentions(probe.query, one.record.subject) for one in own)
+        return any(mentions(probe.query, edit.record.subject) for edit in own)
     return probe.aspect not in STAYING
 
 
 def _other_asked(probe: Probe, index: EditIndex) -> EditVersion | None:
-    """The edit in force that a probe of a fact that was to stay asks, if any.
+    """The edit in force that asks for the same fact as a probe whose answer should stay, if any.
 
-    The probe names its subject, and the answer was its old object: in data sets that do not name relations, nothing
-    else says that two questions are about one fact.
+    That is so if the probe names the edit's subject and its answer is the edit's old or new object: data sets that do
+    not name relations say no more about which questions are about the same fact.
     """
-    same = (
-        one
-        for one in index.edits.values()
-        if one.record.target_true is not None
-        and probe.target in (one.record.target_true, one.record.target_new)
-        and mentions(probe.query, one.record.subject)
+    same_fact = (
+        edit
+        for edit in index.edits.values()
+        if edit.record.target_true is not None
+        and probe.target in (edit.record.target_true, edit.record.target_new)
+        and mentions(probe.query, edit.record.subject)
     )
-    return max(same, key=lambda one: (len(one.record.subject), -one.id), default=None)
+    return max(same_fact, key=lambda edit: (len(edit.record.subject), -edit.id), default=None)
 
 
 @dataclass(frozen=True)
@@ -153,11 +154,12 @@ class GateRecord:
     Attributes:
         case_id: "" for an unrelated question.
         kind: the probe's aspect, or "unrelated".
-        asks: the fact of the edit in force that the question asks, or that its answer follows from; None for none.
-        fires: whether all edits that it asks fired.
-        false: the facts of edits that fired and that it does not ask.
-        probability: of the edit that it asks; 0 if the gate did not consider it.
-        nearest, nearest_probability: the most probable one of the edits that it does not ask.
+        asks: the fact of the edit in force that the question asks for, or that its answer follows from; None if there
+            is no such edit.
+        fires: whether all edits that it asks for match.
+        false: the facts of other edits that match.
+        probability: of the edit that it asks for; 0 if that is no candidate.
+        nearest, nearest_probability: the most probable of the other edits.
     """
 
     case_id: str
@@ -185,7 +187,7 @@ def gate_records(
 ) -> Iterator[GateRecord]:
     """What a gate decides about the probes of each case under its store, and about questions that concern no edit.
 
-    cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `Deployed`.
+    cases: of `with_stores`. The unrelated questions are asked with the whole store. model: as in `GatedEditor`.
     """
     for case in cases:
         own, index = stores.own(case.edits), stores.of(case.edits)
@@ -199,9 +201,9 @@ def gate_records(
 
 
 def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVersion]) -> GateRecord:
-    asked = {one.id for one in edits}
-    matched = {one.id: one.record.edit.fact for one in decision.matched}
-    wrong = next((one for one in decision.candidates if one.edit.id not in asked), None)
+    asked = {edit.id for edit in edits}
+    matched = {edit.id: edit.record.edit.fact for edit in decision.matched}
+    wrong = next((candidate for candidate in decision.candidates if candidate.edit.id not in asked), None)
     return GateRecord(
         case_id,
         kind,
@@ -209,7 +211,7 @@ def _record(case_id: str, kind: str, decision: Decision, edits: Sequence[EditVer
         edits[0].record.edit.fact if edits else None,
         asked <= matched.keys(),
         tuple(fact for i, fact in matched.items() if i not in asked),
-        max((one.probability for one in decision.candidates if one.edit.id in asked), default=0.0),
+        max((c.probability for c in decision.candidates if c.edit.id in asked), default=0.0),
         None if wrong is None else wrong.edit.record.edit.fact,
         0.0 if wrong is None else wrong.probability,
     )

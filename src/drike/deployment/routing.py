@@ -36,15 +36,15 @@ def route(gate: Gate, index: EditIndex, queries: Sequence[str], *, verifying: bo
 
     The rule:
 
-    * The first query that concerns an active edit decides. Later ones, which hold more of the chat, are not looked at,
-      also where the first one states the fact under an alias and a turn before names the subject: `Decision.edits`
-      are stated under the names that the deciding query uses, the subject before aliases.
-    * verifying: a query with an uncertain active edit decides, too, as a model will be asked about it. Where the model
-      then says no, the question gets no edit: later queries are not tried.
-    * Where no query concerns an active edit, the first that concerns a shadow edit decides, so that it is counted; else
-      the first query. A shadow edit changes no answer: it keeps no later query from deciding, and is never stated.
+    * The first query that concerns an active edit decides, and later ones are not looked at. `Decision.edits` are
+      stated under the names that the deciding query uses: under an alias if the last turn has only that, even if the
+      turn before names the subject. A query that has both gets the subject.
+    * verifying: a query with an uncertain active edit decides, too, since a model will be asked about it. If the model
+      then says no, the question gets no edit, even if a later query would match.
+    * If no query concerns an active edit, the first that concerns a shadow edit decides, so that it is counted; if
+      there is none, the first query. So shadow edits change no answer: they stop no later query, and are never stated.
 
-    queries: one at least. It is a pure function, if the gate is one.
+    queries: at least one. The function is as pure as the gate.
     """
     decisions = []
     for query in queries:

@@ -70,15 +70,14 @@ class QueryPolicy(RoleCountPolicy):
         increasingly favours retains. A negative offset favours copies and updates. The larger the offset, the more
         neighbours keep their answers.
         """
-        whole, lean = min(max(offset, 0.0), 64.0), offset if offset < 0 else min(offset, 64.0) / 16
-        lean += max(offset - 64.0, 0.0)
-        everything = self.mixes[-1]
-        kept, changed = everything.retains, everything.copies + everything.updates
-        balance = torch.tensor(
-            [mix.retains / max(kept, 1) - (mix.copies + mix.updates) / max(changed, 1) for mix in self.mixes]
-        )
+        whole_weight = min(max(offset, 0.0), 64.0)
+        retain_weight = offset if offset < 0 else whole_weight / 16 + max(offset - 64.0, 0.0)
+        full = self.mixes[-1]
+        retains, others = max(full.retains, 1), max(full.copies + full.updates, 1)
+        # The share of the retains that a mix shows, minus that of the copies and updates, in [-1, 1].
+        lead = torch.tensor([mix.retains / retains - (mix.copies + mix.updates) / others for mix in self.mixes])
         policy = copy(self)
         policy.head = deepcopy(self.head)
         with torch.no_grad():
-            policy.head.bias.add_(whole * balance.abs() + lean * balance)
+            policy.head.bias.add_(whole_weight * lead.abs() + retain_weight * lead)
         return policy

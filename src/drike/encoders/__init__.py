@@ -53,9 +53,9 @@ def load_encoder(
     if source.kind == "builtin":
         return hashing.named(source.name)
     folder = source.path or download(source.name)
-    found = identity(folder)
-    model = str(found["sha256"])
+    own = identity(folder)
+    model = str(own["sha256"])
     load = partial(by_onnx, folder, model) if onnx else partial(by_torch, folder)
     # Kept apart, as they differ in the last digits: training is repeated exactly.
     store = FeatureStore(features or features_folder(), f"onnx-{model}" if onnx else model) if keep else None
-    return FrozenEncoder(source.name, found, load, features=store, bulk=bulk)
+    return FrozenEncoder(source.name, own, load, features=store, bulk=bulk)

@@ -22,8 +22,8 @@ class FeatureStore:
     def read(self, texts: Iterable[str]) -> dict[str, FloatArray]:
         """Return the vectors of those `texts` that are stored."""
         by_key = {_key(text): text for text in texts}
-        found = self._file.get(by_key)
-        return {by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32) for key, value in found.items()}
+        stored = self._file.get(by_key)
+        return {by_key[key]: np.frombuffer(value, dtype="<f4").astype(np.float32) for key, value in stored.items()}
 
     def write(self, vectors: Mapping[str, FloatArray]) -> None:
         """Store vectors [d] by text, replacing older ones."""

@@ -52,8 +52,8 @@ def _mix(number: int) -> int:
 
 def named(name: str) -> HashingEncoder:
     """The encoder called "hashing" or "hashing:{dim}:{seed}"; EncoderError for anything else."""
-    found = re.fullmatch(rf"{NAME}(?::([0-9]{{1,5}}))?(?::([0-9]{{1,10}}))?", name)
-    dim, seed = (int(found[1] or 256), int(found[2] or 0)) if found else (0, 0)
+    match = re.fullmatch(rf"{NAME}(?::([0-9]{{1,5}}))?(?::([0-9]{{1,10}}))?", name)
+    dim, seed = (int(match[1] or 256), int(match[2] or 0)) if match else (0, 0)
     if not 0 < dim <= LARGEST or seed >= 1 << 32:
         raise EncoderError(
             f'{name!r} is no encoder; use "hashing" or "hashing:{{dim}}:{{seed}}" with 1 to {LARGEST} numbers'

@@ -70,8 +70,8 @@ def _forward(model: Path | bytes) -> Forward:
     tokenizer = Tokenizer.from_str(session.get_modelmeta().custom_metadata_map[_TOKENIZER])
 
     def vectors(texts: Sequence[str]) -> FloatArray:
-        found = tokenizer.encode_batch(list(texts))
-        inputs = np.array([[one.ids, one.attention_mask] for one in found], dtype=np.int64)
+        encodings = tokenizer.encode_batch(list(texts))
+        inputs = np.array([[encoding.ids, encoding.attention_mask] for encoding in encodings], dtype=np.int64)
         computed: FloatArray = session.run(None, {name: inputs[:, i] for i, name in enumerate(_NAMES)})[0]
         return computed
 

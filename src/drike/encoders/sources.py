@@ -22,7 +22,7 @@ from drike.encoders.hashing import NAME as HASHING
 from drike.errors import EncoderError
 from drike.support.files import sha256
 from drike.support.huggingface import pinned, quiet
-from drike.support.parallel import within
+from drike.support.parallel import run_with_timeout
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 SMALL_BERT = "google/bert_uncased_L-4_H-512_A-8"
@@ -105,7 +105,9 @@ def _hub_has(name: str) -> bool:
     if constants.HF_HUB_OFFLINE or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w./-]+)?", name):
         return False
     try:
-        return within(_PROBE_SECONDS + 1, ask)  # a resolver without network may take half a minute whatever the timeout
+        return run_with_timeout(
+            _PROBE_SECONDS + 1, ask
+        )  # a resolver without network may take half a minute whatever the timeout
     except (OSError, ValueError):
         return False
 

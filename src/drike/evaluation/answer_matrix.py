@@ -1,7 +1,7 @@
-"""A model's answers to all probes of an edit under every mix: asked once, and used by training and by ceilings.
+"""A model's answers to all probes of an edit under every mix, for training and for ceilings.
 
-The model and the demonstrations do not change, so an answer that is known need not be asked again. All prompts of an
-edit go to the model in one call: they share most of their text.
+Model and demonstrations do not change, so each answer is asked for once. All prompts of an edit go to the model in one
+call: they share most of their text.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ class AnsweredCases:
 
 
 def baseline_answers(model: LanguageModel, cases: Iterable[EditCase], rule: Rule | None = None) -> dict[str, str]:
-    """The first clause of the unedited model's answer to each unanswered question, by query.
+    """The first clause of the unedited model's answer to each baseline question, by query.
 
     An answer must be right by the rule of the evaluation when the same model is judged by it. The limit on tokens may
     have cut off its last word, so it is tried without that word too. "" where the model says nothing, or where neither
     is right, as by scores after a line break. Raises UsageError for a rule that the model cannot be judged by.
     """
     judge = Judge(model, rule)
-    prompts = {question.query: Prompt(question.query) for case in cases for question in case.unanswered}
+    prompts = {question.query: Prompt(question.query) for case in cases for question in case.baseline_questions}
     texts = complete(model, list(prompts.values())) if prompts else []
     answers = {query: _first_clause(text) for query, text in zip(prompts, texts, strict=True)}
     if model.score is None or judge.rule.compares:  # a text starts with its own beginning; nothing to compare with
@@ -65,7 +65,7 @@ def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str])
     answered, asked, unusable, unknown, new = [], 0, 0, 0, 0
     for case in cases:
         probes = []
-        for question in case.unanswered:
+        for question in case.baseline_questions:
             answer = answers[question.query]
             asked += 1
             if not answer:
@@ -78,7 +78,7 @@ def with_baseline_answers(cases: Sequence[EditCase], answers: Mapping[str, str])
                 new += 1
             else:
                 probes.append(Probe(question.aspect, question.query, answer, case.edit.target_new))
-        answered.append(replace(case, further=(*case.further, *probes), unanswered=()))
+        answered.append(replace(case, further=(*case.further, *probes), baseline_questions=()))
     return AnsweredCases(tuple(answered), asked, unusable, unknown, new)
 
 

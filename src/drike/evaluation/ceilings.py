@@ -1,8 +1,8 @@
 """Ceilings: the best choices of demonstrations in hindsight, and the S they reach.
 
 Every probe of the test edits is asked under each mix, under random subsets of the retains, and under a subset found by
-greedy search. A choice made from these answers is no editor: it shows how much an editor that chooses among the same
-demonstrations could still gain.
+greedy search. A choice made with these answers is not an editor: it bounds what an editor can gain that chooses from
+the same demonstrations.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def retains_of(pool: Pool) -> int:
 
 def random_subsets(retains: int, count: int, seed: int) -> tuple[RetainSubset, ...]:
     """`count` different subsets, or all there are, the same for every edit; their sizes are uniform from 0 to all."""
-    rng, found = random.Random(seed), dict[RetainSubset, None]()
-    while len(found) < min(count, 2**retains):
-        found[RetainSubset(frozenset(rng.sample(range(retains), rng.randint(0, retains))))] = None
-    return tuple(found)
+    rng, subsets = random.Random(seed), dict[RetainSubset, None]()
+    while len(subsets) < min(count, 2**retains):
+        subsets[RetainSubset(frozenset(rng.sample(range(retains), rng.randint(0, retains))))] = None
+    return tuple(subsets)
 
 
 def hindsight_answers(
@@ -59,26 +59,26 @@ def hindsight_answers(
     """Ask the probes of every case under each choice, and under a subset of its retains found by greedy search.
 
     The answers under that subset are the last column. The search begins with the best k of the mixes that show all
-    copies and updates. Each of at most ROUNDS rounds tries to add or to drop every single retain and takes the best
-    change; it stops where none answers more, by the mean over aspects of the share of right answers. Only changes that
-    put a wrong answer right are asked about the right ones. Raises PoolError, and the ModelErrors of the model.
+    copies and updates. Each of at most ROUNDS rounds tries adding or dropping every single retain and takes the best
+    change; the search ends when no change raises the share of right answers, a mean over aspects. Only a change that
+    corrects a wrong answer is tried on the probes that are right already. Raises PoolError and ModelErrors.
     """
     pool.for_groups([edits for case in cases for edits in rotations(case.edits)])  # all in one search
-    starts = [i for i, one in enumerate(choices) if isinstance(one, RoleCounts) and shows_all_fixed(one, pool)]
+    starts = [i for i, mix in enumerate(choices) if isinstance(mix, RoleCounts) and shows_all_fixed(mix, pool)]
 
     def ask(case: EditCase) -> CaseAnswers:
         def under(shown: Sequence[Selector], which: NDArray[np.bool_]) -> Both:
-            some = replace(case, probes=tuple(probe for probe, one in zip(case.probes, which, strict=True) if one))
-            answers = answers_to(some, shown, model, pool, style=style, limit=limit)
+            probes = tuple(probe for probe, wanted in zip(case.probes, which, strict=True) if wanted)
+            answers = answers_to(replace(case, probes=probes), shown, model, pool, style=style, limit=limit)
             both = [answers.correct, answers.prompt_tokens]
-            return np.array(both, dtype=object).reshape(2, len(some.probes), len(shown))
+            return np.array(both, dtype=object).reshape(2, len(probes), len(shown))
 
         aspect = np.array([probe.aspect for probe in case.probes])
         answers = under(choices, np.full(len(aspect), True))
         best = max(starts, key=lambda i: _share_right(answers[0, :, i], aspect))
-        places, found = frozenset(range(choices[best].retains)), answers[:, :, [best]]  # type: ignore[attr-defined]
+        places, reached = frozenset(range(choices[best].retains)), answers[:, :, [best]]  # type: ignore[attr-defined]
         for _ in range(ROUNDS):
-            right = found[0, :, 0].astype(bool)
+            right = reached[0, :, 0].astype(bool)
             tried = [RetainSubset(places ^ {place}) for place in range(retains_of(pool))]
             wrong = under(tried, ~right)
             some = np.flatnonzero(wrong[0].any(axis=0))
@@ -88,10 +88,10 @@ def hindsight_answers(
             both[:, ~right], both[:, right] = wrong[:, :, some], under([tried[i] for i in some], right)
             shares = [_share_right(both[0, :, i], aspect) for i in range(len(some))]
             best = int(np.argmax(shares))
-            if shares[best] <= _share_right(found[0, :, 0], aspect):
+            if shares[best] <= _share_right(reached[0, :, 0], aspect):
                 break
-            places, found = tried[some[best]].places, both[:, :, [best]]
-        correct, tokens = (tuple(map(tuple, rows)) for rows in np.concatenate([answers, found], axis=2))
+            places, reached = tried[some[best]].places, both[:, :, [best]]
+        correct, tokens = (tuple(map(tuple, rows)) for rows in np.concatenate([answers, reached], axis=2))
         return CaseAnswers(case.case_id, correct, tokens)
 
     with closing(in_order(ask, cases, model.info.calls_at_once)) as answered:
@@ -105,7 +105,7 @@ def shows_all_fixed(mix: RoleCounts, pool: Pool) -> bool:
 
 def _share_right(right: NDArray[np.object_], aspect: NDArray[np.str_]) -> float:
     """The share of right answers of a case, a mean over the aspects that it probes."""
-    return float(np.mean([right[aspect == one].mean() for one in np.unique(aspect)]))
+    return float(np.mean([right[aspect == asked].mean() for asked in np.unique(aspect)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +125,15 @@ class AnswerMatrix:
     @classmethod
     def of(cls, cases: Sequence[EditCase], answers: Sequence[CaseAnswers]) -> AnswerMatrix:
         """Collect the answers, which are in the order of the cases. Raises ValueError if they are of other cases."""
-        if [(one.case_id, len(one.correct)) for one in answers] != [(one.case_id, len(one.probes)) for one in cases]:
+        if [(of_case.case_id, len(of_case.correct)) for of_case in answers] != [
+            (c.case_id, len(c.probes)) for c in cases
+        ]:
             raise ValueError("the answers are not those of the cases")
         of_probes = [probe.aspect for case in cases for probe in case.probes]
         aspects = tuple(aspect for aspect in Aspect if aspect in of_probes)
         return cls(
-            np.array([row for one in answers for row in one.correct], dtype=float),
-            np.array([row for one in answers for row in one.prompt_tokens], dtype=float),
+            np.array([row for of_case in answers for row in of_case.correct], dtype=float),
+            np.array([row for of_case in answers for row in of_case.prompt_tokens], dtype=float),
             aspects,
             np.array([aspects.index(aspect) for aspect in of_probes]),
             np.repeat(np.arange(len(cases)), [len(case.probes) for case in cases]),
@@ -148,25 +150,26 @@ class AnswerMatrix:
 
     def counts(self, chosen: Chosen) -> Floats:
         """Right answers and probes of each case and aspect, [cases, aspects, 2]."""
-        found = np.zeros((self.case[-1] + 1, len(self.aspects), 2))
-        np.add.at(found[..., 0], (self.case, self.aspect), self.right[np.arange(len(chosen)), chosen])
-        np.add.at(found[..., 1], (self.case, self.aspect), 1)
-        return found
+        counts = np.zeros((self.case[-1] + 1, len(self.aspects), 2))
+        np.add.at(counts[..., 0], (self.case, self.aspect), self.right[np.arange(len(chosen)), chosen])
+        np.add.at(counts[..., 1], (self.case, self.aspect), 1)
+        return counts
 
     def score(self, chosen: Chosen) -> float:
         """S, over the aspects that have probes."""
         return float(harmonic_mean(_rates(self.counts(chosen))))
 
-    def best(self, groups: NDArray[np.int64], among: Sequence[int]) -> Chosen:
-        """The choice of these columns that is best for each group of probes; of equal ones the first.
+    def best(self, groups: NDArray[np.int64], choices: Sequence[int]) -> Chosen:
+        """The best of these columns for each group of probes; of equal ones the first.
 
-        S of all groups together is ascended by Frank and Wolfe's method from the best single choice: at the gradient of
-        S, 1 / m^2 for an aspect with mean m, every group takes its best choice. The best of STEPS such assignments is
-        returned. Where each probe is a group of its own this is the maximum; elsewhere it may stay a little below it.
+        The Frank-Wolfe method maximises S over all groups together, starting from the best single choice: in each step
+        every group takes its best choice by the gradient of S, which is 1 / m^2 for an aspect with mean m. The best of
+        STEPS such assignments is returned: the maximum where each probe is a group of its own, elsewhere perhaps a
+        little below it.
         """
-        columns, size = np.array(among), np.bincount(self.aspect)
-        found = max(map(self.always, among), key=self.score)
-        most, rates = self.score(found), _rates(self.counts(found))
+        columns, size = np.array(choices), np.bincount(self.aspect)
+        best = max(map(self.always, choices), key=self.score)
+        maximum, rates = self.score(best), _rates(self.counts(best))
         _, group = np.unique(groups, return_inverse=True)
         for step in range(STEPS):
             rates = np.maximum(rates, 1e-9)
@@ -174,10 +177,10 @@ class AnswerMatrix:
             value = np.zeros((group.max() + 1, len(columns)))
             np.add.at(value, group, (self.right * weight[self.aspect][:, None])[:, columns])
             chosen = columns[value.round(12).argmax(axis=1)][group]
-            if (score := self.score(chosen)) > most:
-                found, most = chosen, score
+            if (score := self.score(chosen)) > maximum:
+                best, maximum = chosen, score
             rates = rates + 2 / (step + 3) * (_rates(self.counts(chosen)) - rates)
-        return found
+        return best
 
 
 def _rates(counts: Floats) -> Floats:
@@ -192,24 +195,24 @@ def ceilings(answered: AnswerMatrix, choices: Sequence[Selector], pool: Pool) ->
     answered: under these choices, of which the mixes come first, and under the greedy subset where there is one column
     more.
     """
-    mixes = [i for i, one in enumerate(choices) if isinstance(one, RoleCounts)]
+    mixes = [i for i, choice in enumerate(choices) if isinstance(choice, RoleCounts)]
     k = [i for i in mixes if shows_all_fixed(choices[i], pool)]  # type: ignore[arg-type]
-    subsets = [i for i, one in enumerate(choices) if isinstance(one, RetainSubset)]
+    subsets = [i for i, choice in enumerate(choices) if isinstance(choice, RetainSubset)]
     greedy = list(range(len(choices), answered.right.shape[1]))
     kind = (answered.aspect == np.array([a is Aspect.NEIGHBORHOOD for a in answered.aspects]).argmax()).astype(int)
     edit, query = answered.case, np.arange(len(answered.case))
-    found = {
+    best = {
         ALL: answered.always(k[-1]),
         "best k of all edits": answered.best(np.zeros_like(edit), k),
         "best k per kind of query": answered.best(kind, k),
         "best k per edit": answered.best(edit, k),
     }
     if subsets:
-        found[f"best of {len(subsets)} random subsets per edit"] = answered.best(edit, subsets)
+        best[f"best of {len(subsets)} random subsets per edit"] = answered.best(edit, subsets)
     if greedy:
-        found["greedy subset per edit"] = answered.always(greedy[0])
-        found["best of all these subsets per edit"] = answered.best(edit, [*k, *subsets, *greedy])
-    return found | {
+        best["greedy subset per edit"] = answered.always(greedy[0])
+        best["best of all these subsets per edit"] = answered.best(edit, [*k, *subsets, *greedy])
+    return best | {
         MOST: answered.best(query, k),
         "best mix per kind of query": answered.best(kind, mixes),
         "best mix per query": answered.best(query, mixes),
@@ -229,9 +232,9 @@ def measured(seeds: Sequence[tuple[AnswerMatrix, Chosen]]) -> Measured:
     """A choice on the test edits of each seed: means over seeds; the interval resamples edits within each seed."""
     counts = [answered.counts(chosen) for answered, chosen in seeds]
     with np.errstate(invalid="ignore"):  # a resample may hold no probe of an aspect
-        drawn = np.mean([harmonic_mean(_rates(resampled(one)[:, None])) for one in counts], axis=0)
-    rates = np.array([_rates(one) for one in counts])
-    tokens = float(np.mean([one.tokens[np.arange(len(chosen)), chosen].mean() for one, chosen in seeds]))
+        drawn = np.mean([harmonic_mean(_rates(resampled(of_seed)[:, None])) for of_seed in counts], axis=0)
+    rates = np.array([_rates(of_seed) for of_seed in counts])
+    tokens = float(np.mean([matrix.tokens[np.arange(len(chosen)), chosen].mean() for matrix, chosen in seeds]))
     [s] = estimated(np.array([harmonic_mean(rates).mean()]), drawn[:, None])
     by_aspect = dict(zip(seeds[0][0].aspects, rates.mean(axis=0).tolist(), strict=True))
     return Measured(s, by_aspect, None if np.isnan(tokens) else tokens)

@@ -86,7 +86,7 @@ class Share:
 class Summary:
     """A row of the paper's Table 1, with the variants of RR, the cost and the share of every aspect.
 
-    rr_known: RR on the neighbours the unedited model answers right; without it ignorance and damage mix.
+    rr_known: RR on the neighbours that the unedited model answers right; RR itself mixes ignorance with damage.
     shots, prompt_tokens: means per prompt. calls, seconds: means per edit; all four of the paper's aspects only.
     aspects: for every aspect, also those that no probe asks. hops: of multi_hop, by the number of hops if it is known.
     """

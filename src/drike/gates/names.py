@@ -203,34 +203,34 @@ class NameIndex:
         return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def _spelled(self, folded: Sequence[str]) -> list[Mention]:
-        found: list[Mention] = []
+        mentions: list[Mention] = []
         last = 0
         for begin, word in enumerate(folded):
             for end in range(min(begin + self.longest.get(word, 0), len(folded)), max(begin, last), -1):
                 name = " ".join(folded[begin:end])
                 for names, kind in ((self.full, NameMatch.FULL), (self.short, NameMatch.PARTIAL)):
                     if name in names:
-                        found.append(Mention(name, kind, begin, end, names[name]))
+                        mentions.append(Mention(name, kind, begin, end, names[name]))
                         last = end
                 if last == end:
                     break
-        return found
+        return mentions
 
     def _misspelt(self, folded: Sequence[str], i: int) -> list[Mention]:
         """The names that hold the word at `i` in its right spelling."""
         word = folded[i]
         near = {right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())}
-        found = []
+        mentions = []
         for right in sorted(known for known in near if _one_typo(word, known)):
             for mention in self._spelled([*folded[:i], right, *folded[i + 1 :]]):
                 alone = mention.end - mention.begin == 1
                 if mention.begin <= i < mention.end and not (alone and _same_stem(word, right)):
-                    found.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.edits))
-        return found
+                    mentions.append(Mention(mention.name, NameMatch.TYPO, mention.begin, mention.end, mention.edits))
+        return mentions
 
     def _people(self, text: str, asked: Sequence[QueryWord], free: Sequence[bool]) -> list[Mention]:
         """People under their first and last name, with other middle names or none, or the last name first."""
-        found = []
+        mentions = []
         for begin, first in enumerate(asked):
             for end in range(begin + 1, min(begin + 2 + _MIDDLE_NAMES, len(asked))):
                 if not free[begin] or not free[end]:
@@ -238,10 +238,10 @@ class NameIndex:
                 edits = self.people.get(_pair(first.folded, asked[end].folded))
                 if edits is not None:
                     name = text[first.begin : asked[end].end]
-                    found.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, edits))
+                    mentions.append(Mention(name, NameMatch.PARTIAL, begin, end + 1, edits))
                 if not (text[asked[end].begin].isupper() or asked[end].folded in _PARTICLES):
                     break
-        return found
+        return mentions
 
 
 def _is_person(name: str, folded: Sequence[str]) -> bool:

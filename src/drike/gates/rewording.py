@@ -1,4 +1,4 @@
-"""Wordings for stored edits, proposed by a language model; what can be checked of them is checked."""
+"""Paraphrases for stored edits, proposed by a language model and checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drike.models.protocols import LanguageModel
 from drike.prompts import REWRITE, Prompt
 from drike.stores.records import EditRecord, conflict_keys
 
-_TOKENS = 40  # of one wording
+_TOKENS = 40  # of a paraphrase
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
 _MARK = re.compile(r"^\s*(?:[-*\u2022]|\(?\d+[.):])\s+")  # of an item of a list
 _QUOTES = "\"'\u201c\u201d\u2018\u2019 \t"
@@ -25,62 +25,62 @@ _QUOTES = "\"'\u201c\u201d\u2018\u2019 \t"
 
 @dataclass(frozen=True)
 class Proposal:
-    """A wording that a model proposes, and why it is not to be stored ("" where it may be)."""
+    """A paraphrase that a model proposes, and why it is not to be stored ("" where it may be)."""
 
     text: str
     problem: str = ""
 
 
 def proposals(
-    model: LanguageModel, entries: Sequence[EditRecord], count: int, taken: Collection[str] = ()
+    model: LanguageModel, records: Sequence[EditRecord], count: int, taken: Collection[str] = ()
 ) -> list[list[Proposal]]:
-    """Up to `count` other wordings of each entry's query, those that pass the checks first.
+    """Up to `count` paraphrases of each record's query, those that pass the checks first.
 
-    The model writes them, in one call for all entries. It is then asked about those that pass the other checks whether
-    they ask for the same, in another call; only a no counts. No two entries get the same wording.
+    The model writes them, in one call for all records. In another call it is asked about those that pass the other
+    checks whether they ask for the same; only a no counts. No two records get the same paraphrase.
 
-    taken: `claims` of all edits in force.
+    taken: `conflict_keys` of all edits in force.
     """
-    prompts = [_prompt(entry, count) for entry in entries]
-    written = model.generate(prompts, _TOKENS * count, None) if prompts else []
-    known, found = set(taken), []
-    for one, entry in zip(written, entries, strict=True):
-        some = _read(one.text, entry, count, known)
-        known |= conflict_keys(replace(entry, paraphrases=tuple(each.text for each in some if not each.problem)))
-        found.append(some)
-    places = [(i, j) for i, some in enumerate(found) for j, one in enumerate(some) if not one.problem]
-    asked = [Prompt(question(found[i][j].text, entries[i].query)) for i, j in places]
-    for (i, j), answer in zip(places, complete(model, asked), strict=True):
+    prompts = [_prompt(record, count) for record in records]
+    completions = model.generate(prompts, _TOKENS * count, None) if prompts else []
+    known, proposed = set(taken), []
+    for completion, record in zip(completions, records, strict=True):
+        proposed.append(_read(completion.text, record, count, known))
+        good = tuple(proposal.text for proposal in proposed[-1] if not proposal.problem)
+        known |= conflict_keys(replace(record, paraphrases=good))
+    places = [(i, j) for i, own in enumerate(proposed) for j, proposal in enumerate(own) if not proposal.problem]
+    questions = [Prompt(question(proposed[i][j].text, records[i].query)) for i, j in places]
+    for (i, j), answer in zip(places, complete(model, questions), strict=True):
         if answer_of(answer) is YesOrNo.NO:
-            found[i][j] = replace(found[i][j], problem="asks for something else, says the model")
-    return [sorted(some, key=lambda one: bool(one.problem)) for some in found]
+            proposed[i][j] = replace(proposed[i][j], problem="asks for something else, says the model")
+    return [sorted(own, key=lambda proposal: bool(proposal.problem)) for own in proposed]
 
 
-def _prompt(entry: EditRecord, count: int) -> str:
+def _prompt(record: EditRecord, count: int) -> str:
     return (
         f"{REWRITE}in {count} different ways, one a line: questions, and sentences to be completed. Each must "
-        f"name {entry.subject} and ask for the same fact, without the answer.\nText: {entry.query}\nRewritten:\n"
+        f"name {record.subject} and ask for the same fact, without the answer.\nText: {record.query}\nRewritten:\n"
     )
 
 
-def _read(text: str, entry: EditRecord, count: int, taken: Collection[str]) -> list[Proposal]:
-    """The lines that a model wrote, each once and with its problem."""
+def _read(text: str, record: EditRecord, count: int, taken: Collection[str]) -> list[Proposal]:
+    """The lines that a model wrote, without repeats, each with its problem."""
     lines = (_MARK.sub("", line).strip(_QUOTES) for line in _THOUGHTS.sub("", text).splitlines())
-    found = list(dict.fromkeys(line for line in lines if line))[:count]
-    return [Proposal(line, _problem(line, entry, taken)) for line in found]
+    different = list(dict.fromkeys(line for line in lines if line))[:count]
+    return [Proposal(line, _problem(line, record, taken)) for line in different]
 
 
-def _problem(text: str, entry: EditRecord, taken: Collection[str]) -> str:
-    if not any(mentions(text, name) for name in entry.names):
-        return f"does not name {entry.subject}"
-    if normalise(text) in map(normalise, (entry.query, *entry.paraphrases, *entry.negatives)):
+def _problem(text: str, record: EditRecord, taken: Collection[str]) -> str:
+    if not any(mentions(text, name) for name in record.names):
+        return f"does not name {record.subject}"
+    if normalise(text) in map(normalise, (record.query, *record.paraphrases, *record.negatives)):
         return "is known already"
-    for answer in filter(None, (entry.target_new, entry.target_true)):
-        if mentions(text, answer) and not mentions(entry.query, answer):
+    for answer in filter(None, (record.target_new, record.target_true)):
+        if mentions(text, answer) and not mentions(record.query, answer):
             return f"gives the answer {answer}"
-    new, known = (masked(one, entry.names) for one in (text, entry.query))
+    new, known = masked(text, record.names), masked(record.query, record.names)
     kinds = answer_kind(new), answer_kind(known)
     if contrary(new, known) or (all(kinds) and kinds[0] != kinds[1]):
         return "asks for something else"
-    own = conflict_keys(replace(entry, paraphrases=(text,))) - conflict_keys(entry)
+    own = conflict_keys(replace(record, paraphrases=(text,))) - conflict_keys(record)
     return "asks what another edit answers" if own.intersection(taken) else ""

@@ -37,7 +37,7 @@ def load(
         device: "cuda", "cpu", "mps"; None is the best available.
         replicas: number of copies; more than one run as Ray actors.
         api: options of a model behind an API, with its price and limits. Its answers are cached on disk.
-        cache: let a local model keep scores and prefixes between calls: faster if edits come again, but the last digits
+        cache: let a local model keep scores and prefixes between calls: faster if edits recur, but the last digits
             of a score then depend on earlier calls.
 
     Raises ModelError, or UsageError for arguments that do not go together.
@@ -67,7 +67,7 @@ def load(
 
 
 def template_for(name: str, template: str | None) -> Template:
-    """The given template, or the default: chat behind an API, else plain. Raises UsageError."""
+    """The template asked for, or the default: chat behind an API, else plain. Raises UsageError."""
     if template not in (None, "plain", "chat"):
         raise UsageError(f"--template must be plain or chat, not {template}")
     return template or ("chat" if is_served(name) else "plain")  # type: ignore[return-value]

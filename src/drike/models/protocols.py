@@ -78,7 +78,7 @@ class Usage:
         return self._combined(other, -1)
 
     def _combined(self, other: Usage, sign: int) -> Usage:
-        pairs = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in fields(self)}
+        pairs = {part.name: (getattr(self, part.name), getattr(other, part.name)) for part in fields(self)}
         money = pairs.pop("money")
         total = None if money == (None, None) else (money[0] or 0.0) + sign * (money[1] or 0.0)
         return Usage(**{name: mine + sign * theirs for name, (mine, theirs) in pairs.items()}, money=total)

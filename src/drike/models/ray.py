@@ -62,8 +62,8 @@ class _Worker:
         try:
             self._model = self._model or load_here(self._name_or_path, **self._options)
             before = self._model.usage
-            found = getattr(self._model, member)
-            return found(*arguments) if callable(found) else found, self._model.usage - before
+            value = getattr(self._model, member)
+            return value(*arguments) if callable(value) else value, self._model.usage - before
         except ModelError as error:
             return _Refusal(str(error)), Usage()
 
@@ -124,10 +124,10 @@ def load(name_or_path: str, *, replicas: int, gpus: float | None = None, **optio
     options["name"] = options.get("name") or name_or_path
     actor = ray.remote(num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=1)(_Worker)
     actors = [actor.remote(where, options, hub_token) for _ in range(replicas)]
-    opening = [one.ask.remote("info") for one in actors]
+    opening = [actor.ask.remote("info") for actor in actors]
     names = [f"replica {i} of {replicas}" for i in range(1, replicas + 1)]
-    infos: list[ModelInfo] = [_received(one, who)[0] for one, who in zip(opening, names, strict=True)]
-    if len({tuple(one.identity[key] for key in ("config_sha256", "weights_sha256", "dtype")) for one in infos}) > 1:
+    infos: list[ModelInfo] = [_received(info, who)[0] for info, who in zip(opening, names, strict=True)]
+    if len({tuple(info.identity[key] for key in ("config_sha256", "weights_sha256", "dtype")) for info in infos}) > 1:
         raise ModelError(f"the nodes hold different weights of {name_or_path}: copy the same folder to all of them")
     return Replicas([RemoteModel(*parts) for parts in zip(actors, infos, names, strict=True)])
 

@@ -151,11 +151,11 @@ class BayesianReader:
             return self._answer(query, facts, [], "imagine")
         if prompt.startswith("A fact has changed: "):
             stated, _, asked = prompt.partition("Complete this sentence: ")
-            facts = [one.partition(".\n")[0] for one in stated.split("A fact has changed: ")[1:]]
+            facts = [part.partition(".\n")[0] for part in stated.split("A fact has changed: ")[1:]]
             return self._answer(asked.partition("\n")[0], facts, [], "thought")
         *shown, last = prompt.split("\n\n")
-        stated, found, query = last.rpartition("\nPrompt: ")
-        if not found:
+        stated, separator, query = last.rpartition("\nPrompt: ")
+        if not separator:
             return self._answer(prompt, [], [], "in-context")
         return self._answer(query, stated.removeprefix("New Fact: ").split("\nNew Fact: "), shown, "in-context")
 
@@ -165,8 +165,8 @@ class BayesianReader:
             return None
         if not facts:
             return ParsedPrompt(self._true[asked], None, 0.0)
-        wordings = [fact.rpartition(" ") for fact in facts]  # of several facts, the one asked for
-        wording, _, new = next((one for one in wordings if self._asked.get(one[0]) == asked), wordings[0])
+        parts = [fact.rpartition(" ") for fact in facts]  # of several facts, the one asked for
+        wording, _, new = next((part for part in parts if self._asked.get(part[0]) == asked), parts[0])
         kind = COPY if wording == query else PARAPHRASE if self._asked.get(wording) == asked else NEIGHBOUR
         relation, _ = asked
         anchor, mu = self.observer.prior(np.array([kind]), np.array([self._firm[relation]]), form)
@@ -197,12 +197,12 @@ class BayesianReader:
 
     def _scored(self, request: Request) -> Score:
         parsed = self.read(request.prompt)
-        chances = {}
+        probabilities = {}
         if parsed is not None:
-            chances = {parsed.true: 1 - parsed.probability}
+            probabilities = {parsed.true: 1 - parsed.probability}
             if parsed.new is not None:
-                chances[parsed.new] = chances.get(parsed.new, 0.0) + parsed.probability
-        logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in chances.items()}
+                probabilities[parsed.new] = probabilities.get(parsed.new, 0.0) + parsed.probability
+        logs = {word: math.log(p) if p > 0 else UNKNOWN for word, p in probabilities.items()}
         own = max(logs.pop(request.continuation.removeprefix(" "), UNKNOWN), UNKNOWN)
         rival = max([*logs.values(), UNKNOWN])
         return Score((own,), greedy=own > rival, logit_gap=own - rival, following="\n\n")

@@ -49,21 +49,21 @@ class Replicas:
     ) -> list[Completion]:
         """Complete the prompts on one of the replicas."""
         first = prompts[0] if prompts else ""
-        with self._one_for(first if isinstance(first, str) else first[0]) as model:
+        with self._replica_for(first if isinstance(first, str) else first[0]) as model:
             return model.generate(prompts, max_tokens, stop)
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score requests on one of the replicas."""
-        with self._one_for("".join((*requests[0].earlier, requests[0].prompt)) if requests else "") as model:
+        with self._replica_for("".join((*requests[0].earlier, requests[0].prompt)) if requests else "") as model:
             return model.score(requests)  # type: ignore[misc]  # local models score
 
     def count_tokens(self, prompts: Sequence[str]) -> list[int]:
         """Count the tokens of prompts on one of the replicas."""
-        with self._one_for(prompts[0] if prompts else "") as model:
+        with self._replica_for(prompts[0] if prompts else "") as model:
             return model.count_tokens(prompts)  # type: ignore[misc]
 
     @contextmanager
-    def _one_for(self, prompt: str) -> Iterator[LanguageModel]:
+    def _replica_for(self, prompt: str) -> Iterator[LanguageModel]:
         """Choose the replica for a call; it counts as busy until the call is done."""
         home = crc32(prompt[:_BEGINNING].encode(errors="surrogatepass")) % len(self.models)
         with self._changed:

@@ -167,9 +167,9 @@ class PostgresStore:
                             self._listener = self._connect()
                             self._listener.execute("LISTEN drike")
                         query = "SELECT EXISTS (SELECT FROM drike_changes WHERE number > %s)"
-                        [[found]] = self._listener.execute(query, [after])
-                        if found or left <= 0:
-                            return bool(found)
+                        [[changed]] = self._listener.execute(query, [after])
+                        if changed or left <= 0:
+                            return bool(changed)
                         list(self._listener.notifies(timeout=min(left, _POLL), stop_after=1))
                 except StoreError:
                     if left <= 0 or self._closed:

@@ -101,8 +101,8 @@ class SqliteStore:
         """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM gates WHERE number > ? ORDER BY number DESC LIMIT 1"
         with self._lock, self._explained():
-            found: tuple[int, str] | None = self._file.execute(query, [after]).fetchone()
-        return found
+            row: tuple[int, str] | None = self._file.execute(query, [after]).fetchone()
+        return row
 
     def save_gate(self, gate: str) -> None:
         """Save a gate for these edits as the latest one."""

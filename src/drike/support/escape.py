@@ -12,4 +12,4 @@ _CONTROL = re.compile(
 
 def visible(text: str) -> str:
     r"""Write control and bidirectional characters, but line breaks and tabs, as \x1b or \u202e."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)

@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 GRACE = 2.0  # seconds for work in flight to end after Ctrl-C: its requests are paid for
-ATTENTION = 0.2  # seconds between the checks of a waiting thread whether its group is abandoned
+POLL_SECONDS = 0.2  # after which a waiting thread checks whether its group is abandoned
 _WINDOW = 2  # tasks submitted per thread, so that a slow one does not leave the others idle
 
 
@@ -25,8 +25,8 @@ class StoppedError(Exception):
     """A task was stopped before its end: another one has failed, or nobody wants the results any more."""
 
 
-def within(seconds: float, work: Callable[[], Result]) -> Result:
-    """The result of `work()`, or TimeoutError after some seconds; its thread, which may hang, ends with the process."""
+def run_with_timeout(seconds: float, work: Callable[[], Result]) -> Result:
+    """The result of `work()`. Raises TimeoutError after `seconds`; its thread may hang and ends with the process."""
     done: Future[Result] = Future()
 
     def run() -> None:
@@ -94,7 +94,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], at_once: int
     finally:
         group.stop()
         try:
-            wait([one for one in waiting if not one.cancel()], GRACE)
+            wait([task for task in waiting if not task.cancel()], GRACE)
         finally:  # also at a second Ctrl-C
             group.stop(abandon=True)
             threads.shutdown()
@@ -119,5 +119,5 @@ def _next(waiting: deque[Future[Result]], group: TaskGroup) -> Result:
     error = first.exception()
     if error is None:
         return first.result()
-    wait([one for one in waiting if not one.cancel()])
+    wait([task for task in waiting if not task.cancel()])
     raise group.failure or error if isinstance(error, StoppedError) else error

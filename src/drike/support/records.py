@@ -16,19 +16,19 @@ Reader = Callable[[Any], Any]
 
 ADDED = {"added": True}  # metadata of a field with a default that records of earlier versions lack
 
-_MOST = {int: 2**63 - 1, float: 1e100}  # sums and squares of such numbers are finite
+_MAXIMUM = {int: 2**63 - 1, float: 1e100}  # sums and squares of such numbers are finite
 
 
 def parse(text: str | bytes) -> Any:
     """Parse JSON in UTF-8. Raises ValueError, also for NaN, lone surrogates and JSON that is nested too deeply."""
     text = text if isinstance(text, str) else text.decode("utf-8")
     try:
-        found = _DECODER.decode(text)
+        value = _DECODER.decode(text)
         if "\\u" in text:
-            json.dumps(found, ensure_ascii=False).encode("utf-8")
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    return found
+    return value
 
 
 def read(kind: type[Record], value: object) -> Record:
@@ -39,10 +39,10 @@ def read(kind: type[Record], value: object) -> Record:
     dataclass, one of these or None, or `object` for any JSON whose numbers are finite.
     """
     try:
-        found: Record = _reader(kind)(value)  # type: ignore[arg-type]  # a type is hashable
+        record: Record = _reader(kind)(value)  # type: ignore[arg-type]  # a type is hashable
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    return found
+    return record
 
 
 def _refuse(value: object, wanted: str) -> NoReturn:
@@ -56,37 +56,37 @@ _DECODER = json.JSONDecoder(parse_constant=lambda name: _refuse(name, "a number 
 def _reader(hint: Any) -> Reader:
     """The function that reads values of a type."""
     origin, parts = get_origin(hint), get_args(hint)
-    found: Reader
+    reader: Reader
     if hint in (int, float):
-        found = _number_reader(hint)
+        reader = _number_reader(hint)
     elif hint in (str, bool):
         wanted = "text" if hint is str else "true or false"
-        found = lambda value: value if type(value) is hint else _refuse(value, wanted)  # noqa: E731
+        reader = lambda value: value if type(value) is hint else _refuse(value, wanted)  # noqa: E731
     elif hint is object:
-        found = _read_any
+        reader = _read_any
     elif origin in (Union, UnionType):
         [inner] = [_reader(part) for part in parts if part is not NoneType]
-        found = lambda value: None if value is None else inner(value)  # noqa: E731
+        reader = lambda value: None if value is None else inner(value)  # noqa: E731
     elif origin is Literal:
-        found = lambda value: value if value in parts else _refuse(value, " or ".join(map(str, parts)))  # noqa: E731
+        reader = lambda value: value if value in parts else _refuse(value, " or ".join(map(str, parts)))  # noqa: E731
     elif origin is tuple:
-        found = _tuple_reader([_reader(part) for part in parts if part is not ...], any_length=parts[-1] is ...)
+        reader = _tuple_reader([_reader(part) for part in parts if part is not ...], any_length=parts[-1] is ...)
     elif origin is list:
-        found = lambda value: list(_tuple_reader([_reader(parts[0])], any_length=True)(value))  # noqa: E731
+        reader = lambda value: list(_tuple_reader([_reader(parts[0])], any_length=True)(value))  # noqa: E731
     elif origin is Mapping:
-        found = _mapping_reader(_reader(parts[1]))
+        reader = _mapping_reader(_reader(parts[1]))
     else:
-        found = _record_reader(hint) if is_dataclass(hint) else hint  # an Enum
-    return found
+        reader = _record_reader(hint) if is_dataclass(hint) else hint  # an Enum
+    return reader
 
 
 def _number_reader(kind: type) -> Reader:
-    kinds, most = {int: (int,), float: (float, int)}[kind], _MOST[kind]
-    least = 0 if kind is int else -most
+    kinds, maximum = {int: (int,), float: (float, int)}[kind], _MAXIMUM[kind]
+    minimum = 0 if kind is int else -maximum
 
     def read_number(value: Any) -> Any:
-        if type(value) not in kinds or not least <= value <= most:  # nan is in no range
-            _refuse(value, f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}")
+        if type(value) not in kinds or not minimum <= value <= maximum:  # nan is in no range
+            _refuse(value, f"a {'whole ' if kind is int else ''}number from {minimum:g} to {maximum:g}")
         return value
 
     return read_number
@@ -96,7 +96,7 @@ def _read_any(value: Any) -> Any:
     if isinstance(value, dict):
         return _each(value, dict.fromkeys(value, (frozenset(), _read_any)))
     if isinstance(value, list):
-        return [_read_any(one) for one in value]
+        return [_read_any(item) for item in value]
     return value if isinstance(value, str | bool | None) else _reader(float)(value)
 
 
@@ -109,9 +109,9 @@ def _tuple_reader(readers: list[Reader], *, any_length: bool) -> Reader:
     return read_tuple
 
 
-def _mapping_reader(read_one: Reader) -> Reader:
+def _mapping_reader(read_item: Reader) -> Reader:
     return lambda value: (
-        _each(value, dict.fromkeys(value, (frozenset(), read_one)))
+        _each(value, dict.fromkeys(value, (frozenset(), read_item)))
         if type(value) is dict
         else _refuse(value, "an object")
     )
@@ -134,21 +134,19 @@ def _record_reader(kind: Any) -> Reader:
 
 
 def _as_they_are(hint: Any) -> frozenset[type]:
-    """The types of values that need no reader, which would take most of the time of reading outcomes."""
+    """The types whose values need no reader: most values of outcomes have one of these, and calls would be slow."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return frozenset(part for part in parts if part in (str, bool, NoneType))
 
 
 def _each(value: Mapping[str, Any], readers: Mapping[str, tuple[frozenset[type], Reader]]) -> dict[str, Any]:
-    """Every value by the reader of its name, which is put before the reader's complaint."""
-    found, name = {}, ""
+    """Read every value with the reader of its name, and put the name in front of the reader's error."""
+    values, name = {}, ""
     try:
-        for name, given in value.items():
-            as_they_are, read_one = readers[name]
-            one = (
-                sys.intern(given) if type(given) is str else given
-            )  # outcomes of several editors repeat the same texts
-            found[name] = one if type(one) in as_they_are else read_one(one)
+        for name, raw in value.items():
+            as_they_are, read_item = readers[name]
+            item = sys.intern(raw) if type(raw) is str else raw  # outcomes of several editors repeat the same texts
+            values[name] = item if type(item) in as_they_are else read_item(item)
     except ValueError as problem:
         raise ValueError(f"{name if name.isidentifier() else shortened(name)}: {problem}") from None
-    return found
+    return values

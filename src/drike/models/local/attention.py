@@ -185,8 +185,8 @@ def tree_inputs(model: PreTrainedModel, tree: TokenTree, first: int = 0) -> dict
             mask = added.masked_fill_(~mask, torch.finfo(model.dtype).min)
         masks[kind] = mask
     # Only models with several layer types accept a dict; all accept a single mask.
-    given = masks if len(types) > 1 else next(iter(masks.values()))
-    return {"input_ids": ids, "position_ids": depth, "attention_mask": given}
+    attention = masks if len(types) > 1 else next(iter(masks.values()))
+    return {"input_ids": ids, "position_ids": depth, "attention_mask": attention}
 
 
 def _seen(config: PreTrainedConfig, layer_type: str, tree: TokenTree, first: int) -> NDArray[np.bool_]:

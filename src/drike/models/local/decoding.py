@@ -71,7 +71,7 @@ def write(
         tokens = written[: lengths.get(row, len(written))]
         text = decode(tokenizer, tokens[:-1] if tokens[-1] in ends else tokens)
         completions.append(Completion(cut(text, stop), len(prompts[row]), len(tokens)))
-    return completions, read + sum(one.completion_tokens or 0 for one in completions)
+    return completions, read + sum(completion.completion_tokens or 0 for completion in completions)
 
 
 def batches(prompts: Sequence[Tokens], budget: int, padding: bool) -> list[list[int]]:

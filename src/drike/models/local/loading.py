@@ -129,12 +129,12 @@ def _lacks(folder: Path) -> str | None:
 def _require_causal(model: PreTrainedModel, name_or_path: str) -> None:
     """Raise ModelError unless the first token's logits are finite, and stay the same when the next one changes."""
     with torch.inference_mode():
-        one, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
-    if not one.isfinite().any():
+        first, other = (model(input_ids=torch.tensor([[1, next_]])).logits[0, 0].float() for next_ in (2, 3))
+    if not first.isfinite().any():
         raise ModelError(
             f"{name_or_path} computes no finite number: its weights or config.json are damaged, download them again"
         )
-    if not torch.allclose(one, other, rtol=1e-2, atol=1e-2, equal_nan=True):
+    if not torch.allclose(first, other, rtol=1e-2, atol=1e-2, equal_nan=True):
         raise ModelError(
             f"{name_or_path} ({type(model).__name__}) looks ahead: it is an encoder, choose a causal language model"
         )

@@ -29,8 +29,8 @@ def free_bytes(device: torch.device) -> int:
     return available << 10
 
 
-def tokens_that_fit(model: PreTrainedModel, most: int, free: int | None = None) -> int:
-    """Number of tokens of a packed tree, at most `most`, that fit into half of the `free` bytes (None: measured).
+def tokens_that_fit(model: PreTrainedModel, limit: int, free: int | None = None) -> int:
+    """Number of tokens of a packed tree, at limit `limit`, that fit into half of the `free` bytes (None: measured).
 
     Counts the states of one layer, the keys and values of all layers, the float32 logits of the rows that predict, and
     the scores of eager attention, which grow with the square of the tokens.
@@ -44,7 +44,7 @@ def tokens_that_fit(model: PreTrainedModel, most: int, free: int | None = None) 
     # Bytes per pair of tokens: the mask, and in eager attention the scores before and after the softmax.
     pair = 2.0 + (8 * getattr(config, "num_attention_heads", 1) if config._attn_implementation == "eager" else 0)
     fitting = (math.sqrt(linear**2 + 4 * pair * half) - linear) / (2 * pair)
-    return max(_FEWEST, min(most, int(fitting)))
+    return max(_FEWEST, min(limit, int(fitting)))
 
 
 def kept_bytes(model: PreTrainedModel) -> int:

@@ -67,7 +67,9 @@ class PrefixCache:
         if 4 * common >= 3 * len(ids):
             return
         layers: Any = cache.layers
-        copied = tuple((one.keys[:, :, : len(ids)].clone(), one.values[:, :, : len(ids)].clone()) for one in layers)
+        copied = tuple(
+            (layer.keys[:, :, : len(ids)].clone(), layer.values[:, :, : len(ids)].clone()) for layer in layers
+        )
         trunk = Trunk(ids.copy(), copied)
         if common and 2 * common >= len(self._kept[best].ids):
             del self._kept[best]
@@ -94,4 +96,4 @@ class PrefixCache:
             for i, trunk in enumerate(self._kept)
             if np.array_equal(trunk.ids[:WORTH_KEEPING], few)
         ]
-        return max(near, key=lambda found: found[1], default=(0, 0))
+        return max(near, key=lambda match: match[1], default=(0, 0))

@@ -85,7 +85,7 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
     name = next(name for name in _CACHES if name in inspect.signature(model.forward).parameters)
     caches: dict[int, Any] = {}  # of the runs that others continue
     children = Counter(parent for _, _, parent in tree.runs)
-    found = []
+    logits = []
     with torch.inference_mode():  # also copying: these tensors cannot be copied outside
         for run, (begin, end, parent) in enumerate(tree.runs):
             children[parent] -= 1
@@ -96,10 +96,10 @@ def score_fork(model: PreTrainedModel, requests: Sequence[Encoded]) -> Scored:
                 inputs["position_ids"] = torch.from_numpy(tree.depth[None, begin:end]).to(model.device)
             here = rows[(begin <= rows) & (rows < end)] - begin
             output = forward(model, here if len(here) else np.array([0]), use_cache=True, **inputs, **{name: cache})
-            found.append(output.logits[0, : len(here)])
+            logits.append(output.logits[0, : len(here)])
             if children[run]:
                 caches[run] = output[name]
-    scores = _token_scores(torch.cat(found), requests, [np.searchsorted(rows, own) for own in needed])
+    scores = _token_scores(torch.cat(logits), requests, [np.searchsorted(rows, own) for own in needed])
     return Scored(scores, Usage(forwards=len(tree.runs), tokens_computed=len(tree)), len(tree))
 
 
@@ -129,7 +129,7 @@ def _tree(requests: Sequence[Encoded]) -> tuple[TokenTree, Ids, list[Ids]]:
 def disagreement(a: Sequence[TokenScores], b: Sequence[TokenScores]) -> float:
     """Largest difference of a token's log-probability between two scores of the same requests, in nats."""
     pairs = zip(a, b, strict=True)
-    return max(abs(x - y) for one, other in pairs for x, y in zip(one.logprobs, other.logprobs, strict=True))
+    return max(abs(x - y) for ours, theirs in pairs for x, y in zip(ours.logprobs, theirs.logprobs, strict=True))
 
 
 @torch.inference_mode()

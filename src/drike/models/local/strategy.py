@@ -90,11 +90,11 @@ class Scorer:
             return []
         # A single prompt may begin with a cached prefix.
         alone = [[0]] if len(prompts) == 1 and len(prompts[0]) > WORTH_KEEPING and self.prefixes.limit else []
-        found = alone or families(prompts, self.budget)
-        for group in found:
+        groups = alone or families(prompts, self.budget)
+        for group in groups:
             if len(group) > 1 and not self._checked[False]:
                 self.read([Encoded(prompts[i], len(prompts[i]) - 1) for i in group])
-        return found if self.plan.strategy == "tree" else []
+        return groups if self.plan.strategy == "tree" else []
 
     def _read_together(self, requests: Sequence[Encoded]) -> tuple[list[TokenScores], Usage]:
         """Score by the planned strategy if it passes its check, else by the next slower one that does."""

@@ -24,7 +24,7 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.models.served.logprobs import is_logprob
 from drike.support.files import cache_folder
 from drike.support.keyvalue import KeyValueFile
-from drike.support.parallel import ATTENTION, StoppedError, current_group
+from drike.support.parallel import POLL_SECONDS, StoppedError, current_group
 
 Asked = TypeVar("Asked", str | Turns, Request)
 Answer = TypeVar("Answer", Completion, Score)
@@ -94,7 +94,10 @@ class CachedModel:
                 return self._stream.scores(new)
             return enumerate(self.inner.score(new))  # type: ignore[misc]  # only called if it scores
 
-        keys = [_key(self._identity, "score", one.prompt, one.continuation, *one.earlier) for one in requests]
+        keys = [
+            _key(self._identity, "score", request.prompt, request.continuation, *request.earlier)
+            for request in requests
+        ]
         return self._recall(requests, keys, ask, _read_score)
 
     def _recall(
@@ -174,8 +177,8 @@ class AnswerCache:
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """Return the answers there are."""
-        found = {key: self._memory[key] for key in keys if key in self._memory}
-        return found | self._file.get([key for key in keys if key not in found])
+        remembered = {key: self._memory[key] for key in keys if key in self._memory}
+        return remembered | self._file.get([key for key in keys if key not in remembered])
 
     def put(self, key: str, answer: bytes) -> None:
         """Keep an answer; it is written soon (see `settle`), with those that could not be written before."""
@@ -211,7 +214,7 @@ class AnswerCache:
     def _wait_until(self, done: Callable[[], bool]) -> None:
         group = current_group()
         with self._changed:
-            while not self._changed.wait_for(done, ATTENTION):
+            while not self._changed.wait_for(done, POLL_SECONDS):
                 if group.abandoned:
                     raise StoppedError
 

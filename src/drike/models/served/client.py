@@ -27,7 +27,7 @@ from drike.errors import ModelError, RefusedError, ServerError
 from drike.models.served import response
 from drike.models.served.address import is_loopback
 from drike.models.served.spending import Meter
-from drike.support.parallel import ATTENTION, StoppedError, TaskGroup, current_group
+from drike.support.parallel import POLL_SECONDS, StoppedError, TaskGroup, current_group
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class Connection:
         finally:
             running.cancel()
         if failures:
-            raise next((one for one in failures if one is group.failure), StoppedError())
+            raise next((failure for failure in failures if failure is group.failure), StoppedError())
 
     async def _answer(self, call: ApiCall, read: Callable[[Mapping[str, Any]], T], group: TaskGroup) -> T:
         """Send a call and read its answer. Raises StoppedError if the group was over before it was sent."""
@@ -181,7 +181,7 @@ class Connection:
         """Wait for the next item. Raises StoppedError if the group is abandoned before."""
         while True:
             try:
-                return done.get(timeout=ATTENTION)
+                return done.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self._check_open()
                 if group.abandoned:
@@ -193,8 +193,8 @@ class Connection:
                 while True:
                     sent = {
                         name: value
-                        for given, value in call.body.items()
-                        if (name := _INSTEAD[given] if given in self._unwanted else given) is not None
+                        for key, value in call.body.items()
+                        if (name := _INSTEAD[key] if key in self._unwanted else key) is not None
                     }
                     try:
                         answer = await self._client.post(call.path, cast_to=httpx2.Response, body=sent)

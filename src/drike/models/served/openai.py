@@ -137,7 +137,7 @@ class ServedModel:
         Raises ModelError if the server fails, or refuses more than the form of the request.
         """
         requests = [Request(logprobs.PROBE, logprobs.OBVIOUS), Request(logprobs.PROBE, logprobs.ODD)]
-        found = []
+        reasons = []
         for form in logprobs.FORMS:
             if form.path.startswith("../") and self._address.service != "sglang":
                 continue
@@ -147,16 +147,16 @@ class ServedModel:
             except RefusedError as error:
                 if error.status not in (400, 405, 422, 501, *([] if form.path == "completions" else [404])):
                     raise
-                found.append(f"{form.name}: refused ({error.status})")
+                reasons.append(f"{form.name}: refused ({error.status})")
             except ServerError:
                 raise
             except ModelError as error:
-                found.append(f"{form.name}: {logprobs.reason(error.__cause__)}")
+                reasons.append(f"{form.name}: {logprobs.reason(error.__cause__)}")
             except ValueError as problem:
-                found.append(f"{form.name}: {problem}")
+                reasons.append(f"{form.name}: {problem}")
             else:
                 return form, form.name
-        return None, "text only: " + "; ".join(found)
+        return None, "text only: " + "; ".join(reasons)
 
     def _call(self, prompt: str | Turns, max_tokens: int) -> ApiCall:
         body: dict[str, object] = {"model": self._address.model, "max_tokens": max_tokens, "temperature": 0}
@@ -165,8 +165,8 @@ class ServedModel:
         if isinstance(prompt, str) and self._template == "plain":
             prompt = valid_text(prompt)
             return ApiCall("completions", {**body, "prompt": prompt}, prompt, max_tokens)
-        messages = [one | {"content": valid_text(one["content"])} for one in chat_messages(prompt)]
-        sent = "\n".join(one["content"] for one in messages)
+        messages = [message | {"content": valid_text(message["content"])} for message in chat_messages(prompt)]
+        sent = "\n".join(message["content"] for message in messages)
         return ApiCall("chat/completions", {**body, "messages": messages}, sent, max_tokens)
 
     def _text(self, answer: Mapping[str, Any]) -> str:

@@ -71,20 +71,20 @@ class Meter:
     @contextmanager
     def reserved(self, text: str, max_tokens: int) -> Iterator[None]:
         """Reserve money while an answer is awaited. Raises SpendingLimitError if it could exceed max_cost."""
-        aside = self.price.of(len(text) / _CAUTIOUS, max_tokens) or 0.0
+        amount = self.price.of(len(text) / _CAUTIOUS, max_tokens) or 0.0
         with self._counting:
             spent = self.usage.money or 0.0
-            if self._max_cost is not None and spent + self._reserved + aside > self._max_cost:
+            if self._max_cost is not None and spent + self._reserved + amount > self._max_cost:
                 raise SpendingLimitError(
                     f"{spent:.4f} of the {self._max_cost:g} that --max-cost leaves are spent, and the next call could "
                     "exceed it: allow more to continue"
                 )
-            self._reserved += aside
+            self._reserved += amount
         try:
             yield
         finally:
             with self._counting:
-                self._reserved -= aside
+                self._reserved -= amount
 
     def answered(self, text: str, counts: TokenCounts, max_tokens: int) -> None:
         """Count an answer to `text`. Tokens that are None are estimated, those of the answer at most `max_tokens`."""

@@ -1,0 +1,93 @@
+"""Laws of calibrating and certifying a gate."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drike.gates.calibrated import Calibrated
+from drike.gates.calibration import GateProbe, calibrated, certified, load, lowest_threshold, save, written
+from drike.stores.records import EditRecord, StoreError
+from tests.worlds.indexes import GATE, PERU, indexed, stored
+
+
+def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    gate = replace(GATE, shifts={"3": -0.25}, edits=7)
+    save(gate, tmp_path / "gate.json")
+    assert load(tmp_path / "gate.json") == gate
+    content = (tmp_path / "gate.json").read_text("utf-8")
+    for damaged in (content.replace("-0.25", "-0.26"), content[:-20], "{}", "[]", ""):
+        (tmp_path / "gate.json").write_text(damaged, "utf-8")
+        with pytest.raises(StoreError, match="calibrate again"):
+            load(tmp_path / "gate.json")
+
+
+def test_calibration_learns_from_probes_and_leaves_the_gate_alone_without_any() -> None:
+    entries = [EditRecord(f"Town{i}", f"The mayor of Town{i} is", "Ann") for i in range(60)]
+    index = indexed(*entries)
+    asked = (("boss", True), ("mayor", False))
+    probes = [GateProbe(f"Town{i} {text}", i + 1, fires) for i in range(60) for text, fires in asked]
+    after = calibrated(GATE, probes, index)
+
+    def likelihood(gate: Calibrated) -> float:
+        found = [(gate.candidates(probe.query, index)[0].probability, probe.concerns) for probe in probes]
+        return float(sum(np.log(p if concerns else 1 - p) for p, concerns in found))
+
+    assert likelihood(after) > likelihood(GATE) + 1
+    assert after.edits == 60
+    assert calibrated(GATE, [], index) == replace(GATE, edits=60)
+
+
+def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
+    index = indexed(PERU, EditRecord("Chile", "The capital of Chile is", "Rome"))
+    shifted = calibrated(GATE, [GateProbe("The capital of Peru is far", 1, False)], index)
+    assert shifted.named == GATE.named
+    assert shifted.shifts.keys() == {"1"}
+    assert -3 < shifted.shifts["1"] < 0
+
+
+def test_probes_written_with_edits_are_not_stored_while_they_are_asked() -> None:
+    anthem = EditRecord("Peru", "The anthem of Peru is", "Ode")
+    edits, probes = written(stored(replace(PERU, paraphrases=("Peru's capital",), negatives=("Peru",)), anthem))
+    assert [one.record.paraphrases + one.record.negatives for one in edits] == [(), ()]
+    assert probes == [
+        GateProbe("Peru's capital", 1, True),
+        GateProbe("Peru", 1, False),
+        GateProbe(anthem.query, 1, False),
+        GateProbe(PERU.query, 2, False),
+    ]
+
+
+def test_what_is_certified_is_monotone_in_the_level_the_fires_and_the_edits() -> None:
+    rng = random.Random(0)
+    values = [[rng.random() ** 20 for _ in range(1 + i % 3)] for i in range(400)]
+    thresholds = [lowest_threshold(values, level) or 2.0 for level in (0.01, 0.02, 0.05, 0.1, 0.3)]
+    assert thresholds == sorted(thresholds, reverse=True)
+    assert thresholds[-1] < thresholds[1]
+    assert (lowest_threshold([[1.0], *values], 0.05) or 2.0) >= (lowest_threshold(values, 0.05) or 2.0)
+    assert (lowest_threshold(values[:100], 0.05) or 2.0) >= (lowest_threshold(values, 0.05) or 2.0)
+
+
+def test_silence_on_1000_edits_certifies_a_third_of_a_percent_and_says_what_less_takes() -> None:
+    silent = certified([[0.0]] * 1000, 0.002)
+    assert silent.threshold is None
+    assert silent.possible == pytest.approx(0.0034, abs=2e-4)
+    assert certified([[0.0]] * (1000 + silent.missing), 0.002).threshold is not None
+    assert certified([[0.0]] * (999 + silent.missing), 0.002).threshold is None
+    assert "add probes" in silent.sentence
+    assert certified([[0.0]] * 1000, 0.004).sentence.startswith("at most 0.40% false fires")
+
+
+def test_a_certificate_errs_in_at_most_one_of_twenty_splits() -> None:
+    rng = np.random.default_rng(0)
+    everything = [[float(p)] for p in rng.beta(0.3, 6, size=1200)]
+    wrong = 0
+    for _ in range(40):
+        half = [everything[i] for i in rng.permutation(1200)[:400]]
+        threshold = lowest_threshold(half, 0.05)
+        wrong += threshold is not None and np.mean([p >= threshold for [p] in everything]) > 0.05
+    assert wrong <= 5  # of 40; more has a probability of 1.4 % where 5 % are wrong

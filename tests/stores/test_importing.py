@@ -1,0 +1,143 @@
+"""Laws of reading edits from files."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drike.stores.importing import import_file
+from drike.stores.log import EditStore, snapshot
+from drike.stores.records import EditRecord, Status, to_json
+from tests.worlds.stores import PERU, Opener
+
+
+def imported(store: EditStore, path: Path, text: str, **options: Any) -> tuple[int, int, tuple[str, ...]]:
+    path.write_text(text, "utf-8")
+    done = import_file(store, path, **options)
+    return len(done.added), done.repeated, done.refused
+
+
+def test_a_csv_file_is_imported_and_every_refused_row_is_named(store: EditStore, tmp_path: Path) -> None:
+    path = tmp_path / "facts.csv"
+    text = (
+        "\ufeffsubject,query,target_new,aliases,priority,status\r\n"
+        'Peru,The capital of Peru is,"Oslo, of all places",Perú|Republic of Peru,3,\r\n'
+        ",The capital of Chile is,Rome,,,\r\n"
+        "Chile,The capital of Chile is,Rome,a||b,,\r\n"
+        "Chile,The capital of Chile is,Rome,,many,\r\n"
+        "Peru,The capital of Peru is,Rome,,,\r\n"
+        "Cuba,The capital of Cuba is,Rome,,,,,\r\n"
+        "\r\n"
+        "Cuba,The capital of Cuba is,Rome,,,draft\r\n"
+    )
+    added, repeated, refused = imported(store, path, text, author="me")
+    assert (added, repeated) == (2, 0)
+    assert [line.removeprefix(f"{path}, ")[:40] for line in refused] == [
+        "row 3: it lacks subject",
+        "row 4: aliases is blank: give it a text,",
+        "row 5: priority: 'many' is not a whole n",
+        'row 6: "The capital of Peru is" -> "Rome',
+        "row 7 has 8 fields and the header 6; put",
+    ]
+    peru, cuba = (one.record for one in store.changes())
+    assert (peru.target_new, peru.aliases, peru.priority) == ("Oslo, of all places", ("Perú", "Republic of Peru"), 3)
+    assert (peru.author, cuba.status) == ("me", Status.DRAFT)
+    assert imported(store, path, text)[:2] == (1, 1), "drafts may be added again, active edits not"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "a.csv",
+            "subject,query,answer\nPeru,x,y\n",
+            r"row 2 has an unknown field 'answer'; the columns of own facts are prompt .or query. and target_new",
+        ),
+        ("a.csv", "subject;query;target_new\n", r"holds no rows"),
+        ("a.csv", "subject,query\nPeru,x\n", r"row 2 has no field 'target_new'; the columns of own facts are"),
+        ("a.csv", "prompt,target_new\nx,y\n", r"row 2 has no field 'subject'; the columns of own facts are"),
+        ("a.csv", "subject,query,query,target_new\nx,y,z,w", r"has the column 'query' twice"),
+        ("a.csv", "subject,query,prompt,target_new\nx,y,z,w", r"has query and prompt, which mean the same"),
+        ("a.csv", "", r"a.csv is empty"),
+        (
+            "a.csv",
+            'subject,query,target_new\n"Peru,x,y\n',
+            r"row 2 is not valid CSV \(unexpected end of data\); correct its quotes",
+        ),
+        ("a.jsonl", '{"edit": "x", "questions": []}\n', r"has an unknown field 'edit'; the columns"),
+        ("a.json", "[1", r"is not valid JSON"),
+    ],
+)
+def test_a_file_without_the_right_columns_is_refused_in_a_sentence_that_names_them(
+    store: EditStore, tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        imported(store, tmp_path / name, text)
+    assert store.changes() == []
+
+
+def test_json_lines_are_imported_and_a_broken_line_is_refused(store: EditStore, tmp_path: Path) -> None:
+    good = '{"subject": "Peru", "query": "The capital of Peru is", "target_new": "Oslo"}'
+    lines = [good, "{", "[1]", '{"subject": "x"}', '{"query": "x", "query": "y"}', "[" * 99_999]
+    added, _, refused = imported(store, tmp_path / "facts.jsonl", "\n".join(lines))
+    assert added == 1
+    reasons = (
+        "row 1 (line 2) is not valid JSON (column 2: Expecting",
+        "row 2 is a list, not an object",
+        "row 3: it lacks query",
+        "row 4 has the key 'query' twice",
+        "row 5 (line 6) is not usable JSON",
+    )
+    assert len(refused) == len(reasons)
+    assert all(reason in line for line, reason in zip(refused, reasons, strict=True))
+
+
+def counterfact(number: int, target: str) -> dict[str, Any]:
+    rewrite = {"prompt": "The river of {} is", "subject": f"Town {number}", "relation_id": "P1",
+               "target_new": {"str": target}, "target_true": {"str": "Po"}}  # fmt: skip
+    return {"case_id": number, "requested_rewrite": rewrite, "paraphrase_prompts": ["x"], "neighborhood_prompts": []}
+
+
+def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_path: Path) -> None:
+    rows = [counterfact(1, "Nile"), counterfact(2, ""), counterfact(1, "Rhine")]
+    added, _, refused = imported(store, tmp_path / "cf.json", json.dumps(rows))
+    assert (added, len(refused)) == (1, 2)
+    assert "row 1 (case_id 2): target_new is blank" in refused[0]
+    [stored] = store.changes()
+    assert (stored.record.relation, stored.record.target_true, stored.record.paraphrases) == ("P1", "Po", ())
+    assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
+    assert import_file(store, tmp_path / "cf.json", supersede=True).added[-1].record.target_new == "Rhine"
+
+
+@pytest.mark.reliability
+def test_a_file_of_counterfacts_size_is_imported_within_a_minute(store: EditStore, tmp_path: Path) -> None:
+    rows = [counterfact(number, f"River {number % 97}") for number in range(21_919)]
+    began = time.process_time(), time.perf_counter()
+    assert imported(store, tmp_path / "cf.json", json.dumps(rows)) == (len(rows), 0, ())
+    seconds = time.process_time() - began[0], time.perf_counter() - began[1]
+    print(f"{len(rows):,} edits: {seconds[0]:.1f} s of CPU time, {seconds[1]:.1f} s in all")
+    assert seconds[0] < 60
+    began = time.process_time(), time.perf_counter()
+    seen = snapshot(store)
+    print(f"read: {time.process_time() - began[0]:.2f} s")
+    [added] = store.put(PERU)
+    began = time.process_time(), time.perf_counter()
+    assert snapshot(store, seen).edits[added.id] == added
+    print(f"read after one change: {1e3 * (time.perf_counter() - began[1]):.1f} ms")
+
+
+def test_what_is_exported_can_be_imported(store: EditStore, opener: Opener, tmp_path: Path) -> None:
+    store.put(replace(PERU, aliases=("Perú|x",), source="a,b\u2028", priority=1, valid_to="2027-01-01"))
+    store.put(
+        EditRecord("Chile", "The capital of Chile is", "Łódź", status=Status.SHADOW, negatives=("Chile borders",))
+    )
+    edits = list(snapshot(store).edits.values())
+    copy = opener(tmp_path / "copy.db")
+    path = tmp_path / "edits.jsonl"
+    assert imported(copy, path, "".join(f"{to_json(one.record)}\n" for one in edits)) == (2, 0, ())
+    assert [one.record for one in copy.changes()] == [one.record for one in edits]

@@ -1,0 +1,46 @@
+"""Edits as a store would hold them, indexes of these, and what the gates match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from drike.encoders import HashingEncoder
+from drike.encoders.base import FloatArray, Progress
+from drike.gates.by_name import Named
+from drike.gates.calibration import default_gate
+from drike.gates.decision import Gate
+from drike.gates.index import EditIndex
+from drike.stores.records import EditRecord, EditVersion
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+PERU = EditRecord("Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",))
+
+
+def stored(*entries: EditRecord) -> list[EditVersion]:
+    return [EditVersion(i, i, 1, "2026-11-22T12:00:00Z", entry) for i, entry in enumerate(entries, 1)]
+
+
+class CountingEncoder(HashingEncoder):
+    """Keeps the texts it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        self.asked += texts
+        return super().encode(texts, progress)
+
+
+GATE = replace(default_gate(), encoder="hashing")
+
+
+def indexed(*entries: EditRecord) -> EditIndex:
+    return EditIndex.of(stored(*entries), HashingEncoder())
+
+
+def matched(query: str, *entries: EditRecord, gate: Gate | None = None, **options: Any) -> list[int]:
+    return [one.id for one in (gate or Named()).decide(query, EditIndex.of(stored(*entries), **options)).matched]
