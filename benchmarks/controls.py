@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> None:
         outcomes[editor.name] = list(evaluate(editor, model, parts.test))
         print(f"  evaluated {editor.name}", file=sys.stderr, flush=True)
     summaries = [summarise(of_editor) for of_editor in outcomes.values()]
-    rows = [(one.editor, *(one.metric(metric) for metric in COLUMNS), *sizes(one)) for one in summaries]
+    rows = [(summary.editor, *map(summary.metric, COLUMNS), *sizes(summary)) for summary in summaries]
     header = ("Editor", *COLUMNS, "retains/prompt", "tokens/prompt")
     pages.draw(f"{len(parts.test)} test edits of {data.name}, model embedded", header, rows, INTERVALS)
     if OURS in outcomes:

@@ -1,16 +1,16 @@
-"""Measure how often a promise holds: `drike train --promise` on resampled splits of TinyFacts' held-out edits.
+"""Measure how often a guarantee holds: `drike train --guarantee` on resampled splits of TinyFacts' held-out edits.
 
 For each seed the policy per query is trained on 300 edits; the other 159 (validation and test) are asked under every
 mix once. Then, 1,000 times: some of the 159 calibrate, which certifies settings and chooses one of them, or refuses.
 Settings are the offsets of the policy, or a fixed k of nearest retains after all copies and updates.
 
 * "false, all edits": edits are drawn with replacement to calibrate, and the metric of the chosen setting over all 159
-  is below what was promised. This is the theorem's case: at most 5 % of the draws.
-* "false, test part": the 159 are split, and the metric on the edits that did not calibrate is below what was promised;
+  is below what was guaranteed. This is the theorem's case: at most 5 % of the draws.
+* "false, test part": the 159 are split, and the metric on the edits that did not calibrate is below the guarantee;
   these are few, so this includes their own sampling error, which no theorem bounds.
 
-Both are shares of all draws, and in brackets of those in which a promise was made. "best certified" is what a refusal
-would offer. ESR, PC, RR, S and demonstrations per prompt are those of the test parts where a promise was made, with
+Both are shares of all draws, and in brackets of those with a guarantee. "best certified" is what a refusal would offer.
+ESR, PC, RR, S and demonstrations per prompt are those of the test parts where a guarantee was given, with
 the largest S less the price of demonstrations, and (last column) with the largest sum of the other two metrics.
 
     python benchmarks/guarantee.py [--seeds 3] [--draws 1000]

@@ -2,7 +2,7 @@
 
 FOLDER is what `python -m tools.tinyfacts build --other --seed 1 --out FOLDER` wrote; its rows.json words TinyFacts as
 the model knows it. Other models are asked TinyFacts itself. Each seed draws 300 training and 100 test edits; DR-IKE is
-trained for 5 epochs of Algorithm 1, DR-IKE-Q as `drike train --objective balanced` does. The last column is
+trained for 5 epochs of Algorithm 1, DR-IKE-Q as `drike train --objective s` does. The last column is
 paired, over the edits of all seeds.
 
     python benchmarks/other_models.py [--model FOLDER] [--seeds 3]
@@ -59,7 +59,7 @@ def tables(outcomes: Mapping[str, Sequence[Outcome]], title: str) -> str:
         summary = summarise(of_editor)
         tokens = "n/a" if summary.prompt_tokens is None else f"{summary.prompt_tokens:.0f}"
         less = "" if name == OURS else Difference(paired_difference(outcomes[OURS], of_editor, "S"))
-        rows.append((name, *(summary.metric(metric) for metric in METRICS), tokens, less))
+        rows.append((name, *map(summary.metric, METRICS), tokens, less))
     header = ("Editor", *METRICS, "tokens/prompt", f"{OURS} minus it: S")
     return as_markdown(Table(title, header, tuple(rows), (INTERVALS, STARRED)))
 

@@ -81,7 +81,7 @@ def measure(options: argparse.Namespace) -> None:
     for name, of_wording in outcomes.items():
         summary = summarise(of_wording)
         change = "" if name == USUAL else Difference(paired_difference(of_wording, outcomes[USUAL], "S"))
-        rows.append((name, *(summary.metric(metric) for metric in METRICS), change))
+        rows.append((name, *map(summary.metric, METRICS), change))
     pages.draw(title, ("wording of the test neighbours", *METRICS, "S, paired difference"), rows, INTERVALS)
 
 

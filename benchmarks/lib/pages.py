@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.report import Table, as_markdown
 from drike.support.files import write_text
-from drike.support.table import Cell
+from drike.support.table import Cell, Table, as_markdown
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MARKER = "<!-- Notes by hand: `--write` keeps what stands below this line. -->"
