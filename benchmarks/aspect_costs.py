@@ -32,7 +32,9 @@ from drike.evaluation.baseline_answers import baseline_answers, with_baseline_an
 from drike.evaluation.evaluate import evaluate
 from drike.models.local.huggingface import HuggingFaceModel
 from drike.models.local.loading import open_checkpoint
-from drike.support.table import Table, as_markdown
+from lib import pages
+
+TITLE = "What further aspects cost"
 
 FILES = {
     "HalluEditBench": "halluedit_llama2/*.csv",
@@ -63,8 +65,8 @@ def tokens_of(model: HuggingFaceModel, editor: Editor, cases: Sequence[EditCase]
     return model.usage.tokens_computed - before
 
 
-def rows(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: int) -> list[tuple[str, ...]]:
-    """A row for each editor, and one for all of them together."""
+def row(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits: int) -> tuple[str, ...]:
+    """The tokens of an edit with three aspects and with all: for each editor, and for all editors together."""
     split = load(*files).split(train=0, test=edits)
     pool, cases = Pool(split.demonstrations, HashingEncoder()), with_generated(split.test)
     before = model.usage.tokens_computed
@@ -79,30 +81,36 @@ def rows(model: HuggingFaceModel, name: str, files: Sequence[str | Path], edits:
         for _ in range(2):  # the second time the engine has checked itself on prompts of this length
             counts = [tokens_of(model, editor, some) for some in (three, whole)]
         total = [sum(pair) for pair in zip(total, counts, strict=True)]
-        found.append((editor.name, counts))
+        found.append(counts)
         print(f"{name}: {editor.name}", file=sys.stderr, flush=True)
-    questions = [f"{count:.1f}" for count in per_edit]
-    return [
-        (name, editor, *questions, *(f"{n / edits:,.0f}" for n in counts), f"{counts[1] / counts[0]:.2f}")
-        for editor, counts in (*found, ("all of them, and own answers", total))
-    ]
+    cells = (f"{a / edits:,.0f} to {b / edits:,.0f} ({b / a:.2f})" for a, b in (*found, total))
+    return (name, f"{per_edit[0]:.0f} to {per_edit[1]:.0f}", *cells)
 
 
 def main() -> None:
     """Print the table; progress goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/datasets"), help="folder with the published rows")
     parser.add_argument("--edits", type=int, default=5, help="test edits of each data set")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     model, found = random_model(), list[tuple[str, ...]]()
     for name, pattern in FILES.items():
         if files := sorted(options.data.glob(pattern)):
-            found += rows(model, name, files, options.edits)
+            found.append(row(model, name, files, options.edits))
         else:
-            print(f"{name} is left out: there is no {pattern} in {options.data}, give its folder with --data")
-    found += rows(model, "TinyFacts", [TINYFACTS], options.edits)
-    header = ("data", "editor", "questions, three", "all", "tokens an edit, three", "all", "ratio")
-    print(as_markdown(Table(f"Computed tokens, {options.edits} edits", header, tuple(found))))
+            print(
+                f"{name} is left out: there is no {pattern} in {options.data}, give its folder with --data",
+                file=sys.stderr,
+            )
+    found.append(row(model, "TinyFacts", [TINYFACTS], options.edits))
+    title = f"Computed tokens of an edit, three aspects to all (ratio), {options.edits} edits of each data set"
+    pages.draw(title, ("data", "questions", *EDITORS, "all editors, own answers"), found)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 Each seed draws its own split, trains DR-IKE (Algorithm 1) and DR-IKE-Q, and evaluates all editors on the test edits.
 The first row is no editor: it shows what the model can answer at all. There the edits are turned round, so that the
-fact to be stated is the one the model knows, and the unedited model is asked. Prints Markdown: shares of right answers
+fact to be stated is the one the model knows, and the unedited model is asked. The tables: shares of right answers
 with intervals over edits, their counts, and the tokens that the probes of an edit cost.
 
-    python benchmarks/aspect_profile.py [--seeds 3] [--edits 300] [--test 100] [--epochs 5] [--full] > aspects.md
+    python benchmarks/aspect_profile.py [--seeds 3] [--edits 300] [--test 100] [--epochs 5] [--full]
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ from drike.runs.checkpoint import Checkpoint
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import train_query_policy
+from lib import pages
+
+TITLE = "Every aspect"
 
 EDITORS = (*UNTRAINED, *TRAINED, PER_QUERY, BY_NAME)
 ABLE = "(the model's own facts)"
@@ -86,7 +89,7 @@ def shares(outcomes: Sequence[Outcome]) -> dict[str, Share]:
 
 def main() -> None:
     """Print the tables as Markdown; progress goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--edits", type=int, default=300, help="training edits a seed")
     parser.add_argument("--test", type=int, default=100, help="test edits a seed")
@@ -94,6 +97,12 @@ def main() -> None:
     parser.add_argument("--model", default="embedded", help="model to edit")
     parser.add_argument("--full", action="store_true", help="also EditCoT's pipeline of four or five calls")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset, model, encoder = datasets.load(datasets.TINYFACTS), load(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
     tokens: dict[str, list[int]] = {}

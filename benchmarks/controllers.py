@@ -1,10 +1,10 @@
 """Compare Threshold with the four learned budget controllers of Table 6, on the embedded model and several seeds.
 
 Each seed draws its own split, trains a fresh head with each budget by Algorithm 1, and evaluates on the test edits.
-Prints Markdown: the paper's table (Llama-3.2-3B, 100 edits) beside ours, the cost of training, paired differences
+Tables: the paper's (Llama-3.2-3B, 100 edits) beside ours, the cost of training, paired differences
 from Threshold over all seeds, and training epoch by epoch.
 
-    python benchmarks/controllers.py [--seeds 3] [--model embedded] [--quantile 0.95] > controllers.md
+    python benchmarks/controllers.py [--seeds 3] [--model embedded] [--quantile 0.95]
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ from drike.editors.selectors import RankAndCut
 from drike.edits import EditCase
 from drike.encoders import TextEncoder, load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, counted, summarise
+from drike.evaluation.metrics import Outcome, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
-from drike.report import Table, as_markdown, differences, table1
+from drike.report import Table, as_markdown, table1
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
+from lib import pages
+from results import minus
+
+TITLE = "Budget controllers (Table 6)"
 
 PAPER = {
     "Threshold": (0.86, 0.71),
@@ -80,23 +84,14 @@ def beside_the_paper(outcomes: dict[str, list[Outcome]], steps: dict[str, list[S
         evaluated = fmean(step.evaluated for step in steps[name])
         rows.append((name, *paper, *ours, f"{found.shots:.2f}", f"{evaluated:.2f}"))
     header = ("Controller", "paper ESR", "paper PC", "ESR", "PC", "RR", "S", "retains/prompt", "prompts/episode")
-    notes = ("Brackets: 95 % bootstrap interval over cases. prompts/episode: asked in training.",)
+    notes = ("Brackets: 95 % bootstrap interval over cases. prompts/episode: evaluated in training.",)
     return Table(title, header, tuple(rows), notes)
 
 
-def minus_threshold(outcomes: dict[str, list[Outcome]]) -> Table:
-    """Compare every learned controller with Threshold on the same edits."""
-    counts = {name: counted(of_editor) for name, of_editor in outcomes.items()}
-    found = {name: differences(counts[name], counts["Threshold"]) for name in outcomes if name in KINDS}
-    header = next(iter(found.values())).header[1:]
-    rows = tuple((name, *table.rows[0][1:]) for name, table in found.items())
-    return Table("Minus Threshold, paired", ("", *header), rows, next(iter(found.values())).notes)
-
-
-def epochs_table(runs: dict[str, list[Step]]) -> str:
-    """ESR at the budget's cut, mean number kept, and sigma, for every epoch."""
+def draw_epochs(runs: dict[str, list[Step]]) -> None:
+    """Print ESR at the budget's cut, mean number kept, and sigma, for every epoch."""
     last = max(step.epoch for of_run in runs.values() for step in of_run)
-    lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, last + 1)) + " |", "|---|" + "---|" * last]
+    rows = []
     for name, of_run in runs.items():
         cells = []
         for epoch in range(1, last + 1):
@@ -106,13 +101,15 @@ def epochs_table(runs: dict[str, list[Step]]) -> str:
             cells.append(
                 f"ESR {fmean(s.success for s in these):.2f}, kept {fmean(s.kept for s in these):.2f}, sigma {spread}"
             )
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((name, *cells))
+    header = ("run", *(f"epoch {epoch}" for epoch in range(1, last + 1)))
+    note = "sigma: from the 10th to the 90th percentile of the epoch's edits."
+    pages.draw("Training, epoch by epoch", header, rows, note, wide=True)
 
 
 def main() -> None:
     """Print the tables as Markdown; progress goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
     parser.add_argument("--train", type=int, default=TRAIN, help="number of training edits")
@@ -120,6 +117,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
     parser.add_argument("--quantile", type=float, default=0.95, help="quantile that the controllers learn")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset = datasets.load(datasets.TINYFACTS)
     model, encoder = load(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
@@ -143,8 +146,8 @@ def main() -> None:
             print(f"  {name}, seed {seed}: trained in {seconds:.0f} s", file=sys.stderr, flush=True)
     title = f"{options.seeds} seeds x {options.test} test edits of TinyFacts, model {options.model}"
     print(as_markdown(beside_the_paper(outcomes, steps, title)))
-    print(as_markdown(minus_threshold(outcomes)))
-    print(f"sigma: from the lowest to the highest tenth of the epoch's edits.\n\n{epochs_table(runs)}")
+    print(as_markdown(minus(outcomes, "Threshold", list(KINDS))))
+    draw_epochs(runs)
 
 
 if __name__ == "__main__":

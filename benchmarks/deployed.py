@@ -11,6 +11,7 @@ column gives them as a share of what IKE's prompts have with every query under t
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import defaultdict
 
 from aspect_profile import trained
@@ -24,14 +25,17 @@ from drike.editors.pool import Pool
 from drike.editors.role_counts import RoleCounts
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, counted, summary_of
+from drike.evaluation.metrics import Outcome, Summary, counted, summary_of
 from drike.gates.by_name import Named
 from drike.gates.questions import common_questions
 from drike.models.protocols import LanguageModel
 from drike.report import as_markdown
 from drike.report.deployed import gate_table
 from drike.report.tables import INTERVALS
-from drike.support.table import Table
+from drike.support.table import as_text
+from lib import pages
+
+TITLE = "Many edits in force"
 
 NAMES = ("unedited", "factprompt", "ike", "dr-ike", "dr-ike-q")
 
@@ -52,13 +56,19 @@ def always(pool: Pool, mix: RoleCounts) -> Editor:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--stored", default="10,100,all", help="edits in force, separated by commas")
     parser.add_argument("--edits", type=int, default=300, help="training edits")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of Algorithm 1")
     parser.add_argument("--test", type=int, default=100, help="test edits")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset, model, encoder = datasets.load("tinyfacts"), load_model("embedded"), load_encoder()
     outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     records: dict[str, list[GateRecord]] = defaultdict(list)
@@ -76,21 +86,30 @@ def main() -> None:
             for editor in made:
                 outcomes[editor.name, size] += evaluate(GatedEditor(editor, Named(), stores), model, cases)
             records[size] += gate_records(Named(), stores, cases, () if seed else common_questions())
-        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", flush=True)
+        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
     names = list(dict.fromkeys(name for name, _ in outcomes))
     summaries = {key: summary_of(counted(found)) for key, found in outcomes.items()}
     most = summaries["IKE", ""].prompt_tokens or 1.0
-    for size in options.stored.split(","):
-        rows = []
-        for name in names:
-            paper, deployed = summaries[name, ""], summaries[name, size]
-            metrics = (paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr)
-            tokens = deployed.prompt_tokens or 0.0
-            rows.append((name, *metrics, f"{tokens:.0f}", f"{tokens / most:.2f}"))
-        header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "of IKE's")
-        title = f"{size} of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
-        print(as_markdown(Table(title, header, tuple(rows), (INTERVALS,))))
-        print(as_markdown(gate_table(records[size])), flush=True)
+    sizes, rows = options.stored.split(","), []
+    for name in names:
+        paper, deployed = summaries[name, ""], summaries[name, sizes[-1]]
+        metrics = (paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr)
+        tokens = deployed.prompt_tokens or 0.0
+        rows.append((name, *metrics, f"{tokens:.0f}", f"{tokens / most:.2f}"))
+    header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "of IKE's")
+    title = f"{sizes[-1]} of {len(edits)} edits in force, {options.seeds} seeds, {options.test} test edits each"
+    pages.draw(title, header, rows, INTERVALS)
+    of_sizes = [(name, *(at_share(summaries[name, size], most) for size in sizes)) for name in names]
+    header = ("Editor", *(f"{size} in force" for size in sizes))
+    pages.draw(
+        "Deployed S at the prompt tokens as a share of IKE's, by the edits in force", header, of_sizes, INTERVALS
+    )
+    print(as_markdown(gate_table(records[sizes[-1]])))
+
+
+def at_share(deployed: Summary, tokens: float) -> str:
+    """Deployed S, and its prompt tokens as a share of these."""
+    return f"{as_text(deployed.s)} at {(deployed.prompt_tokens or 0.0) / tokens:.2f}"
 
 
 if __name__ == "__main__":

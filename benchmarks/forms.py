@@ -1,10 +1,11 @@
-"""Some rows of each published form, unedited, under FactPrompt and under IKE; docs/results.md.
+"""Some rows of each published form, unedited, under FactPrompt and under IKE.
 
 FOLDER holds the files by the names below; what is missing is skipped. This shows that a form is read and asked
 completely. The embedded model does not know the facts of these files, so the figures say nothing about editors. Test
-edits are those that `drike evaluate` draws. Prints Markdown; progress goes to standard error.
+edits are those that `drike evaluate` draws. A cell of the first table: probes in all
+cases; probes asked.
 
-    python benchmarks/forms.py FOLDER [--edits 40] [--model embedded] > forms.md
+    python benchmarks/forms.py FOLDER [--edits 40] [--model embedded]
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from drike.datasets import Dataset, load
@@ -27,7 +28,10 @@ from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import Judge
 from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load as load_model
-from drike.report import Table, as_markdown
+from drike.report.tables import INTERVALS
+from lib import pages
+
+TITLE = "The newer forms, read and asked completely"
 
 FILES = {
     "HalluEditBench, 26 topics": "halluedit_llama2/*.csv",
@@ -41,17 +45,33 @@ EDITORS = ("unedited", "factprompt", "ike")
 ROLES = ((Role.COPY, 1), (Role.UPDATE, 3), (Role.RETAIN, 4))  # a quarter of IKE's: the model reads 1,024 tokens
 
 
-def by_aspect(data: Dataset, summaries: Sequence[Summary], *notes: str) -> Table:
-    """A row for each aspect that the data ask: its probes in all cases, those asked, and each editor's share."""
-    in_all = Counter(one.aspect for case in data.cases for one in (*case.asked, *case.unanswered))
+Measured = Mapping[str, tuple[Dataset, Sequence[Summary]]]
+
+
+def draw_probes(measured: Measured) -> None:
+    """Print a row for each data set: the probes of each aspect in all cases, and those asked."""
+    rows, kinds = [], [aspect for aspect in Aspect if any(probes_of(data)[aspect] for data, _ in measured.values())]
+    for name, (data, (first, *_)) in measured.items():
+        in_all = probes_of(data)
+        counts = (f"{in_all[a]:,}; {first.aspects[a].probes:,}" if in_all[a] else "n/a" for a in kinds)
+        rows.append((name, f"{len(data.cases):,} ({sum(source.rows for source in data.sources):,})", *counts))
+    pages.draw("Probes in all cases, and those asked", ("data set", "cases (rows)", *kinds), rows)
+
+
+def probes_of(data: Dataset) -> Counter[Aspect]:
+    """How many probes of each aspect all cases have."""
+    return Counter(probe.aspect for case in data.cases for probe in (*case.asked, *case.unanswered))
+
+
+def draw_shares(measured: Measured) -> None:
+    """Print each editor's share of right answers, where any is above 0."""
     rows = []
-    for aspect in (aspect for aspect in Aspect if in_all[aspect]):
-        of_each = [one.aspects[aspect] for one in summaries]
-        asked = f"{of_each[0].probes:,} ({of_each[0].edits})"
-        rows.append((aspect.value, f"{in_all[aspect]:,}", asked, *(one.estimate for one in of_each)))
-    title = f"{data.name}: {len(data.cases):,} cases of {sum(one.rows for one in data.sources):,} rows"
-    header = ("aspect", "probes", "asked (edits)", *(one.editor for one in summaries))
-    return Table(title, header, tuple(rows), notes)
+    for name, (_, summaries) in measured.items():
+        for aspect in Aspect:
+            estimates = [summary.aspects[aspect].estimate for summary in summaries]
+            if any(estimate.value for estimate in estimates):
+                rows.append((f"{name}, {aspect}", *estimates))
+    pages.draw("Shares of right answers above 0", ("data set, aspect", *EDITORS), rows, INTERVALS)
 
 
 def left_out(data: Dataset, resolved: AnsweredCases) -> Iterator[str]:
@@ -66,18 +86,25 @@ def left_out(data: Dataset, resolved: AnsweredCases) -> Iterator[str]:
 
 def main() -> None:
     """Print for each form what was read, and the figures of each editor."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("datasets"), help="folder of the files")
     parser.add_argument("--edits", type=int, default=40, help="test edits of each form")
     parser.add_argument("--model", default="embedded", help="model to edit")
     parser.add_argument("--prompt-tokens", type=int, default=960, help="the last retains are dropped to fit")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     found = {name: sorted(options.folder.glob(pattern)) for name, pattern in FILES.items()}
     for name in [name for name, paths in found.items() if not paths]:
         print(f"{name} is skipped: {options.folder} holds no {FILES.pop(name)}", file=sys.stderr)
     model, encoder = load_model(options.model), load_encoder()
     rule = Judge(model).rule
     limit = TokenLimit(options.prompt_tokens, model.count_tokens) if model.count_tokens else None
+    measured: dict[str, tuple[Dataset, list[Summary]]] = {}
     for name in FILES:
         data = load(*found[name], name=name)
         parts = data.split(test=options.edits, train=0)
@@ -87,8 +114,10 @@ def main() -> None:
         for editor in (make(one, pool=pool, model=model, limit=limit) for one in EDITORS):
             print(f"  {name}: {editor.name}", file=sys.stderr, flush=True)
             outcomes[editor.name] = list(evaluate(editor, model, resolved.cases, rule=rule))
-        summaries = [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
-        print(as_markdown(by_aspect(data, summaries, *pool.fallbacks, *left_out(data, resolved))))
+        measured[name] = data, [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
+        print(*pool.fallbacks, *left_out(data, resolved), sep="\n", file=sys.stderr, flush=True)
+    draw_probes(measured)
+    draw_shares(measured)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,9 @@ from starlette.types import Receive, Scope, Send
 from drike.serving.server import listen
 from drike.stores.records import EditRecord
 from drike.stores.sqlite import SqliteStore
+from lib import pages
+
+TITLE = "The gateway: overhead, memory, changes"
 
 AT_ONCE, CHUNKS, STREAM_SECONDS = 10, 60, 3.0
 ANSWER = json.dumps({"object": "chat.completion", "choices": [
@@ -143,7 +146,7 @@ async def ask(session: aiohttp.ClientSession, url: str, body: bytes) -> tuple[fl
 
 async def overhead(
     session: aiohttp.ClientSession, above: str, running: Running, body: bytes, count: int, *, at_once: int = AT_ONCE
-) -> str:
+) -> tuple[str, ...]:
     """Ask directly and through the gateway in turns; a row of figures."""
     times: dict[str, list[float]] = {above: [], running.url: []}
     for url in times:  # connections
@@ -160,7 +163,7 @@ async def overhead(
         asked += 10 * at_once
     direct, through = (statistics.quantiles(seconds, n=100) for seconds in times.values())
     figures = [1000 * (through[q - 1] - direct[q - 1]) for q in (50, 99)] + [1000 * cpu / asked, running.memory()]
-    return " | ".join([str(at_once), *(f"{one:.2f}" for one in figures), f"{edited / asked:.3f}"])
+    return (str(at_once), *(f"{figure:.2f}" for figure in figures), f"{edited / asked:.3f}")
 
 
 async def open_streams(session: aiohttp.ClientSession, running: Running, count: int) -> str:
@@ -214,20 +217,19 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
         ("nothing fires", full, chat("What is the capital of Peru?")),
         ("one fires", full, chat("Who is the mayor of Oldtown 7?")),
     )
-    print(
-        "| | at a time | p50 ms | p99 ms | CPU ms a request | MB | edited |\n|---|---:|---:|---:|---:|---:|---:|",
-        flush=True,
-    )
+    drawn = []
     timeout, connector = aiohttp.ClientTimeout(total=120), aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         for name, path, body in rows:
             with gateway(above, path) as running:
-                print(f"| {name} | {await overhead(session, above, running, body, args.requests)} |", flush=True)
+                drawn.append((name, *await overhead(session, above, running, body, args.requests)))
         for name, _, body in rows[2:] if args.encoder else ():
             with gateway(above, full, "calibrated") as running:
                 for at_once in (1, AT_ONCE):
                     figures = await overhead(session, above, running, body, args.requests, at_once=at_once)
-                    print(f"| {name}, with an encoder | {figures} |", flush=True)
+                    drawn.append((f"{name}, with an encoder", *figures))
+        header = ("", "at a time", "overhead p50, ms", "p99, ms", "CPU ms per request", "memory, MB", "edited")
+        pages.draw(f"{args.requests:,} requests a row, {args.edits:,} edits", header, drawn)
         with gateway(above, place / "empty.db") as running:
             print(f"\n{await open_streams(session, running, args.streams)}", flush=True)
         with gateway(above, full) as running:
@@ -237,13 +239,19 @@ async def measure(above: str, place: Path, args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Start the upstream and measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--requests", type=int, default=2000, help="requests of a row, each way")
     parser.add_argument("--streams", type=int, default=500, help="streams open at once")
     parser.add_argument("--edits", type=int, default=20_000, help="edits in the larger store")
     parser.add_argument("--changes", type=int, default=100, help="edits added, each way")
     parser.add_argument("--encoder", action="store_true", help="also measure the calibrated gate, with an encoder")
     args = parser.parse_args()
+    with pages.measured(args, TITLE, __doc__):
+        measure_all(args)
+
+
+def measure_all(args: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve_upstream, args=(there,), daemon=True)

@@ -32,6 +32,9 @@ from drike.models.local.memory import bytes_to_keep
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import build_tree
+from lib import pages
+
+TITLE = "Scoring on a GPU"
 
 PAPER_EPOCH_SECONDS = 1459.6
 SHAPES = {
@@ -122,11 +125,17 @@ def measure(model: HuggingFaceModel, name: str, reads: list[list[Encoded]], rate
 
 def main() -> None:
     """Build the model on the device and print all timings."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--episodes", type=int, default=300, help="number of training episodes to time")
     parser.add_argument("--shape", choices=list(SHAPES), default="8B", help="size of the model")
     parser.add_argument("--device", default="cuda", help="torch device")
     args = parser.parse_args()
+    with pages.measured(args, TITLE, __doc__):
+        measure_all(args)
+
+
+def measure_all(args: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("there is no CUDA device here: --shape tiny --device cpu --episodes 2 tries the script without one")
     torch.manual_seed(0)

@@ -1,9 +1,9 @@
-"""The same editors under each of the three rules by which an answer is right, on the embedded model; docs/results.md.
+"""The same editors under each of the three rules by which an answer is right.
 
 One evaluation that writes and scores holds the verdicts of all rules. Test edits are those that `drike evaluate` draws.
-Prints Markdown; progress goes to standard error.
+A cell: S with its interval, and ESR / PC / RR.
 
-    python benchmarks/judges.py [--data tinyfacts] [--seed 0] [--model embedded] > judges.md
+    python benchmarks/judges.py [--data tinyfacts] [--seed 0] [--model embedded]
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from drike.editors.pool import Pool
 from drike.encoders import load_encoder
 from drike.evaluation.evaluate import evaluate
 from drike.evaluation.judge import GREEDY, RULES
-from drike.evaluation.metrics import Outcome, summarise
+from drike.evaluation.metrics import Outcome, Summary, summarise
 from drike.models import load
-from drike.report import as_markdown, disagreement, table1
+from drike.report import disagreement
+from drike.report.tables import INTERVALS
+from drike.support.table import as_text
+from lib import pages
+
+TITLE = "One rule per table"
 
 EDITORS = (*UNTRAINED, "nearest@4")
 
@@ -33,11 +38,17 @@ def judged_by(name: str, outcome: Outcome) -> Outcome:
 
 def main() -> None:
     """Print a table for each rule, and how often the first two differ."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--data", default=datasets.TINYFACTS, help="data set, or its file")
     parser.add_argument("--seed", type=int, default=0, help="of the split")
     parser.add_argument("--model", default="embedded", help="model to edit")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     model = load(options.model)
     parts = datasets.load(options.data).split(seed=options.seed)
     pool = Pool(parts.demonstrations, load_encoder(), seed=options.seed)
@@ -45,12 +56,19 @@ def main() -> None:
     for editor in (make(name, pool=pool, model=model) for name in EDITORS):
         print(f"  {editor.name}", file=sys.stderr, flush=True)
         outcomes[editor.name] = list(evaluate(editor, model, parts.test, rule=GREEDY, write=True))
-    for name, rule in RULES.items():
-        judged = {editor: [judged_by(name, one) for one in found] for editor, found in outcomes.items()}
-        summaries = [summarise(found, judged["Unedited"]) for found in judged.values()]
-        title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}, judged by {name}"
-        print(as_markdown(table1(summaries, title, rule.caption)))
+    rows = [
+        (editor, *(cell(summarise([judged_by(name, outcome) for outcome in of_editor])) for name in RULES))
+        for editor, of_editor in outcomes.items()
+    ]
+    title = f"{parts.ids.title}, {len(parts.test)} test edits, model {options.model}: S, ESR / PC / RR"
+    pages.draw(title, ("Editor", *RULES), rows, INTERVALS, wide=True)
     print(disagreement(outcomes))
+
+
+def cell(summary: Summary) -> str:
+    """S with its interval, ESR, PC and RR."""
+    rates = " / ".join(f"{summary.metric(metric).value:.3f}" for metric in ("ESR", "PC", "RR"))
+    return f"{as_text(summary.s)}, {rates}"
 
 
 if __name__ == "__main__":

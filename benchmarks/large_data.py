@@ -22,6 +22,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from lib import pages
+
+TITLE = "Large data files"
+
 ROWS, RELATIONS = 21_919, 34
 SYLLABLES = ("ba", "do", "ke", "li", "mu", "na", "ro", "si", "ta", "vu", "xe", "zo")
 SPLIT_AND_POOL = """
@@ -127,19 +131,27 @@ def steps(file: Path, run: Path) -> dict[str, tuple[str, ...]]:
 
 def main() -> None:
     """Make the file, run every step, print a row each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--flat", type=Path, nargs="*", default=[], help="EasyEdit's flat files")
     given = parser.parse_args()
+    with pages.measured(given, TITLE, __doc__):
+        measure(given)
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     facts = published_facts(given.flat) or invented_facts(random.Random(0))
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "counterfact.json")
         file.write_text(json.dumps(counterfact(given.rows, facts)), "utf-8")
-        print(f"{given.rows:,} rows of {len(facts):,} facts, {file.stat().st_size / 1e6:.1f} MB")
-        print("| step | seconds | peak memory, MB |\n|---|---:|---:|")
+        rows = []
         for step, arguments in steps(file, Path(place, "run")).items():
             seconds, memory = measured(arguments)
-            print(f"| `{step}` | {seconds:.1f} | {memory:,.0f} |", flush=True)
+            rows.append((step, f"{seconds:.1f}", f"{memory:,.0f}"))
+            print(*rows[-1], file=sys.stderr, flush=True)
+        title = f"{given.rows:,} rows of {len(facts):,} facts, {file.stat().st_size / 1e6:.1f} MB"
+        pages.draw(title, ("step", "seconds", "peak memory, MB"), rows)
 
 
 if __name__ == "__main__":

@@ -45,9 +45,12 @@ from drike.prompts import Prompt, PromptStyle
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from drike.training.s_objective import train_query_policy
+from lib import pages
 from lib.ensemble import fitness_weighted
 from lib.sets import RememberedAnswers, SetTraining, mo_ike, train_sets
 from lib.subsets import ROLES, Bernoulli, Draw, PlackettLuce, SubsetPolicy
+
+TITLE = "Sets of demonstrations, MO-IKE and FWE-IKE"
 
 Rates = NDArray[np.float64]  # right answers and probes of each case and aspect, [cases, 3, 2]
 STYLE, RETAINS = PromptStyle(), (Role.RETAIN,)
@@ -279,6 +282,13 @@ PAIRS = (
 )
 
 
+NOTE = (
+    "same sizes: as many demonstrations of each role as the row above, but the nearest. prompt tokens: share of "
+    "the first row's. closed: share of the gap between the paper's rule and the ceiling. Brackets: 95 % bootstrap "
+    "intervals over edits."
+)
+
+
 @dataclass(frozen=True)
 class Tested:
     """Right answers and prompt tokens of every probe under every editor, [probes, editors]; whose probe it is."""
@@ -336,20 +346,23 @@ def report(found: dict[str, list[tuple[Rates, float]]], costs: dict[str, list[in
     """Print a table of the rows, and one of paired differences."""
     drawn = {name: bootstrapped([rates for rates, _ in seeds]) for name, seeds in found.items()}
     scores = {name: float(np.mean([score_of(rates) for rates, _ in seeds])) for name, seeds in found.items()}
-    print("\n| row | S | ESR | PC | RR | prompt tokens | closed | training tokens |\n|---|---|---|---|---|---|---|---|")
+    rows = []
     for name, seeds in found.items():
         low, high = np.quantile(drawn[name], [0.025, 0.975])
-        aspects = " | ".join(f"{m:.3f}" for m in np.mean([means_of(rates) for rates, _ in seeds], axis=0))
+        aspects = (f"{m:.3f}" for m in np.mean([means_of(rates) for rates, _ in seeds], axis=0))
         share = np.mean([tokens for _, tokens in seeds]) / np.mean([tokens for _, tokens in found[ALL]])
         tokens = "n/a" if np.isnan(share) else f"{share:.2f}"
         closed = (scores[name] - scores[PAPER]) / (scores[CEILING] - scores[PAPER])
         cost = f"{np.mean(costs[name]):,.0f}" if name in costs else ""
-        print(f"| {name} | {scores[name]:.3f} [{low:.3f}, {high:.3f}] | {aspects} | {tokens} | {closed:.0%} | {cost} |")
-    print("\n| row | minus | S |\n|---|---|---|")
+        rows.append((name, f"{scores[name]:.3f} [{low:.3f}, {high:.3f}]", *aspects, tokens, f"{closed:.0%}", cost))
+    seeds = len(found[ALL])
+    header = ("row", "S", "ESR", "PC", "RR", "prompt tokens", "closed", "training tokens")
+    pages.draw(f"{seeds} seed(s)", header, rows, NOTE)
+    rows = []
     for ours, theirs in PAIRS:
         low, high = np.quantile(drawn[ours] - drawn[theirs], [0.025, 0.975])
-        print(f"| {ours} | {theirs} | {scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}] |")
-    sys.stdout.flush()
+        rows.append((ours, theirs, f"{scores[ours] - scores[theirs]:+.3f} [{low:+.3f}, {high:+.3f}]"))
+    pages.draw("Paired differences on the same edits", ("row", "minus", "S"), rows, wide=True)
 
 
 def trimmed(case: EditCase, neighbours: int) -> EditCase:
@@ -360,7 +373,7 @@ def trimmed(case: EditCase, neighbours: int) -> EditCase:
 
 def main() -> None:
     """Print the tables after every seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to ask")
     parser.add_argument("--edits", type=int, default=300, help="training edits of a seed")
@@ -369,6 +382,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=SetTraining.learning_rate, help="Adam's learning rate on sets")
     parser.add_argument("--validation", action="store_true", help="test on held-out edits instead of test edits")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset, model, encoder = datasets.load("tinyfacts"), load_model(options.model), load_encoder()
     found: dict[str, list[tuple[Rates, float]]] = {}
     costs: dict[str, list[int]] = {}
@@ -388,7 +407,8 @@ def main() -> None:
             if training is not None:
                 costs.setdefault(name, []).append(m.made[training][1])
         found.setdefault(CEILING, []).append((result.rates(range(len(made), len(editors))), np.nan))
-        report(found, costs)
+        print(f"seed {seed}", file=sys.stderr, flush=True)
+    report(found, costs)
 
 
 if __name__ == "__main__":

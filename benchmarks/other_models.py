@@ -2,8 +2,8 @@
 
 FOLDER is what `python -m tools.tinyfacts build --other --seed 1 --out FOLDER` wrote; its rows.json words TinyFacts as
 the model knows it. Other models are asked TinyFacts itself. Each seed draws 300 training and 100 test edits; DR-IKE is
-trained for 5 epochs of Algorithm 1, DR-IKE-Q as `drike train --objective balanced` does. Prints the table of results,
-costs, and DR-IKE-Q minus each of the other editors, paired, over the edits of all seeds.
+trained for 5 epochs of Algorithm 1, DR-IKE-Q as `drike train --objective balanced` does. The last column is
+paired, over the edits of all seeds.
 
     python benchmarks/other_models.py [--model FOLDER] [--seeds 3]
 """
@@ -25,19 +25,23 @@ from drike.editors.rankers import Similarity
 from drike.editors.retriever import FORMS
 from drike.editors.role_counts import RoleCounts, SubjectSwitch, policy_mixes
 from drike.editors.selectors import RankAndCut
-from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.metrics import Outcome, counted, summarise
+from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report import as_markdown, costs, differences, table1
+from drike.report import Table, as_markdown
+from drike.report.tables import INTERVALS, STARRED
+from drike.support.table import Difference
 from drike.training.s_objective import train_query_policy
+from lib import pages
 from results import measured, trained
 
-NEAREST = 4
+TITLE = "DR-IKE-Q on another model"
+
+NEAREST, OURS, METRICS = 4, "DR-IKE-Q", ("S", "ESR", "PC", "RR")
 
 
 def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> QueryPolicy:
@@ -49,20 +53,29 @@ def query_policy(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) ->
 
 
 def tables(outcomes: Mapping[str, Sequence[Outcome]], title: str) -> str:
-    """Results and costs of each editor, and DR-IKE-Q's paired differences from the others."""
-    summaries = [summarise(of_editor, outcomes["Unedited"]) for of_editor in outcomes.values()]
-    counts = {name: counted(of_editor) for name, of_editor in outcomes.items() if name != "Unedited"}
-    ours = counts.pop("DR-IKE-Q")
-    found = [table1(summaries, title), costs(summaries), *(differences(ours, theirs) for theirs in counts.values())]
-    return "\n".join(map(as_markdown, found))
+    """Results and prompt tokens of each editor, and DR-IKE-Q's paired difference in S from it."""
+    rows = []
+    for name, of_editor in outcomes.items():
+        summary = summarise(of_editor)
+        tokens = "n/a" if summary.prompt_tokens is None else f"{summary.prompt_tokens:.0f}"
+        less = "" if name == OURS else Difference(paired_difference(outcomes[OURS], of_editor, "S"))
+        rows.append((name, *(summary.metric(metric) for metric in METRICS), tokens, less))
+    header = ("Editor", *METRICS, "tokens/prompt", f"{OURS} minus it: S")
+    return as_markdown(Table(title, header, tuple(rows), (INTERVALS, STARRED)))
 
 
 def main() -> None:
     """Print the tables as Markdown; progress, with the tables of the seeds so far, goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     rows = Path(options.model, "rows.json")
     dataset = datasets.load(rows if rows.exists() else datasets.TINYFACTS)
     model, encoder = load(options.model), load_encoder()
@@ -74,7 +87,6 @@ def main() -> None:
         everything = policy_mixes(pool.roles)[-1]
         own, other = RoleCounts(everything.copies, everything.updates, 0), RoleCounts(0, 0, everything.retains)
         editors: list[Editor] = [
-            Unedited(),
             InContextEditor("IKE", pool, RankAndCut(Similarity(), Fraction(1.0)), PromptStyle("ike")),
             InContextEditor("Rank-50%", pool, RankAndCut(paper.retriever, Fraction(0.5))),
             InContextEditor("DR-IKE", pool, RankAndCut(paper.retriever, paper.budget)),
@@ -82,7 +94,7 @@ def main() -> None:
                 f"nearest k = {NEAREST}", pool, RankAndCut(Similarity(), Fraction(NEAREST / everything.retains))
             ),
             InContextEditor("switch by name", pool, SubjectSwitch(own, other)),
-            InContextEditor("DR-IKE-Q", pool, query_policy(model, pool, parts.train)),
+            InContextEditor(OURS, pool, query_policy(model, pool, parts.train)),
         ]
         for editor in editors:
             outcomes.setdefault(editor.name, []).extend(measured(editor, model, parts.test))

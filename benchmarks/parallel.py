@@ -34,6 +34,9 @@ from drike.models.protocols import LanguageModel, Request, Score
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks
+from lib import pages
+
+TITLE = "Several edits at once"
 
 ENDPOINTS, LATENCY = (1, 4, 16), 0.05
 BLOCKS = (16, 32, 80)  # edits at once in training; all divide the default number of edits
@@ -51,11 +54,17 @@ def endpoints(count: int) -> CustomModel:
 
 def main() -> None:
     """Run all measurements and print them."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = pages.parser(__doc__)
     arguments.add_argument("--edits", type=int, default=160, help="number of edits")
     arguments.add_argument("--repeat", type=int, default=3, help="runs of each size")
     arguments.add_argument("--replicas", type=int, nargs="*", default=[], help="numbers of Ray replicas to compare")
     given = arguments.parse_args()
+    with pages.measured(given, TITLE, __doc__):
+        measure(given)
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset = datasets.load(datasets.TINYFACTS)
     parts = dataset.split(train=0, test=given.edits, seed=0)
     encoder = load_encoder()
@@ -67,12 +76,15 @@ def main() -> None:
     if given.replicas:
         measure_replicas(given.replicas, given.repeat, [ike, FactPrompt()], parts)
         return
+    rows = []
     for editor in (FactPrompt(), ike):
         works = {n: partial(answer, editor, endpoints(n), parts) for n in ENDPOINTS}
-        show(f"evaluate, {editor.name}", works, given.repeat, given.edits, "endpoint")
+        rows.append((f"evaluate, {editor.name}", *times(works, given.repeat, given.edits)))
     for at_once in BLOCKS:
         works = {n: partial(learn, endpoints(n), pool, parts, at_once) for n in ENDPOINTS}
-        show(f"train, --parallel-edits {at_once}", works, given.repeat, given.edits, "endpoint")
+        rows.append((f"train, --parallel-edits {at_once}", *times(works, given.repeat, given.edits)))
+    title = f"ms per edit (share of linear), {given.edits} edits, {LATENCY * 1e3:.0f} ms a call"
+    pages.draw(title, ("", *(f"{n} endpoint(s)" for n in ENDPOINTS)), rows)
 
 
 def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor], parts: Split) -> None:
@@ -87,6 +99,7 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
     actors.init(address="local", num_cpus=sum(sizes), include_dashboard=False, log_to_driver=False)
     models: dict[str, LanguageModel] = {"here": huggingface.load(where, device="cpu")}
     models |= {f"{n} replicas": ray.load(where, replicas=n, device="cpu") for n in sizes}
+    rows = []
     for editor in editors:
         answers = {name: correct(editor, model, parts) for name, model in models.items()}
         best = dict.fromkeys(models, float("inf"))
@@ -94,12 +107,12 @@ def measure_replicas(sizes: Sequence[int], repeat: int, editors: Sequence[Editor
             for name, model in models.items():
                 model.forget()
                 best[name] = min(best[name], timed(partial(answer, editor, model, parts)))
-        for name, seconds in best.items():
-            print(
-                f"{editor.name:12} {name:>10}  {seconds:6.2f} s  {seconds / len(parts.test) * 1e3:6.1f} ms/edit"
-                f"  {best['here'] / seconds:5.2f} x  "
-                + ("same answers" if answers[name] == answers["here"] else "OTHER ANSWERS")
-            )
+        seconds = list(best.values())
+        each = (f"{one_model / len(parts.test) * 1e3:.1f}" for one_model in seconds)
+        same = "yes" if all(given == answers["here"] for given in answers.values()) else "NO"
+        rows.append((editor.name, *each, f"{seconds[1] / seconds[-1]:.2f} x", same))
+    against = f"{sizes[-1]} against {sizes[0]}"
+    pages.draw("ms per edit of replicas", ("", "no Ray", *list(models)[1:], against, "same answers"), rows)
 
 
 def answer(editor: Editor, model: LanguageModel, parts: Split) -> None:
@@ -130,19 +143,17 @@ def timed(work: Callable[[], None]) -> float:
     return time.perf_counter() - began
 
 
-def show(what: str, works: dict[int, Callable[[], None]], repeat: int, edits: int, unit: str) -> None:
-    """Print a line per size: best time, speed-up over the first, efficiency."""
+def times(works: dict[int, Callable[[], None]], repeat: int, edits: int) -> list[str]:
+    """The best time per edit of each size in ms, and its share of linear."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(repeat):
         for n, work in works.items():
             best[n] = min(best[n], timed(work))
     first, *_ = works
-    for n, seconds in best.items():
-        gain = best[first] * first / seconds
-        print(
-            f"{what:28} {n:3} {unit}s  {seconds:6.2f} s  {seconds / edits * 1e3:6.1f} ms/edit"
-            f"  {gain:5.2f} x  {gain / n:5.0%}"
-        )
+    each = {n: f"{seconds / edits * 1e3:.1f}" for n, seconds in best.items()}
+    return [
+        each[n] if n == first else f"{each[n]} ({best[first] * first / seconds / n:.0%})" for n, seconds in best.items()
+    ]
 
 
 if __name__ == "__main__":

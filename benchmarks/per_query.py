@@ -12,6 +12,7 @@ last table trains on 20 of the 27 relations and tests on the other 7.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,6 +37,9 @@ from drike.evaluation.ceilings import (
 from drike.report import as_markdown
 from drike.report.ceilings import ceilings_table
 from drike.training.s_objective import train_query_policy
+from lib import pages
+
+TITLE = "DR-IKE-Q and its ceilings"
 
 PRICES = (0.0, 0.05, 0.2, 0.5)
 RELATIONS = 20
@@ -59,11 +63,17 @@ def trained(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to ask")
     parser.add_argument("--random-subsets", type=int, default=0, help="also ceilings by subsets, as `drike ceiling`")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     encoder, found, unseen = load_encoder(), dict[str, list[tuple[AnswerMatrix, Chosen]]](), {}
     dataset, model = datasets.load("tinyfacts"), load_model(options.model)
     for seed in range(options.seeds):
@@ -74,7 +84,10 @@ def main() -> None:
         retains_only = [mix for mix in mixes if shows_all_fixed(mix, pool)]
         learned, before = policy_mixes(pool.roles), model.usage.tokens_computed
         train = list(answers_under(learned, model, pool, parts.train))
-        print(f"seed {seed}: {model.usage.tokens_computed - before:,} tokens for the training of DR-IKE-Q", flush=True)
+        print(
+            f"seed {seed}: {model.usage.tokens_computed - before:,} tokens for the training of DR-IKE-Q",
+            file=sys.stderr,
+        )
         of_k = list(answers_under(retains_only, model, pool, parts.train))
         subsets = random_subsets(retains_of(pool), options.random_subsets, seed)
         asks = hindsight_answers if subsets else answers_under
@@ -106,7 +119,7 @@ def main() -> None:
             found.setdefault(name, []).append((test, chosen))
         for name, chosen in ({"DR-IKE-Q": of_held.chosen_by(policy, held, mixes)} | best).items():
             unseen.setdefault(name, []).append((of_held, chosen))
-        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", flush=True)
+        print(f"seed {seed}: {model.usage.tokens_computed:,} tokens computed so far", file=sys.stderr, flush=True)
     for title, of_seeds in (("All relations", found), ("Relations never trained on", unseen)):
         by_name = {name: measured(seeds) for name, seeds in of_seeds.items()}
         print(as_markdown(ceilings_table(by_name, f"{title}, {options.seeds} seeds", "best mix per query")), flush=True)

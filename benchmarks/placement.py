@@ -10,6 +10,7 @@ layout and has no chat template, so its figures for the block say nothing about 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from drike.datasets import TINYFACTS, load
 from drike.editors.catalog import make
@@ -18,14 +19,23 @@ from drike.encoders import load_encoder
 from drike.models import EMBEDDED
 from drike.models import load as load_model
 from drike.serving.placement import AsBlock, AsPrompt
+from lib import pages
+
+TITLE = "Where an edit stands in a request"
 
 
 def main() -> None:
     """Ask every probe under every placement."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--edits", type=int, default=60, help="test edits")
     parser.add_argument("--seed", type=int, default=0, help="of the split")
     args = parser.parse_args()
+    with pages.measured(args, TITLE, __doc__):
+        measure(args)
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     split = load(TINYFACTS).split(seed=args.seed, train=0, test=args.edits)
     model = load_model(EMBEDDED)
     pool = Pool(split.demonstrations, load_encoder("hashing"), seed=args.seed)
@@ -35,7 +45,7 @@ def main() -> None:
         "block, nearest copies and updates": AsBlock(make("no-retains", pool=pool)),
         "block, facts alone": AsBlock(make("no-retains", pool=pool), tokens=0),
     }
-    print("| placement | own queries | paraphrases | tokens |\n|---|---:|---:|---:|", flush=True)
+    rows = []
     for name, placement in placements.items():
         right: dict[bool, list[bool]] = {True: [], False: []}
         tokens: list[int] = []
@@ -46,7 +56,10 @@ def main() -> None:
             for query, done in zip(queries, model.generate(texts), strict=True):
                 right[query == case.edit.query].append(done.text.strip().startswith(case.edit.target_new))
         shares = [sum(right[own]) / len(right[own]) for own in (True, False)]
-        print(f"| {name} | {shares[0]:.2f} | {shares[1]:.2f} | {sum(tokens) / len(tokens):.0f} |", flush=True)
+        rows.append((name, *(f"{share:.2f}" for share in shares), f"{sum(tokens) / len(tokens):.0f}"))
+        print(*rows[-1], file=sys.stderr, flush=True)
+    header = ("placement", "own queries", "paraphrases", "tokens")
+    pages.draw(f"Share of right answers, {args.edits} test edits of TinyFacts, embedded model", header, rows)
 
 
 if __name__ == "__main__":

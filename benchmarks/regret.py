@@ -33,6 +33,9 @@ from drike.prompts import PromptStyle
 from drike.tinyfacts import TEMPLATES
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
+from lib import pages
+
+TITLE = "Regret on the closed-form reader"
 
 SIZES = (1, 2, 4, 8)
 Choice = Sequence[int]
@@ -75,10 +78,16 @@ def interval(values: Sequence[float]) -> str:
 
 def main() -> None:
     """Print a table of regrets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--test", type=int, default=100, help="number of test edits per seed")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset = datasets.load(datasets.TINYFACTS)
     reader = BayesianReader(tinyfacts.facts(), TEMPLATES)
     encoder = load_encoder()
@@ -108,9 +117,9 @@ def main() -> None:
             pairs = zip(found[f"{form}, trained"], found[other], strict=True)
             difference = [tuple(a - b for a, b in zip(ours, theirs, strict=True)) for ours, theirs in pairs]
             found[f"{form}, trained minus {other}"] = difference
-    print(f"| policy | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
-    for name, rows in found.items():
-        print(f"| {name} | {' | '.join(interval(column) for column in zip(*rows, strict=True))} |")
+    rows = [(name, *(interval(column) for column in zip(*of, strict=True))) for name, of in found.items()]
+    title = f"{options.seeds} seeds x {options.test} held-out edits, closed-form reader"
+    pages.draw(title, ("policy", *columns), rows, "Brackets: 95 % bootstrap intervals over edits.")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ probes of each case.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import resource
 import subprocess
@@ -27,6 +26,9 @@ from drike.report import Table, costs, differences, table1
 from drike.runs.folder import append, outcomes_path, write_record
 from drike.runs.run import FILE, SPLIT
 from drike.support.files import with_checksum
+from lib import pages
+
+TITLE = "Reports of many cases"
 
 PROBES = (Aspect.REWRITE, *[Aspect.PARAPHRASE] * 2, *[Aspect.NEIGHBORHOOD] * 3)
 EDITORS = ("Unedited", "FactPrompt", "EditCoT", "IKE", "Rank-50%", "DR-IKE")
@@ -63,38 +65,43 @@ def make_run(folder: Path, cases: int, editors: tuple[str, ...]) -> None:
 
 
 def tables(cases: int, editors: tuple[str, ...]) -> list[Table]:
-    """What `drike evaluate` prints, but for the paper's table; also print the seconds it took."""
+    """What `drike evaluate` prints, but for the paper's table."""
     outcomes = {editor: list(made_up(editor, cases)) for editor in editors}
-    began = time.perf_counter()
     counts = {editor: counted(found, outcomes["Unedited"]) for editor, found in outcomes.items()}
     summaries = list(map(summary_of, counts.values()))
-    made = [table1(summaries, "lands"), costs(summaries), differences(counts["DR-IKE"], counts["IKE"])]
-    print(f"tables of {cases:,} cases x {len(editors)} editors: {time.perf_counter() - began:.2f} s")
-    return made
+    return [table1(summaries, "lands"), costs(summaries), differences(counts["DR-IKE"], counts["IKE"])]
 
 
 def main() -> None:
     """Make the run, report it in a process of its own, and print what that took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--editors", type=int, default=len(EDITORS))
     parser.add_argument("--table", type=int, default=2_000, help="cases of evaluate's table")
     asked = parser.parse_args()
+    with pages.measured(asked, TITLE, __doc__):
+        measure(asked)
+
+
+def measure(asked: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     editors = EDITORS[-asked.editors :]
+    began = time.process_time()
     tables(asked.table, EDITORS)
+    of_tables = time.process_time() - began
     with tempfile.TemporaryDirectory() as place:
         make_run(Path(place), asked.cases, editors)
         began = time.perf_counter()
         subprocess.run([sys.executable, "-m", "drike", "report", place], check=True, stdout=subprocess.DEVNULL)
         seconds, size = time.perf_counter() - began, (Path(place) / "report.html").stat().st_size
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    figures = {
-        "cases": asked.cases, "editors": len(editors), "seconds": round(seconds, 1),
-        "processor seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak GB": round(used.ru_maxrss * 1024 / 1e9, 2),  # KiB on Linux
-        "page MB": round(size / 1e6, 1),
-    }  # fmt: skip
-    print(json.dumps(figures))
+    of_report = f"{used.ru_utime + used.ru_stime:.1f}", f"{used.ru_maxrss * 1024 / 1e9:.2f}"  # ru_maxrss: KiB on Linux
+    rows = [
+        (f"tables of an evaluation of {asked.table:,} cases", f"{of_tables:.1f}", ""),
+        (f"drike report, {asked.cases:,} cases", *of_report),
+    ]
+    print(f"{seconds:.1f} s of wall time, a page of {size / 1e6:.1f} MB", file=sys.stderr)
+    pages.draw(f"{len(editors)} editors", ("step", "processor seconds", "peak memory, GB"), rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Compare DR-IKE with its ablation and with IKE on the embedded model and several seeds: the tables of docs/results.md.
+"""Compare DR-IKE with its ablation and with IKE on the embedded model and several seeds.
 
 Each seed draws its own split (300 training and 100 test edits; the rest are for validation), trains both forms of
-S_theta for 5 epochs of Algorithm 1, and evaluates on the test edits. Prints Markdown: training epoch by epoch, the
-choice of S_theta on the validation edits, the table of results, paired differences over all seeds and, with
---switches, the effect of single switches of the method.
+S_theta for 5 epochs of Algorithm 1, and evaluates on the test edits. The tables
+hold training epoch by epoch, the choice of S_theta on the validation edits, the results, paired differences over all
+seeds and, with --switches, the effect of single switches of the method.
 
-    python benchmarks/results.py [--seeds 3] [--model embedded] [--switches] > results.md
+    python benchmarks/results.py [--seeds 3] [--model embedded] [--switches]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -35,12 +35,19 @@ from drike.evaluation.metrics import Outcome, counted, summarise
 from drike.models import load
 from drike.models.protocols import LanguageModel
 from drike.prompts import PromptStyle
-from drike.report import as_markdown, costs, differences, table1
+from drike.report import Table, as_markdown, costs, differences, table1
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.rollouts import renormalised, sampled, top
+from lib import pages
+
+TITLE = "DR-IKE against IKE and its ablation"
 
 EPOCHS = 5
+OF_EPOCHS = (
+    "ESR: with the prompt the budget selects, which for the threshold is the longest one evaluated. reward: mean over "
+    "all prefixes evaluated. sigma: at the end of the epoch."
+)
 VARIANTS = (
     "DR-IKE",
     "DR-IKE, flip=algorithm1",
@@ -71,10 +78,10 @@ def trained(model: LanguageModel, parts: Split, pool: Pool, *, form: Form, seed:
     return Trained(retriever, episodes[-1].budget, episodes)
 
 
-def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
-    """ESR at the budget's cut, mean reward, mean k, and sigma at the end of every epoch."""
-    lines = ["| run | " + " | ".join(f"epoch {e}" for e in range(1, EPOCHS + 1)) + " |", "|---|" + "---|" * EPOCHS]
-    for name, episodes in rows.items():
+def draw_epochs(by_run: dict[str, Sequence[Episode]]) -> None:
+    """Print ESR at the budget's cut, mean reward, mean k, and sigma at the end of every epoch."""
+    rows = []
+    for name, episodes in by_run.items():
         cells = []
         for epoch in range(1, EPOCHS + 1):
             these = [episode for episode in episodes if episode.epoch == epoch]
@@ -82,8 +89,18 @@ def epochs_table(rows: dict[str, Sequence[Episode]]) -> str:
             reward = fmean(fmean(episode.rewards) for episode in these)
             sigma = these[-1].budget.sigma if isinstance(these[-1].budget, Threshold) else 0.0
             cells.append(f"ESR {esr:.2f}, reward {reward:+.2f}, k {fmean(e.k for e in these):.2f}, sigma {sigma:.3f}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((name, *cells))
+    header = ("run", *(f"epoch {epoch}" for epoch in range(1, EPOCHS + 1)))
+    pages.draw("Training, epoch by epoch", header, rows, OF_EPOCHS, wide=True)
+
+
+def minus(outcomes: Mapping[str, Sequence[Outcome]], base: str, names: Iterable[str]) -> Table:
+    """Paired differences of editors from one of them, a row each."""
+    counts = {name: counted(outcomes[name]) for name in (base, *names)}
+    compared = {name: differences(counts[name], counts[base]) for name in names}
+    first = next(iter(compared.values()))
+    rows = tuple((name, *table.rows[0][1:]) for name, table in compared.items())
+    return Table(f"Minus {base}, paired", ("", *first.header[1:]), rows, first.notes)
 
 
 def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) -> list[Outcome]:
@@ -94,13 +111,19 @@ def measured(editor: Editor, model: LanguageModel, cases: Sequence[EditCase]) ->
 
 def main() -> None:
     """Print the tables as Markdown; progress goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
     parser.add_argument(
         "--switches", action="store_true", help="also train with each switch of the method changed alone"
     )
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset = datasets.load(datasets.TINYFACTS)
     model, encoder = load(options.model), load_encoder()
     spare = tinyfacts.EDITABLE - TRAIN - TEST
@@ -134,14 +157,12 @@ def main() -> None:
     unedited = outcomes["Unedited"]
     summaries = [summarise(of_editor, unedited) for of_editor in outcomes.values()]
     title = f"{options.seeds} seeds x {TEST} test edits of TinyFacts, model {options.model}"
-    print(f"### Training, epoch by epoch\n\n{epochs_table(epochs)}\n")
+    draw_epochs(epochs)
     chosen = [summarise(of_form) for of_form in validation.values()]
-    print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits a seed")))
+    print(as_markdown(table1(chosen, f"S_theta on {spare} validation edits per seed")))
     print(as_markdown(table1(summaries, title)))
     print(as_markdown(costs(summaries)))
-    for name, of_editor in outcomes.items():
-        if name not in ("Unedited", "IKE"):
-            print(as_markdown(differences(counted(of_editor), counted(outcomes["IKE"]))))
+    print(as_markdown(minus(outcomes, "IKE", [name for name in outcomes if name not in ("Unedited", "IKE")])))
 
 
 if __name__ == "__main__":

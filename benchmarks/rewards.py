@@ -30,17 +30,21 @@ from drike.encoders import load_encoder
 from drike.evaluation.answer_matrix import answers_under
 from drike.evaluation.ceilings import shows_all_fixed
 from drike.evaluation.evaluate import evaluate
-from drike.evaluation.metrics import Outcome, counted, summarise
+from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models.protocols import LanguageModel
-from drike.report import as_markdown, differences, table1
+from drike.report.tables import INTERVALS, STARRED
+from drike.support.table import Difference
 from drike.training.algorithm1 import train
 from drike.training.rewards import Reward, every_probe, rewrite_reward
 from drike.training.s_objective import train_query_policy
 from drike.training.schedules import RewardChannel, at_once
+from lib import pages
 from lib.credit import marginal, s_weighted
 from lib.drop_one import train_listwise, utilities
 from lib.k_head import right_with_each
 from lib.soft import soft_probes
+
+TITLE = "Rewards for retains, drop-one utilities and the k head"
 
 RATE = 1e-3  # for a few hundred episodes; chosen on validation edits of seed 0
 
@@ -90,7 +94,7 @@ def k_head(model: LanguageModel, pool: Pool, cases: Sequence[EditCase]) -> tuple
 
 def main() -> None:
     """Print the tables; progress goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--edits", type=int, default=100, help="training edits")
     parser.add_argument("--epochs", type=int, default=2, help="passes over them")
@@ -99,6 +103,12 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="train with this reward; repeatable")
     parser.add_argument("--validation", action="store_true", help="measure on validation edits instead of test edits")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset, encoder, model = datasets.load("tinyfacts"), load_encoder(), load_model(options.model)
     outcomes, tokens = dict[str, list[Outcome]](), dict[str, int]()
     nearest = f"nearest k = {options.k}"
@@ -121,13 +131,15 @@ def main() -> None:
             outcomes.setdefault(editor.name, []).extend(evaluate(editor, model, tested))
             print(f"seed {seed}: evaluated {editor.name}", file=sys.stderr, flush=True)
     title = f"{options.seeds} seeds, {options.edits} training edits, {options.epochs} epochs, model {options.model}"
-    print(as_markdown(table1([summarise(found) for found in outcomes.values()], title)))
-    for name, found in outcomes.items():
-        if name != nearest:
-            print(as_markdown(differences(counted(found), counted(outcomes[nearest]))))
-    print("| row | tokens computed in training, a seed |\n|---|---|")
-    for name, computed in tokens.items():
-        print(f"| {name} | {computed / options.seeds:,.0f} |")
+    rows = []
+    for name, of_editor in outcomes.items():
+        summary = summarise(of_editor)
+        rates = (f"{summary.metric(metric).value:.3f}" for metric in ("ESR", "PC", "RR"))
+        gain = "" if name == nearest else Difference(paired_difference(of_editor, outcomes[nearest], "S"))
+        cost = f"{tokens[name] / options.seeds:,.0f}" if tokens[name] else ""
+        rows.append((name, summary.s, *rates, gain, cost))
+    header = ("row", "S", "ESR", "PC", "RR", f"S minus {nearest}", "training tokens a seed")
+    pages.draw(title, header, rows, INTERVALS, STARRED)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -33,6 +34,9 @@ from drike.models.local.loading import open_checkpoint
 from drike.models.local.prefix_cache import PrefixCache
 from drike.models.local.tokens import Encoded
 from drike.models.local.tree import build_tree
+from lib import pages
+
+TITLE = "One edit, every scoring strategy"
 
 SHAPES = {
     "135M": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
@@ -89,8 +93,10 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encoded], args: argparse.Namespace) -> None:
-    """Time all strategies on one workload and print a table."""
+def measure(
+    model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encoded], args: argparse.Namespace
+) -> dict[str, str]:
+    """Time all strategies on one workload; return the CPU time of each relative to the floor's."""
     tree = build_tree([request.ids for request in requests])
     _, rows, _ = scoring._tree(requests)
     inner = model._model
@@ -111,10 +117,10 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
     timed: dict[str, tuple[Callable[[], object], float]] = {
         "floor": (floor, 1),
         "tree": (lambda: scoring.score_tree(inner, requests), 1),
-        "tree, keeping its trunk": (cold, 1),
-        "tree, trunk kept before": (lambda: scoring.score_tree(inner, requests, kept), 1),
+        "tree, storing its prefix": (cold, 1),
+        "tree, prefix already cached": (lambda: scoring.score_tree(inner, requests, kept), 1),
         "fork": (lambda: scoring.score_fork(inner, requests), 1),
-        "batch of 8, nothing shared": (lambda: batched(model, padded), wide),
+        "batches of 8, nothing shared": (lambda: batched(model, padded), wide),
         "naive, selected rows": (lambda: scoring.score_naively(inner, some), scale),
         "naive, full logits (published IKE script)": (lambda: full_logits(raw, some), scale),
     }
@@ -126,21 +132,19 @@ def measure(model: HuggingFaceModel, raw: LlamaForCausalLM, requests: list[Encod
             if repetition:  # the first round is a warm-up
                 taken[name].append(spent)
     base = statistics.median(taken["floor"])
-    tree_time = statistics.median(taken["tree"])
-    print(f"{whole:,} tokens in {len(requests)} requests, {len(tree):,} distinct (ratio {whole / len(tree):.1f})\n")
-    print("| strategy | CPU seconds | of the floor | of the tree |\n|---|---:|---:|---:|")
+    print(f"{whole:,} tokens in {len(requests)} requests, {len(tree):,} distinct", file=sys.stderr)
     for name, times in taken.items():
-        middle = statistics.median(times)
         ratios = [t / b for t, b in zip(times, taken["floor"], strict=True)]
-        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        print(f"| {name} | {middle:.2f} | {middle / base:.2f} ({spread}) | {middle / tree_time:.2f} |", flush=True)
+        print(f"{name}: {min(ratios):.2f} to {max(ratios):.2f} of the floor", file=sys.stderr, flush=True)
     off = scoring.disagreement(scoring.score_tree(inner, some).scores, scoring.score_naively(inner, some).scores)
-    print(f"\nLargest difference of a log-probability, tree against naive: {off:.1e}\n")
+    print(f"Largest difference of a log-probability, tree against naive: {off:.1e}", file=sys.stderr)
+    ratio = {name: f"{statistics.median(times) / base:.2f}" for name, times in taken.items()}
+    return ratio | {"floor": f"1.00 ({base:.2f})"}
 
 
 def main() -> None:
     """Run both workloads for every data type."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--large", action="store_true", help="use the shape of Qwen2.5-0.5B")
     parser.add_argument("--own-copy", action="store_true", help="prompts as IKE and drike show them by default")
     parser.add_argument("--complete", action="store_true", help="time the slow strategies on all requests")
@@ -150,10 +154,16 @@ def main() -> None:
         "--dtype", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"], help="data types"
     )
     args = parser.parse_args()
+    with pages.measured(args, TITLE, __doc__):
+        measure_all(args)
+
+
+def measure_all(args: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     _, tokenizer = open_checkpoint(str(tinyfacts.model_path()), None)
-    name = "0.5B" if args.large else "135M"
+    name, columns = "0.5B" if args.large else "135M", dict[str, dict[str, str]]()
     for kind in args.dtype:
         torch.manual_seed(0)
         shape = SHAPES[name] | {"tie_word_embeddings": True, "max_position_embeddings": 4096}
@@ -163,8 +173,12 @@ def main() -> None:
         model = HuggingFaceModel(wrapped.to(getattr(torch, kind)), tokenizer, name=name)
         for make in (episode, evaluation):
             end = "with the edit's own copy" if args.own_copy else "without the edit's own copy"
-            print(f"### {name}, {kind}: {make.__name__}, {end}\n", flush=True)
-            measure(model, raw, make(random.Random(0), args.own_copy), args)
+            print(f"{name}, {kind}: {make.__name__}, {end}", file=sys.stderr, flush=True)
+            columns[f"{make.__name__}, {kind}"] = measure(model, raw, make(random.Random(0), args.own_copy), args)
+    first = next(iter(columns.values()))
+    rows = [(strategy, *(column[strategy] for column in columns.values())) for strategy in first]
+    note = "floor: one plain causal forward pass over the distinct tokens; its CPU seconds in brackets."
+    pages.draw(f"CPU time relative to the floor, shape of {name}", ("strategy", *columns), rows, note)
 
 
 if __name__ == "__main__":

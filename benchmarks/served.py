@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +47,9 @@ from drike.models.served.options import ApiOptions
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import in_blocks
+from lib import pages
+
+TITLE = "A served model with several requests at a time"
 
 ENDPOINTS = (1, 4, 16)
 BLOCKS = (16, 32, 64)  # for the largest number of endpoints
@@ -107,13 +111,19 @@ def serving(latency: float) -> Iterator[str]:
 
 def main() -> None:
     """Run all measurements and print them."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = pages.parser(__doc__)
     arguments.add_argument(
         "--edits", type=int, default=160, help="edits for the largest number of endpoints, fewer for others"
     )
     arguments.add_argument("--repeat", type=int, default=2, help="runs of each size")
     arguments.add_argument("--latency", type=float, default=50.0, help="latency of the server in milliseconds")
     given = arguments.parse_args()
+    with pages.measured(given, TITLE, __doc__):
+        measure(given)
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset = datasets.load(datasets.TINYFACTS)
     parts = dataset.split(train=0, test=given.edits, seed=0)
     pool = Pool(parts.demonstrations, load_encoder())
@@ -121,15 +131,18 @@ def main() -> None:
     list(
         evaluate(ike, CustomModel("echo", lambda prompts, max_tokens, stop: list(prompts)), parts.test)
     )  # compute all features
+    rows: list[tuple[str, ...]] = []
     with serving(given.latency / 1e3) as name:
         measured(name, 1, partial(answer, FactPrompt(), parts.test[:1]))  # import everything
         for editor in (FactPrompt(), ike):
             works = {n: partial(answer, editor, some(parts.test, n)) for n in ENDPOINTS}
-            show(f"evaluate, {editor.name}", name, {(n, 0): work for n, work in works.items()}, given.repeat)
+            rows += rates(f"evaluate, {editor.name}", name, {(n, 0): work for n, work in works.items()}, given.repeat)
         for sigma, title in ((0.0, "train, 16 prompts an edit"), (TRAINED, "train, few prompts an edit")):
             sizes = [(1, 1), (4, 4), *((ENDPOINTS[-1], block) for block in BLOCKS)]
             blocks = {(n, b): partial(learn, pool, some(parts.test, n), b, sigma) for n, b in sizes}
-            show(title, name, blocks, given.repeat)
+            rows += rates(title, name, blocks, given.repeat)
+    header = ("", "--concurrency", "--parallel-edits", "requests/s", "of linear", "ms of this process per request")
+    pages.draw(f"A server that answers after {given.latency:.0f} ms", header, rows)
 
 
 def some(cases: tuple[EditCase, ...], endpoints: int) -> tuple[EditCase, ...]:
@@ -161,23 +174,21 @@ def measured(name: str, endpoints: int, work: Work) -> tuple[float, float, int]:
             return seconds, cpu, inner.usage.requests
 
 
-def show(what: str, name: str, works: dict[tuple[int, int], Work], repeat: int) -> None:
-    """Print a line per size: rate, speed-up over one endpoint, share of linear, CPU time."""
+def rates(what: str, name: str, works: dict[tuple[int, int], Work], repeat: int) -> list[tuple[str, ...]]:
+    """A row for each size: its rate, share of linear, and CPU time of this process."""
     best: dict[tuple[int, int], tuple[float, float, int]] = {}
     for _ in range(repeat):
         for size, work in works.items():
             found = measured(name, size[0], work)
             best[size] = min(best.get(size, found), found)
-    one: float | None = None
+    (seconds, _, requests), *_ = best.values()
+    first, rows = requests / seconds, []
     for (n, block), (seconds, cpu, requests) in best.items():
         rate = requests / seconds
-        one = one or rate
-        print(
-            f"{what:27} {n:3} endpoints {f'B = {block}' if block else '':6}  {requests:5} requests  {seconds:6.2f} s"
-            f"  {rate:6.1f}/s  {rate / one:5.2f} x  {rate / one / n:5.0%} of linear"
-            f"  {cpu / requests * 1e3:5.2f} ms a request, {cpu / seconds:4.0%} core",
-            flush=True,
-        )
+        figures = (f"{rate:.1f}", f"{rate / first / n:.0%}", f"{cpu / requests * 1e3:.2f}")
+        rows.append((what, str(n), str(block or ""), *figures))
+        print(*rows[-1], file=sys.stderr, flush=True)
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run the paper's other studies on the embedded model and several seeds, for docs/results.md.
+"""Run the paper's other studies on the embedded model and several seeds.
 
     ablation       IKE-All, Rank-All, Rank-50%, DR-IKE (Table 2)
     orders         the same retains in other orders; all demonstrations shuffled (appendix, sensitivity)
@@ -11,7 +11,7 @@ Every seed draws its own split and initial weights. Differences are paired over 
 is one case. Each difference is shown beside what the paper reports (up, down, or the same: a difference within .05)
 and whether ours agrees, does not, or is within noise. Prints Markdown; progress goes to standard error.
 
-    python benchmarks/studies.py [--seeds 3] [--edits 300] [--test 200] [--epochs 5] [--model embedded] > studies.md
+    python benchmarks/studies.py [--seeds 3] [--edits 300] [--test 200] [--epochs 5] [--model embedded]
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
@@ -44,12 +43,14 @@ from drike.prompts import OrderName, PromptStyle
 from drike.report import Table, as_markdown, costs, table1
 from drike.report.training import by_epoch, epochs_table
 from drike.report.variants import agreement_table, distribution_of, distribution_table, frontier_table
-from drike.support.files import write_text
 from drike.training.algorithm1 import Episode, train
 from drike.training.rewards import rewrite_reward
 from drike.training.schedules import disturbed
+from lib import pages
 
-WITH, WITHOUT = "with the budget", "without (all 16 tried)"
+TITLE = "The paper's studies"
+
+WITH, WITHOUT = "with the budget", "without (all 16 evaluated)"
 CHANNELS = {"delay to 10": (10, 0.0), "delay to 50": (50, 0.0), "noise .1": (0, 0.1), "noise .3": (0, 0.3)}
 Direction = Literal["up", "down", "same"]
 MARGIN = 0.05  # a change in a share that counts as unchanged
@@ -110,9 +111,9 @@ def sizes(edits: int, test: int) -> tuple[int, int, str]:
         return edits, test, ""
     wider = (test / room) ** 0.5 - 1
     return edits, room, (
-        f"{edits} training and {test} test edits were asked for; TinyFacts has {tinyfacts.EDITABLE} editable rows. The "
-        f"training size is kept, so that policies are those of our other results; the test takes the other {room} "
-        f"(intervals are about {wider:.0%} wider than with {test})."
+        f"{edits} training and {test} test edits were requested, but TinyFacts has {tinyfacts.EDITABLE} editable rows. "
+        f"The training size is kept, so that policies are those of our other results, and the remaining {room} are "
+        f"tested (intervals are about {wider:.0%} wider than with {test})."
     )  # fmt: skip
 
 
@@ -263,8 +264,8 @@ def efficiency_table(runs: Mapping[str, Sequence[Episode]]) -> Table:
     )
     header = ("Training", "mean k", "calls/epoch", "tokens/epoch", "s/epoch", "tokens saved", "s saved")
     notes = (
-        "tokens: as if every prompt were read by itself. s: as measured, with shared beginnings read once and "
-        "answers to known prompts remembered.",
+        "tokens: if every prompt were read by itself. s: as measured, with shared prefixes read once and answers to "
+        "repeated prompts cached.",
     )
     return Table("Cost of an epoch of training", header, rows, notes)
 
@@ -284,7 +285,7 @@ def savings(found: Found) -> Table:
         tokens = percent(saved(ours.prompt_tokens, base.prompt_tokens))
         rows.append((str(seed), tokens, percent(seconds), "less time", agrees, "29.8 %, 19.5 %"))
     header = ("seed", "tokens saved", "s saved", "the paper", "verdict", "the paper's seconds (Llama, Qwen)")
-    return Table("Saved by the budget, an epoch on the mean", header, tuple(rows), wide=True)
+    return Table("Saved by the budget, per epoch on average", header, tuple(rows), wide=True)
 
 
 def ablation(found: Found, title: str) -> list[Table]:
@@ -350,7 +351,7 @@ def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: ar
     studies = {
         "Ablation (Table 2)": ablation(found, title),
         "Order of the context (appendix)": orders(found),
-        "Delayed and false rewards (Table 7)": rewards(found, title),
+        "Delayed and noisy rewards (Table 7)": rewards(found, title),
         "Training with and without the budget (section 5.3)": efficiency(found),
         "How many retains an edit gets (figures 4 and 5)": budget(found),
         "Fixed sigmas": sweep(found, title),
@@ -363,22 +364,25 @@ def as_report(found: Found, seeds: int, sizes: tuple[int, int, str], options: ar
 
 def main() -> None:
     """Print the studies as Markdown; with --out, also write them to a file after every seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--edits", type=int, default=300, help="number of training edits")
     parser.add_argument("--test", type=int, default=200, help="number of test edits")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
     parser.add_argument("--model", default="embedded", help="model to edit")
-    parser.add_argument("--out", type=Path, help="also write the studies here, updated after every seed")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     edits, test, note = sizes(options.edits, options.test)
     dataset = datasets.load(datasets.TINYFACTS)
     model, encoder, found = load(options.model), load_encoder(), Found()
     for seed in range(options.seeds):
         parts = dataset.split(train=edits, test=test, seed=seed)
         one_seed(model, parts, Pool(parts.demonstrations, encoder, seed=seed), found, epochs=options.epochs, seed=seed)
-        if options.out is not None:
-            write_text(options.out, as_report(found, seed + 1, (edits, test, note), options))
     print(as_report(found, options.seeds, (edits, test, note), options))
 
 

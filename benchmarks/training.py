@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -38,6 +39,9 @@ from drike.models.protocols import MAX_ANSWER_TOKENS, Completion, LanguageModel,
 from drike.runs.run import Setup
 from drike.training.algorithm1 import train
 from drike.training.rewards import rewrite_reward
+from lib import pages
+
+TITLE = "A whole training run"
 
 
 class FullLogits:
@@ -90,13 +94,19 @@ class Pipeline:
 
 def main() -> None:
     """Run all variants in turns and print the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--budget", choices=["threshold", "all"], default="threshold", help="budget rule")
     parser.add_argument("--repetitions", type=int, default=3, help="timed rounds")
     parser.add_argument("--edits", type=int, default=60, help="number of training edits")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
     parser.add_argument("--generate", action="store_true", help="also time a text-generation pipeline")
     args = parser.parse_args()
+    with pages.measured(args, TITLE, __doc__):
+        measure(args)
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     torch.set_num_threads(1)
     data = datasets.load(datasets.TINYFACTS)
     encoder = load_encoder(MINILM)
@@ -109,13 +119,13 @@ def main() -> None:
         return load(where, device="cpu", remember=False, strategy="naive")
 
     variants: dict[str, Callable[[], LanguageModel]] = {
-        "drike, memory on": lambda: load(where, device="cpu"),
-        "drike, memory off": lambda: load(where, device="cpu", remember=False),
+        "drike, score cache on": lambda: load(where, device="cpu"),
+        "drike, score cache off": lambda: load(where, device="cpu", remember=False),
         "naive, selected rows": naive,
         "naive, full logits": lambda: FullLogits(naive()),
     }
     if args.generate:
-        variants["generate"] = lambda: Pipeline(naive())
+        variants["generate, 16 tokens per prompt"] = lambda: Pipeline(naive())
     heads: dict[str, list[torch.Tensor]] = {}
     sigmas: dict[str, object] = {}
     taken: dict[str, list[float]] = {name: [] for name in variants}
@@ -137,18 +147,21 @@ def main() -> None:
                 work[name] = f"{model.usage.forwards:,} forwards, {model.usage.tokens_computed:,} tokens"
     first, *others = heads.values()
     same = all(torch.equal(a, b) for other in others for a, b in zip(first, other, strict=True))
-    print(
-        f"{args.edits} edits x {args.epochs} epochs, budget {args.budget}, {sum(asked):,} prompts "
-        f"(k {sum(asked) / len(asked):.2f} on average)\n"
-    )
-    print("| run | CPU seconds | memory off is faster by | memory on is faster by | work |\n|---|---:|---:|---:|---|")
+    rows = []
     for name, times in taken.items():
         off, on = (
             statistics.median(t / d for t, d in zip(times, taken[ours], strict=True))
-            for ours in ("drike, memory off", "drike, memory on")
+            for ours in ("drike, score cache off", "drike, score cache on")
         )
-        print(f"| {name} | {statistics.median(times):.1f} | {off:.1f} | {on:.1f} | {work.get(name, '')} |")
-    print(f"\nThe same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}")
+        ratio = "" if name.startswith("drike") else f"{off:.1f} / {on:.1f}"
+        rows.append((name, f"{statistics.median(times):.1f}", ratio))
+        print(name, work.get(name, ""), file=sys.stderr)
+    title = (
+        f"{args.edits} edits x {args.epochs} epochs, budget {args.budget}, {sum(asked):,} prompts "
+        f"(k {sum(asked) / len(asked):.1f} on average)"
+    )
+    pages.draw(title, ("run", "CPU seconds", "ratio to cache off / on"), rows)
+    print(f"The same trained head bit for bit: {same}; the same sigma: {len(set(map(repr, sigmas.values()))) == 1}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 The policy is trained on the usual edits, without their neighbours in the wordings T2 and T3 (templates.tsv). The test
 edits are asked four times, with the same neighbouring facts as TinyFacts words them (T0 to T3), in T0 and T1, in T2 and
 T3, and in T4 and T5, the paraphrases' wordings; rewrites and paraphrases stay as they are. Intervals and paired
-differences are over the edits of all seeds.
+differences, to the first row, are over the edits of all seeds.
 
     python benchmarks/wordings.py [--seeds 3] [--model embedded]
 """
@@ -20,12 +20,16 @@ from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.edits import Aspect, EditCase, Probe
 from drike.encoders import load_encoder
-from drike.evaluation.metrics import Outcome, counted, summarise
+from drike.evaluation.metrics import Outcome, paired_difference, summarise
 from drike.models import load
-from drike.report import as_markdown, differences, table1
+from drike.report.tables import INTERVALS
+from drike.support.table import Difference
 from drike.tinyfacts import TEMPLATES, facts
-from other_models import query_policy
+from lib import pages
+from other_models import METRICS, query_policy
 from results import measured
+
+TITLE = "Neighbours in wordings never trained on"
 
 USUAL = "T0 to T3, as in TinyFacts"
 TESTED = {"T0 and T1, trained on": (0, 1), "T2 and T3, held back": (2, 3), "T4 and T5, held back": (4, 5)}
@@ -52,10 +56,16 @@ def without(case: EditCase, wordings: Collection[int]) -> EditCase:
 
 def main() -> None:
     """Print the tables as Markdown; progress goes to standard error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--model", default="embedded", help="model to edit")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset, model, encoder = datasets.load(datasets.TINYFACTS), load(options.model), load_encoder()
     outcomes: dict[str, list[Outcome]] = {}
     for seed in range(options.seeds):
@@ -67,9 +77,12 @@ def main() -> None:
             outcomes.setdefault(name, []).extend(measured(InContextEditor(name, pool, policy), model, cases))
         print(f"  seed {seed}", file=sys.stderr, flush=True)
     title = f"DR-IKE-Q by the wording of neighbours, {options.seeds} seeds x {len(parts.test)} test edits of TinyFacts"
-    print(as_markdown(table1([summarise(of_wording) for of_wording in outcomes.values()], title)))
-    for name in TESTED:
-        print(as_markdown(differences(counted(outcomes[name]), counted(outcomes[USUAL]))))
+    rows = []
+    for name, of_wording in outcomes.items():
+        summary = summarise(of_wording)
+        change = "" if name == USUAL else Difference(paired_difference(of_wording, outcomes[USUAL], "S"))
+        rows.append((name, *(summary.metric(metric) for metric in METRICS), change))
+    pages.draw(title, ("wording of the test neighbours", *METRICS, "S, paired difference"), rows, INTERVALS)
 
 
 if __name__ == "__main__":

@@ -77,18 +77,13 @@ from drike.gates.by_name import EveryQuery as EveryQuery
 from drike.gates.by_name import Named as Named
 from drike.gates.calibrated import Calibrated as Calibrated
 from drike.gates.calibrated import LogisticHead as LogisticHead
+from drike.gates.calibration import default_gate as default_gate
 from drike.gates.decision import Candidate as Candidate
 from drike.gates.decision import Decision as Decision
 from drike.gates.decision import Gate as Gate
 from drike.gates.decision import YesOrNo as YesOrNo
 from drike.gates.index import EditIndex as EditIndex
-from drike.gates.names import Mention as Mention
-from drike.gates.names import NameIndex as NameIndex
-from drike.gates.names import NameMatch as NameMatch
-from drike.gates.names import QueryWord as QueryWord
 from drike.gates.nearest import Nearest as Nearest
-from drike.gates.overlay import OverlayDict as OverlayDict
-from drike.gates.vectors import TextVectors as TextVectors
 from drike.models.custom import CustomModel as CustomModel
 from drike.models.protocols import Completion as Completion
 from drike.models.protocols import LanguageModel as LanguageModel
@@ -103,6 +98,7 @@ from drike.prompts import PromptStyle as PromptStyle
 from drike.runs import checkpoint as _checkpoint
 from drike.runs.checkpoint import Checkpoint as Checkpoint
 from drike.stores.log import EditStore as EditStore
+from drike.stores.opening import open_store as open_store
 from drike.stores.records import EditRecord as EditRecord
 from drike.stores.records import EditVersion as EditVersion
 from drike.stores.records import Status as Status

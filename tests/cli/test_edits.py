@@ -12,7 +12,7 @@ import pytest
 
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.store_gate import needs_recalibration, open_gate
 from drike.stores.opening import open_store
@@ -141,9 +141,9 @@ def own_gate(path: str) -> Gate:
 def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     capsys: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = replace(default(), encoder="hashing")
-    monkeypatch.setattr("drike.gates.store_gate.default", lambda: shipped)
-    monkeypatch.setattr("drike.cli.edits.default", lambda: shipped)
+    shipped = replace(default_gate(), encoder="hashing")
+    monkeypatch.setattr("drike.gates.store_gate.default_gate", lambda: shipped)
+    monkeypatch.setattr("drike.cli.edits.default_gate", lambda: shipped)
     edits(capsys, "add", *PERU)
     assert "nothing can be certified" in edits(capsys, "calibrate", code=1)
     rows = [
@@ -168,3 +168,8 @@ def test_a_gate_is_certified_kept_in_its_store_used_and_offered_anew(
     (place / "other.db.gate.json").write_text("{}", "utf-8")
     with pytest.raises(StoreError, match=r"other.db.gate.json is no longer read: calibrate the store again"):
         own_gate("other.db")
+
+
+def test_paraphrases_are_added_under_both_names_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    edits(capsys, "add", *PERU, "--paraphrase", "Peru is governed from", "--wording", "The seat of Peru is")
+    assert "wordings: Peru is governed from | The seat of Peru is" in edits(capsys, "show", "1")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from drike.errors import DrikeError
-from drike.gates.calibration import default, save
+from drike.gates.calibration import default_gate, save
 from drike.serving.admission import principal_of
 from drike.serving.options import GatewayOptions
 from drike.serving.requests import COMPLETION, read_request
@@ -80,10 +80,10 @@ def test_the_first_start_shows_how_far_the_wordings_are_encoded(
             opened.close()
         raise SystemExit(0)
 
-    monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
     monkeypatch.setattr("drike.serving.process.exec_gateway", exec_gateway)
     monkeypatch.setattr("drike.cli.console._LINES_EVERY", 0.0)
-    save(replace(default(), encoder="hashing"), here / "gate.json")
+    save(replace(default_gate(), encoder="hashing"), here / "gate.json")
     store = SqliteStore(here / "edits.db")
     with store.transaction():
         for i in range(250):
@@ -127,7 +127,7 @@ def test_keys_are_made_listed_and_revoked(here: Path, capsys: pytest.CaptureFixt
 def test_a_gateway_whose_keys_are_all_revoked_stays_closed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drike.serving.start._writer", lambda *_: FewShots())
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda *_: FewShots())
     options = GatewayOptions(upstream="http://127.0.0.1:9/v1", port=0, admin_port=0)
     keyless = start(options)
     scope: dict[str, object] = {"headers": []}

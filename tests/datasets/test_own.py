@@ -80,9 +80,9 @@ def test_a_table_serves_evaluation_and_a_store_of_edits_alike(tmp_path: Path) ->
     assert (peru.query, peru.target_new, peru.subject, peru.target_true) == (
         first.edit.query, first.edit.target_new, first.edit.subject, first.edit.target_true,
     )  # fmt: skip
-    assert peru.wordings == tuple(p.query for p in first.paraphrases)
+    assert peru.paraphrases == tuple(p.query for p in first.paraphrases)
     assert (chile.aliases, chile.status, chile.query) == (("Chili", "Cile"), "draft", second.edit.query)
-    known = {"subject", "query", "target_new", "target_true", "relation", "wordings"}
+    known = {"subject", "query", "target_new", "target_true", "relation", "paraphrases"}
     assert {one.name for one in fields(EditRecord)} == known | set(own.STORED), (
         "a store's fields are columns of own facts"
     )

@@ -73,7 +73,7 @@ def test_a_fire_on_another_fact_of_the_subject_is_false_and_counted_by_kind() ->
     assert found[UNRELATED].false == () and found[Aspect.REWRITE].probability == 1
     shown = str(gate_table(records))
     assert "(1 of 1)" in shown and "same_subject" in shown
-    assert [row[2] for row in near_misses(records).rows] == ["fired falsely"]
+    assert [row[2] for row in near_misses(records).rows] == ["matched it falsely"]
 
 
 def test_a_neighbour_behind_a_distracting_sentence_does_not_ask_the_edit() -> None:
@@ -129,12 +129,12 @@ def test_tables_of_probabilities_say_how_well_they_hold() -> None:
     assert by_bin["0.2 to 0.5"] == ("0.400", "1.000", "1") and by_bin["0.5 to 0.8"] == ("0.600", "0.000", "1")
     by_threshold = {row[0]: tuple(map(as_text, row[1:])) for row in thresholds_table(records).rows}
     assert by_threshold["0.3"] == ("1.000", "0.3333") and by_threshold["0.7"] == ("0.500", "0.0000")
-    assert [one.alt.startswith(("Share of edits", "Questions on which")) for one in gate_figures(records)] == [True] * 2
+    assert [one.alt.startswith(("Share of edits", "Questions matched")) for one in gate_figures(records)] == [True] * 2
     assert [row[2] for row in near_misses(records).rows] == [
-        "did not fire",
-        "fired falsely",
-        "nearly fired",
-        "nearly fired",
+        "missed it",
+        "matched it falsely",
+        "nearly matched it",
+        "nearly matched it",
     ]
 
 

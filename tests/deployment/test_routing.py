@@ -14,7 +14,7 @@ from drike.editors.factprompt import FactPrompt
 from drike.edits import Edit
 from drike.encoders import HashingEncoder
 from drike.gates.by_name import EveryQuery, Named
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.decision import MOST_MATCHED, Decision, Gate, YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.nearest import Nearest
@@ -98,7 +98,7 @@ def test_a_shadow_edit_in_the_last_turn_keeps_no_turn_before_from_deciding() -> 
 
 
 HASHED = HashingEncoder()
-CALIBRATED = replace(default(), encoder=HASHED.name)
+CALIBRATED = replace(default_gate(), encoder=HASHED.name)
 
 
 @pytest.mark.parametrize("gate", [Named(), EveryQuery(), Nearest(0.1), CALIBRATED, replace(CALIBRATED, threshold=0.01)])
@@ -168,6 +168,8 @@ def test_queries_under_the_same_edits_share_one_call_of_the_editor_and_others_st
     calls: list[tuple[Sequence[Edit], Sequence[str]]] = []
 
     class Writing:
+        name = "Writing"
+
         def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
             calls.append((edits, queries))
             return [Prompt(f"{edits[0].fact}. {query}") for query in queries]

@@ -10,7 +10,7 @@ import pytest
 import transformers
 from tokenizers import Tokenizer
 
-from drike.cli.costs import CountingModel
+from drike.cli.dry_run import CountingModel
 from drike.editors.editcot import ANSWER_CUE, EditCoT
 from drike.editors.factprompt import FactPrompt
 from drike.edits import Aspect, EditCase, Probe

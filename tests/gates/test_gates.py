@@ -22,7 +22,7 @@ from drike.gates.calibration import (
     GateProbe,
     calibrated,
     certified,
-    default,
+    default_gate,
     load,
     lowest_threshold,
     save,
@@ -102,7 +102,7 @@ def test_a_name_inside_a_longer_stored_name_is_not_meant() -> None:
 
 @pytest.mark.parametrize("encoder", [None, HashingEncoder()], ids=["words", "vectors"])
 def test_of_a_subject_the_edit_with_the_nearest_wording_fires(encoder: HashingEncoder | None) -> None:
-    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
+    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", paraphrases=("Peru sings",))
     assert matched("Tell me the capital of Peru", PERU, anthem, encoder=encoder) == [1]
     assert matched("Which national anthem has Peru", PERU, anthem, encoder=encoder) == [2]
     assert matched("What Peru sings", PERU, anthem, encoder=encoder) == [2]
@@ -145,13 +145,13 @@ def test_decisions_do_not_depend_on_the_order_of_the_edits() -> None:
 
 def test_an_index_made_from_a_previous_one_equals_a_fresh_one_and_embeds_only_what_is_new() -> None:
     encoder = CountingEncoder()
-    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", wordings=("Peru sings",))
-    chile = EditRecord("Chile", "The capital of Chile is", "Rome", wordings=("Chile is governed from",))
+    anthem = EditRecord("Peru", "The national anthem of Peru is", "Ode", paraphrases=("Peru sings",))
+    chile = EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=("Chile is governed from",))
     before = EditIndex.of(stored(PERU, anthem), encoder)
     encoder.asked.clear()
-    edits = stored(PERU, replace(anthem, wordings=("Peruvians sing",)), chile)
+    edits = stored(PERU, replace(anthem, paraphrases=("Peruvians sing",)), chile)
     reused, fresh = EditIndex.of(edits, encoder, before), EditIndex.of(edits, HashingEncoder())
-    assert encoder.asked == ["Peruvians sing", chile.query, *chile.wordings, "it is governed from"]
+    assert encoder.asked == ["Peruvians sing", chile.query, *chile.paraphrases, "it is governed from"]
     for one, other in ((reused._texts, fresh._texts), (reused._masked, fresh._masked)):
         assert one.edits == other.edits
         assert one.vectors.keys() == other.vectors.keys()
@@ -170,7 +170,7 @@ def test_the_gate_loads_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-GATE = replace(default(), encoder="hashing")
+GATE = replace(default_gate(), encoder="hashing")
 
 
 def indexed(*entries: EditRecord) -> EditIndex:
@@ -338,7 +338,7 @@ def test_a_gate_refuses_an_index_without_vectors_or_of_another_encoder() -> None
     with pytest.raises(ValueError, match="needs an index with an encoder"):
         GATE.decide(PERU.query, EditIndex.of(stored(PERU)))
     with pytest.raises(ValueError, match="calibrate again"):
-        default().decide(PERU.query, indexed(PERU))
+        default_gate().decide(PERU.query, indexed(PERU))
 
 
 def test_a_calibration_comes_back_as_it_was_saved_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
@@ -378,8 +378,8 @@ def test_probes_of_single_edits_shift_these_only_and_by_little() -> None:
 
 def test_probes_written_with_edits_are_not_stored_while_they_are_asked() -> None:
     anthem = EditRecord("Peru", "The anthem of Peru is", "Ode")
-    edits, probes = written(stored(replace(PERU, wordings=("Peru's capital",), negatives=("Peru",)), anthem))
-    assert [one.record.wordings + one.record.negatives for one in edits] == [(), ()]
+    edits, probes = written(stored(replace(PERU, paraphrases=("Peru's capital",), negatives=("Peru",)), anthem))
+    assert [one.record.paraphrases + one.record.negatives for one in edits] == [(), ()]
     assert probes == [
         GateProbe("Peru's capital", 1, True),
         GateProbe("Peru", 1, False),
@@ -447,6 +447,6 @@ def test_the_default_gate_tells_questions_about_a_subject_apart_without_any_prob
         "The capital of Chile is",
     )  # fmt: skip
     for query, edit in concerned.items():
-        assert [one.id for one in default().decide(query, index).matched] == [edit], query
+        assert [one.id for one in default_gate().decide(query, index).matched] == [edit], query
     for query in alone:
-        assert default().decide(query, index).matched == (), query
+        assert default_gate().decide(query, index).matched == (), query

@@ -18,7 +18,7 @@ from drike.encoders import FeatureStore, HashingEncoder
 from drike.encoders.base import BULK, FloatArray, Progress, TextEncoder
 from drike.encoders.frozen import FrozenEncoder
 from drike.gates.by_name import EveryQuery, Named
-from drike.gates.calibration import default
+from drike.gates.calibration import default_gate
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex, ParsedQuery
 from drike.gates.names import NameMatch, spoken
@@ -30,7 +30,7 @@ from drike.stores.records import EditRecord, EditVersion, Status, stamp
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ENCODER = HashingEncoder(64)
-GATE = replace(default(), encoder=ENCODER.name, threshold=0.3)
+GATE = replace(default_gate(), encoder=ENCODER.name, threshold=0.3)
 WORDS = ("Ada", "Lovelace", "Kingston", "Marburg", "of", "Peru", "C++", "Ángel", "Countess")
 NEW = ("Lovelase", "Valparaiso")
 NAMES = st.lists(st.sampled_from(NEW * 4 + WORDS), min_size=1, max_size=3).map(" ".join) | st.sampled_from(
@@ -57,11 +57,12 @@ class FakeLog:
 @st.composite
 def entries(draw: st.DrawFn) -> EditRecord:
     name, *aliases = draw(st.lists(NAMES, min_size=1, max_size=3))
-    query, *wordings = draw(st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3, unique=True))
+    query, *paraphrases = draw(st.lists(st.sampled_from(RELATIONS), min_size=1, max_size=3, unique=True))
     times = draw(st.sampled_from(((None, None), (None, None), (None, 2), (1, None), (1, 3))))
     begin, end = (None if hours is None else stamp(NOON + timedelta(hours=hours)) for hours in times)
     return EditRecord(
-        name, query.format(name), "new", aliases=tuple(aliases), wordings=tuple(one.format(name) for one in wordings),
+        name, query.format(name), "new", aliases=tuple(aliases),
+        paraphrases=tuple(text.format(name) for text in paraphrases),
         status=draw(st.sampled_from((Status.ACTIVE, Status.ACTIVE, Status.SHADOW, Status.RETIRED, Status.DRAFT))),
         valid_from=begin, valid_to=end, priority=draw(st.integers(0, 1)),
     )  # fmt: skip

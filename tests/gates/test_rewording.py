@@ -38,7 +38,7 @@ def writer(text: str = WRITTEN, wrong: str = "Where do I find Peru?") -> Scripte
 
 
 def test_only_wordings_that_pass_every_check_may_be_stored() -> None:
-    other = EditRecord("Peru", "The seat of Peru's ministers is", "Rome", wordings=("Peru's government sits in",))
+    other = EditRecord("Peru", "The seat of Peru's ministers is", "Rome", paraphrases=("Peru's government sits in",))
     model = writer()
     [found] = proposals(model, [PERU], 20)
     assert [one.text for one in found if not one.problem] == GOOD
@@ -84,7 +84,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
 def wordings(edit: int) -> tuple[str, ...]:
     store = open_store("edits.db")
     try:
-        return snapshot(store).edits[edit].record.wordings
+        return snapshot(store).edits[edit].record.paraphrases
     finally:
         store.close()
 
@@ -97,7 +97,7 @@ def test_wordings_are_proposed_when_an_edit_is_added(model: ScriptedModel, capsy
     shown = capsys.readouterr().out
     assert wordings(1) == ("Peru's seat is", GOOD[0])
     assert "1  Which city is Peru's capital?" in shown and "(does not name Peru)" in shown
-    assert "1@2" in shown and "(wordings by scripted)" in shown
+    assert "1@2" in shown and "(paraphrases by scripted)" in shown
 
 
 def test_a_person_drops_bad_wordings(
@@ -139,5 +139,5 @@ def test_a_model_for_wordings_is_refused_where_none_are_wanted(
     model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for more in (("--model", "m"), ("--yes",)):
-        assert run(*ADD, *more) == 2 and "--wordings" in capsys.readouterr().err
+        assert run(*ADD, *more) == 2 and "--propose" in capsys.readouterr().err
     assert not Path("edits.db").exists()

@@ -19,7 +19,7 @@ from drike.deployment.routing import route_each
 from drike.editors.factprompt import FactPrompt
 from drike.encoders import HashingEncoder
 from drike.errors import UsageError
-from drike.gates.calibration import default, save
+from drike.gates.calibration import default_gate, save
 from drike.gates.decision import YesOrNo
 from drike.gates.index import EditIndex
 from drike.gates.verification import answer_of
@@ -118,7 +118,7 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
     monkeypatch.chdir(tmp_path)
     fact = ("--fact", "Episodes of Nova ran on -> BBC", "--subject", "Nova", "--wording", "The network behind Nova is")
     run("edits", "add", *fact)
-    save(replace(default(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
+    save(replace(default_gate(), encoder="hashing", grey=(0.0, 1.0)), tmp_path / "gate.json")
     capsys.readouterr()
     asked = ("edits", "test", "--model", "reader", "--gate", "gate.json", "--ask")
     assert run(*asked) == 1  # the reader answers neither
@@ -135,7 +135,9 @@ def test_stored_edits_are_tested_with_the_models_yes_or_no(
 
 
 def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_stored() -> None:
-    entry = replace(ENTRY, wordings=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has"))
+    entry = replace(
+        ENTRY, paraphrases=("Peru is governed from", "The seat of Peru"), negatives=("Peru sells", "Peru has")
+    )
     edits = [EditVersion(1, 1, 1, "", entry), EditVersion(2, 2, 1, "", EditRecord("Chile", "Chile is led by", "Ann"))]
     model = ScriptedModel(lambda prompt: "yes" if "governed" in prompt or "sells" in prompt else "no")
     table = doubts(Doubting(True), edits, None, model)
@@ -148,10 +150,10 @@ def test_what_a_models_answers_change_is_counted_on_texts_as_if_they_were_not_st
 
 def test_an_evaluation_asks_the_model_in_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ("--encoder", "hashing", "--model", "reader", "--test", "1", "--editors", "factprompt", "--stored", "5")
-    shipped = replace(default(), encoder="hashing", grey=(0.0, 1.0))
+    shipped = replace(default_gate(), encoder="hashing", grey=(0.0, 1.0))
     matched = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drike.cli.stored.default", lambda: shipped)
+        patch.setattr("drike.cli.evaluate.default_gate", lambda: shipped)
         for more in ((), ("--ask",)):
             folder = tmp_path / str(len(more))
             assert run("evaluate", *small, "--gate", "calibrated", *more, "--out", str(folder)) == 0
@@ -358,7 +360,7 @@ def test_a_guardrail_webhook_asks_nothing(gateway: Running, above: Scripted) -> 
 
 def test_a_calibrated_gate_has_its_doubts_settled() -> None:
     encoder = HashingEncoder()
-    gate = replace(default(), encoder=encoder.name, grey=(0.001, 0.999))
+    gate = replace(default_gate(), encoder=encoder.name, grey=(0.001, 0.999))
     index = EditIndex.of(as_stored(EDITS), encoder)
     query = "Which town is the largest of Land1?"
     assert gate.decide(query, index).uncertain
@@ -368,8 +370,8 @@ def test_a_calibrated_gate_has_its_doubts_settled() -> None:
 
 
 def test_served_edits_are_asked_about_with_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drike.serving.start._writer", lambda run, most: FewShots())
-    save(replace(default(), encoder="hashing"), tmp_path / "gate.json")
+    monkeypatch.setattr("drike.serving.start._open_editor", lambda run, most: FewShots())
+    save(replace(default_gate(), encoder="hashing"), tmp_path / "gate.json")
     options = GatewayOptions(upstream="http://127.0.0.1:9/v1", store=str(tmp_path / "edits.db"), ask=True,
                              gate=str(tmp_path / "gate.json"), port=0, admin_port=0)  # fmt: skip
     for deadline in (None, 300):

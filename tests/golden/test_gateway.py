@@ -17,7 +17,9 @@ from tests.worlds.gateways import ENTRY, Doubting, Failing, Keys, Mode, Recorded
 from tests.worlds.scripted import ScriptedModel
 
 ABOUT, OTHER = "What is the capital of Peru?", "Hello"
-CHAD = drike.EditRecord("Chad", "The capital of Chad is", "Rome", relation="P36", wordings=("Chad is governed from",))
+CHAD = drike.EditRecord(
+    "Chad", "The capital of Chad is", "Rome", relation="P36", paraphrases=("Chad is governed from",)
+)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 

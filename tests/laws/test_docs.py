@@ -1,4 +1,4 @@
-"""Every command quoted in README and docs exists, with its subcommand, options, script or target."""
+"""The documentation is true to the code: quoted commands exist, pages of results are their benchmarks', lines wrap."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ import pytest
 import typer
 
 from drike.cli import app
+from lib import pages
 
 ROOT = Path(__file__).parents[2]
 # The log quotes commands of earlier versions.
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+RESULTS = sorted(ROOT.glob("docs/results/*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")), *RESULTS]
 PAGES = [page for page in PAGES if page.name != "log.md"]
 BLOCK = re.compile(r"^```.*?^```|(?:^ {4}.*\n?)+", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+WIDTH = 120
 SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 START = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S*/)?(drike|python3?|make|sh) +(\S.*)")
 
@@ -102,3 +106,58 @@ def test_every_command_quoted_in_the_docs_exists(page: str, command: str, monkey
 def test_commands_are_extracted_from_the_pages() -> None:
     programs = [command.split()[0] for _, command in COMMANDS]
     assert programs.count("drike") > 20 and programs.count("python") > 8 and "make" in programs and "sh" in programs
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_page_of_results_is_one_that_its_benchmark_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = path.read_text("utf-8")
+    page, benchmark = pages.Page.parse(text), importlib.import_module(f"benchmarks.{path.stem}")
+    assert str(page) == text
+    assert page.head == pages.head(benchmark.TITLE, benchmark.__doc__)
+    assert page.sections and all(f"python benchmarks/{path.name[:-3]}.py" in command for command in page.sections)
+    check_script([f"benchmarks/{path.stem}.py", "--write"], monkeypatch)
+
+
+def test_writing_a_section_keeps_the_others_and_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "page.md"
+    page = pages.Page(
+        pages.head("Speed", "How fast.\n\n    python benchmarks/speed.py\n"),
+        {"python benchmarks/speed.py": "old"},
+        "* why",
+    )
+    target.write_text(str(page), "utf-8")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for arguments, printed in ((["--size", "2"], "2 ms"), ([], "1 ms\n\n" + "word " * 50)):
+        monkeypatch.setattr(sys, "argv", ["benchmarks/speed.py", *arguments, "--out", str(target)])
+        with pages.measured(argparse.Namespace(write=False, out=target), "Speed", "How fast."):
+            print(printed)
+    written = pages.Page.parse(target.read_text("utf-8"))
+    assert list(written.sections) == ["python benchmarks/speed.py", "python benchmarks/speed.py --size 2"]
+    assert "1 ms" in written.sections["python benchmarks/speed.py"] and "old" not in str(written)
+    assert written.notes == "* why" and written.head == "# Speed\n\nHow fast."
+    assert max(map(len, str(written).splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_lines_wrap_at_120_characters(path: Path) -> None:
+    """Except in tables, blocks of code, images, and headings that hold a command."""
+    text = FENCED.sub("", path.read_text("utf-8"))
+    long = [
+        line for line in text.splitlines() if len(line) > WIDTH and not line.startswith(("|", "## `", "![", "    "))
+    ]
+    assert not long
+
+
+def anchors(path: Path) -> set[str]:
+    """The fragments that the headings of a page get on GitHub."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_headings_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", path.read_text("utf-8"))
+    broken = [(page, anchor) for page, anchor in links if anchor not in anchors((path.parent / page) if page else path)]
+    assert not broken

@@ -15,14 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drike import tinyfacts
-from drike.cli.costs import live, sentence, token_counter, used_in
+from drike.cli.console import live_usage, usage_sentence
+from drike.cli.dry_run import token_counter
 from drike.errors import ModelError, SpendingLimitError
 from drike.models.protocols import Usage
 from drike.models.reader import BayesianReader
 from drike.models.served.cache import AnswerCache, CachedModel
 from drike.models.served.response import TokenCounts
 from drike.models.served.spending import Meter, Price, estimated_tokens
-from drike.runs.folder import read_outcomes
+from drike.runs.folder import read_outcomes, total_usage
 from drike.tinyfacts import TEMPLATES
 from tests.worlds.commands import run
 from tests.worlds.scripted import ScriptedModel
@@ -130,17 +131,17 @@ def test_token_counts_come_from_the_server_or_an_estimate() -> None:
 
 
 def test_usage_is_shown_live_and_at_the_end(tmp_path: Path) -> None:
-    assert live(ScriptedModel(str, scores=False)) is None
+    assert live_usage(ScriptedModel(str, scores=False)) is None
     with (
         serve(serving(ScriptedModel(lambda prompt: "two words", scores=False))) as server,
         closing(connect(server.named(), price=Price(1e6, 1e6))) as inner,
     ):
         model = CachedModel(inner, "m", AnswerCache(tmp_path / "a.sqlite"), inner)
-        watched = live(model)
+        watched = live_usage(model)
         assert watched is not None and watched() == "calls 0 cached 0 tokens 0k 0.000"
         model.generate(["one", "one", "other one"])
         assert watched() == "calls 2 cached 1 tokens 0k 7.000"  # three words read, four generated
-        assert sentence(model.usage) == (
+        assert usage_sentence(model.usage) == (
             "2 calls in 2 requests, 1 answers from the cache; 3 prompt tokens, 4 generated; cost 7.0000"
         )
 
@@ -163,7 +164,7 @@ def test_a_dry_run_sends_nothing_and_its_bounds_hold(
     assert run("train", *options, "--no-cache", "--out", str(trained)) == 0
     probes = 4 if template == "plain" else 0
     assert 0 < served.requests - probes <= bound(shown, "calls") == 4 * 16 * 2
-    spent = used_in(trained)
+    spent = total_usage(trained)
     assert spent.prompt_tokens <= bound(shown, "prompt tokens") + 50 * probes
     assert spent.requests == served.requests
     assert spent.completion_tokens <= bound(shown, "generated tokens")
@@ -174,7 +175,7 @@ def test_a_dry_run_sends_nothing_and_its_bounds_hold(
     assert served.requests == before and not tested.exists()
     assert run("evaluate", "--run", str(trained), *editors, "--out", str(tested)) == 0
     assert 0 < served.requests - before - probes <= bound(shown, "calls")
-    spent = used_in(tested)
+    spent = total_usage(tested)
     assert spent.requests == served.requests - before and spent.cached > 0
     assert spent.prompt_tokens <= bound(shown, "prompt tokens") + 50 * probes
     assert "calls in" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from drike.edits import ASPECTS_OF_S, Aspect
+from drike.evaluation.metrics import Outcome
 from drike.report.document import Document, document
 from drike.report.groups import ReportedRun, grouped
 from drike.report.page import html
@@ -32,12 +33,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     small = grouped([run_of(0, cases=40, hostile=HOSTILE), run_of(0, model="another", cases=40)])
     large = grouped([run_of(0, cases=20_000, editors=["Unedited", "IKE", "DR-IKE"], neighbours=10)])
-    one = run_of(0, cases=1, editors=["IKE"])
-    [ike] = one.outcomes.values()
+    run = run_of(0, cases=1, editors=["IKE"])
+    [ike] = run.outcomes.values()
     blocks = (("copy", "A"), ("retain", "<b>B</b>"), ("copy", "C"), ("edit", "Asked:"))
     kept = CasePrompts("0", blocks, {ike[0].query: (0, 1, 2, 3)})
     judged = (replace(ike[0], correct=True), *ike[1:-1], replace(ike[-1], correct=None))
-    recorded = grouped([replace(one, outcomes={"IKE": judged}, prompts={"IKE": {"0": kept}})])
+    recorded = grouped([replace(run, outcomes={"IKE": judged}, prompts={"IKE": {"0": kept}})])
     many = ["Unedited", *(f"Editor {i}" for i in range(15))]
     aspects = grouped([with_all_aspects(run_of(0, cases=40, editors=many))])
     made = {
@@ -57,14 +58,21 @@ def desktop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield window
 
 
+def with_aspect(outcome: Outcome, aspect: Aspect) -> Outcome:
+    return replace(outcome, aspect=aspect, query=f"{aspect} of {outcome.query}")
+
+
 def with_all_aspects(run: ReportedRun) -> ReportedRun:
     """The run with a probe of every further aspect at every case."""
     further = [aspect for aspect in Aspect if aspect not in ASPECTS_OF_S]
     outcomes = {
-        name: tuple(made for one in of for made in (
-            one, *(replace(one, aspect=a, query=f"{a} of {one.query}") for a in further if one.aspect is Aspect.REWRITE)
-        )) for name, of in run.outcomes.items()
-    }  # fmt: skip
+        editor: tuple(
+            asked
+            for outcome in of_editor
+            for asked in (outcome, *(with_aspect(outcome, a) for a in further if outcome.aspect is Aspect.REWRITE))
+        )
+        for editor, of_editor in run.outcomes.items()
+    }
     return replace(run, outcomes=outcomes, written={})
 
 
@@ -242,6 +250,6 @@ def test_text_has_enough_contrast(dark: bool, desktop: Browser, pages: dict[str,
         worst[e.tagName] = Math.min(worst[e.tagName] || 99, ratio);
       }
       return worst; })()"""
-    found = desktop.run(script)
-    assert found["TD"] > 4.5
-    assert min(found.values()) >= 4.5, found
+    contrasts = desktop.run(script)
+    assert contrasts["TD"] > 4.5
+    assert min(contrasts.values()) >= 4.5, contrasts

@@ -39,6 +39,8 @@ def test_the_case_viewer_holds_every_outcome(demo: Path) -> None:
 def test_a_probe_that_was_not_judged_is_packed_as_neither_right_nor_wrong() -> None:
     run = run_of(0, cases=1, editors=["IKE"])
     judged = (True, False, None, True, None, False)
-    outcomes = tuple(replace(one, correct=right) for one, right in zip(run.outcomes["IKE"], judged, strict=True))
+    outcomes = tuple(
+        replace(outcome, correct=right) for outcome, right in zip(run.outcomes["IKE"], judged, strict=True)
+    )
     [[*_, answers]] = packed(grouped([replace(run, outcomes={"IKE": outcomes})]))["cases"]  # type: ignore[misc]
     assert answers[1] == "10-1-0"

@@ -33,7 +33,7 @@ def test_halluedits_own_figures_stand_beside_runs_on_its_data_only() -> None:
         ("n/a", "n/a", "n/a"), ("Published, not measured here: ICE, its in-context editor",),
     )  # fmt: skip
     assert tuple(map(as_text, published[1])) == ("Llama-2-7B", "0.99", "0.50", "0.41", "0.35")
-    assert not any("HalluEditBench" in one.title for one in paper_tables(grouped([run_of(0, editors=["IKE"])])))
+    assert not any("HalluEditBench" in table.title for table in paper_tables(grouped([run_of(0, editors=["IKE"])])))
 
 
 def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
@@ -44,8 +44,8 @@ def test_runs_of_several_models_give_table_3_with_s_and_intervals() -> None:
     assert headings == ["Measured: DR-IKE, Lands", "Measured: IKE, Lands", "Published: DR-IKE, CounterFact"]
     for at, editor in ((1, "DR-IKE"), (4, "IKE")):
         for row, group in zip(table.rows[at : at + 2], groups, strict=True):
-            one = group.summaries[editor]
-            assert row == (group.model, one.esr, one.pc, one.rr, one.s)
+            summary = group.summaries[editor]
+            assert row == (group.model, summary.esr, summary.pc, summary.rr, summary.s)
     assert tuple(map(as_text, table.rows[7])) == ("Llama 3.1 (8B)", "0.89", "0.81", "0.66", "0.775"), (
         "S as in the paper's Table 1"
     )

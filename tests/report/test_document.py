@@ -19,20 +19,20 @@ def test_a_report_written_twice_has_the_same_bytes(demo: Path, tmp_path: Path) -
     for name in ("a", "b"):
         assert cli("report", str(demo), "--out", str(tmp_path / name / "r.html"), "--case", "62") == 0
     for suffix in ("html", "md", "tex"):
-        one, two = ((tmp_path / name / f"r.{suffix}").read_bytes() for name in ("a", "b"))
-        assert one == two and len(one) > 2000
+        first, second = ((tmp_path / name / f"r.{suffix}").read_bytes() for name in ("a", "b"))
+        assert first == second and len(first) > 2000
 
 
 def test_a_report_has_all_sections_and_tables(copy: Path) -> None:
     assert cli("report", str(copy)) == 0
     page = Page((copy / "report.html").read_text("utf-8"))
     assert [section["id"] for section in page.all("section")] == ["summary", "tables", "cases"]
-    folded = [one["id"] for one in page.all("details")]
+    folded = [fold["id"] for fold in page.all("details")]
     assert folded == ["paper", "differences", "cost", "training", "budget", "runs"]
     text = (copy / "report.md").read_text("utf-8")
     for expected in ("Table 1 of the paper", "Table 2 of the paper", "DR-IKE minus IKE", "| 2 |", "0.775", "3.02"):
         assert expected in text
-    profiles = [one for one in page.all("table") if "profile" in (one["class"] or "")]
+    profiles = [table for table in page.all("table") if "profile" in (table["class"] or "")]
     assert (copy / "report.tex").read_text("utf-8").count("\\toprule") == len(page.all("table")) - len(profiles)
 
 

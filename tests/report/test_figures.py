@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from drike.deployment.evaluation import GateRecord
-from drike.report.deployed import calibration, gate_figures, threshold_rates
 from drike.report.figures import pareto
 from drike.report.groups import grouped
 from tests.worlds.reports import run_of
@@ -27,15 +25,3 @@ def test_the_chart_of_s_against_tokens_names_every_editor_and_its_names_do_not_o
     drawn = pareto(replace(silent, runs=(replace(silent.runs[0], outcomes=outcomes),)))  # type: ignore[arg-type]
     assert drawn is not None and drawn.caption.startswith("S against retains per prompt")
     assert pareto(grouped([run_of(0, editors=["Unedited"])])[0]) is None
-
-
-def test_the_gates_figures_are_drawn_from_unrounded_values() -> None:
-    def record(probability: float, nearest: float) -> GateRecord:
-        return GateRecord("1", "rewrite", "?", "y", True, (), probability, "x", nearest)
-
-    records = [record(0.71234567, 0.00123456), record(0.98765432, 0.00234567)]
-    held, fires = gate_figures(records)
-    means = [each.mean for each in calibration(records)]
-    assert [f'cx="{100 * mean:.2f}%"' in held.svg for mean in means] == [True] * len(means)
-    assert means[0] == (0.00123456 + 0.00234567) / 2 and "0.00179" in held.alt
-    assert [rates.matched for rates in threshold_rates(records)][-2:] == [0.0, 0.0] and fires.alt

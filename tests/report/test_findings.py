@@ -33,9 +33,9 @@ def test_findings_claim_a_difference_only_where_the_interval_excludes_0() -> Non
     [group] = grouped([run_of(0)])
     [finding] = [sentence for sentence in findings(group) if sentence.startswith("DR-IKE minus")]
     for name in ("S", "ESR", "PC", "RR"):
-        one = paired_difference(group.outcomes["DR-IKE"], group.outcomes["IKE"], name)
-        assert one.low is not None and one.high is not None
-        word = "higher" if one.low > 0 else "lower" if one.high < 0 else "not significant"
+        difference = paired_difference(group.outcomes["DR-IKE"], group.outcomes["IKE"], name)
+        assert difference.low is not None and difference.high is not None
+        word = "higher" if difference.low > 0 else "lower" if difference.high < 0 else "not significant"
         assert re.search(rf"\b{name} [^a-z]*\({word}\)", finding)
 
 

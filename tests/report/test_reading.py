@@ -28,14 +28,14 @@ def test_a_run_keeps_the_prompts_and_the_written_answers_of_a_sample(demo: Path)
         kept, written = run.prompts[name], run.written[name]
         assert len(kept) == 5 and set(kept) <= set(written)
         for case_id, prompts in kept.items():
-            asked = [one for one in of_editor if one.case_id == case_id]
-            assert list(prompts.prompts) == list(dict.fromkeys(one.query for one in asked))
+            asked = [outcome for outcome in of_editor if outcome.case_id == case_id]
+            assert list(prompts.prompts) == list(dict.fromkeys(outcome.query for outcome in asked))
             assert len(written[case_id]) == len(asked)
-            for one in asked:
-                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[one.query]), strict=True)
-                assert roles.count("retain") == one.shots and one.query in texts[-1]
-    [example] = [one.example for one in map(overview, grouped([run]))]
-    assert example is not None and example.took and "the first of the sample that took" in example.chosen
+            for outcome in asked:
+                roles, texts = zip(*(prompts.blocks[i] for i in prompts.prompts[outcome.query]), strict=True)
+                assert roles.count("retain") == outcome.shots and outcome.query in texts[-1]
+    [example] = [shown.example for shown in map(overview, grouped([run]))]
+    assert example is not None and example.took and "the first of the sample that took effect" in example.chosen
     assert example.after == example.new != example.before
 
 
@@ -50,7 +50,7 @@ def test_the_report_of_an_evaluation_includes_its_training_run(demo: Path, tmp_p
         with pytest.raises(RunError, match="has no outcomes: evaluate it"):
             read_runs([demo])
         assert cli("evaluate", "--run", str(demo), "--editors", "ike", "--out", str(tmp_path / "other")) == 0
-        assert [one.folder for one in read_runs([demo, tmp_path / "other"])] == [str(tmp_path / "other")]
+        assert [run.folder for run in read_runs([demo, tmp_path / "other"])] == [str(tmp_path / "other")]
     finally:
         (tmp_path / "kept").rename(demo / "outcomes")
 

@@ -41,20 +41,20 @@ REWARDS = st.lists(st.sampled_from([1, -1]), min_size=1, max_size=3).map(tuple)
 
 @given(st.lists(st.tuples(st.integers(1, 4), REWARDS), min_size=1, max_size=20))
 def test_epoch_summaries_add_up_to_the_whole_run(drawn: list[tuple[int, tuple[int, ...]]]) -> None:
-    episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda one: one[0])]
+    episodes = [episode(epoch, rewards) for epoch, rewards in sorted(drawn, key=lambda pair: pair[0])]
     epochs = by_epoch(episodes)
-    assert [one.epoch for one in epochs] == sorted({epoch for epoch, _ in drawn})
-    assert sum(one.episodes for one in epochs) == len(episodes)
-    assert sum(one.calls for one in epochs) == sum(one.mean_k * one.episodes for one in epochs)
-    assert sum(one.calls for one in epochs) == sum(len(rewards) for _, rewards in drawn)
-    assert sum(one.prompt_tokens or 0 for one in epochs) == 100 * len(episodes)
-    assert sum(one.seconds for one in epochs) == pytest.approx(2.0 * len(episodes))
-    assert all(0 <= one.esr <= 1 and -1 <= one.reward <= 1 for one in epochs)
+    assert [epoch.epoch for epoch in epochs] == sorted({epoch for epoch, _ in drawn})
+    assert sum(epoch.episodes for epoch in epochs) == len(episodes)
+    assert sum(epoch.calls for epoch in epochs) == sum(epoch.mean_k * epoch.episodes for epoch in epochs)
+    assert sum(epoch.calls for epoch in epochs) == sum(len(rewards) for _, rewards in drawn)
+    assert sum(epoch.prompt_tokens or 0 for epoch in epochs) == 100 * len(episodes)
+    assert sum(epoch.seconds for epoch in epochs) == pytest.approx(2.0 * len(episodes))
+    assert all(0 <= epoch.esr <= 1 and -1 <= epoch.reward <= 1 for epoch in epochs)
 
 
 def test_an_epoch_takes_its_last_sigma_and_keeps_unknown_tokens_unknown() -> None:
-    [one] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
-    assert one.sigma == 0.7 and one.prompt_tokens is None and one.esr == 0.5
+    [epoch] = by_epoch([episode(1, (1, -1)), replace(episode(1, (1,), tokens=None), sigma=0.7)])
+    assert epoch.sigma == 0.7 and epoch.prompt_tokens is None and epoch.esr == 0.5
     half = replace(episode(1, (1,)), budget=Fraction(0.5), sigma=None)
     [fixed] = by_epoch([half])
     assert fixed.sigma is None and fixed.share == 0.5

@@ -242,7 +242,7 @@ def test_a_restored_learned_budget_keeps_and_learns_the_same(tmp_path: Path, kin
         probs = retriever.rank(candidates).probs
         assert loaded.sigma_for(probs, candidates) == budget.sigma_for(probs, candidates)
         assert loaded.keep(probs, candidates) == budget.keep(probs, candidates)
-        loaded, budget = (one.after(probs, [1, -1], candidates) for one in (loaded, budget))
+        loaded, budget = (either.after(probs, [1, -1], candidates) for either in (loaded, budget))
         assert torch.equal(loaded.weights, budget.weights) and torch.equal(loaded.moments, budget.moments)
 
 

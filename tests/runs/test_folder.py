@@ -9,17 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from drike.editors.factprompt import FactPrompt
-from drike.errors import ModelError, RunError
-from drike.models.protocols import Usage
-from drike.runs.folder import add_usage, append, keep_lines, read_usage
-from drike.runs.recording import recorded_evaluation
-from drike.runs.run import Run
+from drike.errors import RunError
+from drike.runs.folder import append, keep_lines
 from drike.support.files import write_text
-from drike.support.keyvalue import KeyValueFile
 from tests.worlds.commands import run
-from tests.worlds.scripted import ScriptedModel
-from tests.worlds.small import CAPITALS
 
 SMALL = ("--model", "reader", "--encoder", "hashing", "--edits", "4", "--test", "2", "--epochs", "1")
 Said = pytest.CaptureFixture[str]
@@ -66,19 +59,6 @@ def test_a_link_in_place_of_a_file_of_a_run_is_not_followed(exists: bool, tmp_pa
     assert path.is_symlink() and (other.read_text("utf-8") == "{}\n" if exists else not other.exists())
 
 
-def test_a_run_json_that_cannot_be_read_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in (tmp_path, tmp_path / "none", Path(__file__)):
-        with pytest.raises(RunError, match=r"is not a run, as it holds no run\.json: give a folder"):
-            Run.open(folder)
-
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(RunError, match=r"run\.json cannot be read \(Permission denied\): check its permissions"):
-        Run.open(tmp_path)
-
-
 @pytest.mark.parametrize("write", [lambda path: append(path, [{}]), lambda path: write_text(path, "{}")])
 def test_the_error_of_a_full_disk_names_the_file(
     write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,31 +86,3 @@ def test_the_sentence_about_a_full_disk_names_the_file(
     assert run("train", *SMALL, "--out", str(tmp_path / "run")) == 1
     said = " ".join(capfd.readouterr().err.split())
     assert f"No space left on device ({tmp_path / 'run' / 'episodes.jsonl'}): make room" in said
-
-
-@pytest.mark.parametrize("linked", [True, False])
-def test_only_a_cache_of_its_own_is_made_private(linked: bool, tmp_path: Path) -> None:
-    target, path = tmp_path / "target", tmp_path / "answers.sqlite"
-    target.touch(0o644)
-    if linked:
-        path.symlink_to(target)
-    file = KeyValueFile(path, "answers", "make room")
-    assert file.put({"a": b"b"}) and file.get(["a"]) == {"a": b"b"}
-    file.close()
-    assert target.stat().st_mode & 0o777 == 0o644
-    assert linked or path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_usage_file_damaged_meanwhile_does_not_hide_why_a_run_ended(tmp_path: Path) -> None:
-    add_usage(tmp_path, "probe", Usage(requests=2))
-
-    def fail(prompt: str) -> str:
-        (tmp_path / "usage.json").write_text("{", "utf-8")
-        raise ModelError("the server is gone")
-
-    with pytest.raises(ModelError, match="the server is gone"):
-        list(recorded_evaluation(tmp_path, FactPrompt(), ScriptedModel(fail), CAPITALS[:2]))
-    assert read_usage(tmp_path)["probe"] == Usage(requests=2)
-    (tmp_path / "usage.json").write_text("{", "utf-8")
-    with pytest.raises(RunError, match=r"usage\.json is damaged"):
-        next(recorded_evaluation(tmp_path, FactPrompt(), ScriptedModel(str), CAPITALS[:2]))

@@ -101,12 +101,12 @@ def test_a_record_file_cut_anywhere_gives_its_complete_episodes(
     append(path, (asdict(EpisodeRecord.of(episode)) for episode in whole[:5]))
     content = path.read_bytes()
     path.write_bytes(content[: at % (len(content) + 1)])
-    found = [record.rollout for record in read_episodes(path)]
-    assert found == [recorded_rollout(episode) for episode in whole[: len(found)]]
-    assert len(found) == content[: at % (len(content) + 1)].count(b"\n")
-    keep_lines(path, len(found))
+    rollouts = [record.rollout for record in read_episodes(path)]
+    assert rollouts == [recorded_rollout(episode) for episode in whole[: len(rollouts)]]
+    assert len(rollouts) == content[: at % (len(content) + 1)].count(b"\n")
+    keep_lines(path, len(rollouts))
     append(path, [asdict(EpisodeRecord.of(whole[5]))])
-    assert [one.case_id for one in read_episodes(path)] == [one.case_id for one in (*found, whole[5])]
+    assert [record.case_id for record in read_episodes(path)] == [known.case_id for known in (*rollouts, whole[5])]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_the_example_fits_together() -> None:
     needed = SERVICES["gateway-1"]["build"]["dockerfile_inline"]
     copied = [name for line in re.findall(r"^COPY (.*) \S+$", needed, re.MULTILINE) for name in line.split()]
     assert copied and all((ROOT / name).exists() for name in copied)
-    told = (ROOT / "docs" / "several-gateways.md").read_text()
+    told = (ROOT / "docs" / "serving.md").read_text()
     assert f"drike keys add --role admin --store {STORE}" in told
 
 

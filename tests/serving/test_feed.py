@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drike.encoders import HashingEncoder
-from drike.gates.calibration import default, to_json
+from drike.gates.calibration import default_gate, to_json
 from drike.gates.decision import Gate
 from drike.serving.feed import EditFeed
 from drike.stores.log import retire
@@ -48,19 +48,19 @@ def test_a_damaged_store_keeps_the_edits_and_is_reported(above: Recorded, tmp_pa
 
 
 def test_a_gate_calibrated_meanwhile_decides_without_a_restart(above: Recorded, tmp_path: Path) -> None:
-    strict = replace(default(), encoder="hashing", threshold=1.0, grey=(1.0, 1.0))
+    strict = replace(default_gate(), encoder="hashing", threshold=1.0, grey=(1.0, 1.0))
     with running(above.url, tmp_path, ENTRY) as gateway, closing(SqliteStore(tmp_path / "edits.db")) as store:
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "fired"
-        store.keep_gate(to_json(strict))
+        store.save_gate(to_json(strict))
         until = time.monotonic() + 5
         while gateway.chat(ABOUT)[1]["x-drike-scope"] != "abstained":
             assert time.monotonic() < until
-        store.keep_gate("{}")
+        store.save_gate("{}")
         while gateway.manage("GET", "/readyz")[0] == 200:
             assert time.monotonic() < until
         assert "holds no calibration" in gateway.manage("GET", "/readyz")[1]["problems"][0]
         assert gateway.chat(ABOUT)[1]["x-drike-scope"] == "abstained"
-        store.keep_gate(to_json(replace(strict, threshold=0.0)))
+        store.save_gate(to_json(replace(strict, threshold=0.0)))
         while gateway.chat(ABOUT)[1]["x-drike-scope"] != "fired" or gateway.manage("GET", "/readyz")[0] != 200:
             assert time.monotonic() < until
 
@@ -75,7 +75,7 @@ def test_edits_of_other_processes_do_not_wait_while_a_new_gate_is_prepared(above
             return HashingEncoder()
 
         gateway.feed._encoder = slow
-        store.keep_gate(to_json(replace(default(), encoder="hashing")))
+        store.save_gate(to_json(replace(default_gate(), encoder="hashing")))
         assert preparing.wait(5)
         retire(store, 1)
         until = time.monotonic() + 4

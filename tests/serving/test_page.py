@@ -19,7 +19,7 @@ from tests.worlds.gateways import Doubting, RawHandler, Received, Running, ask, 
 HOSTILE = "</script><img src=x onerror=document.title='broken'><b>\u202e{{7*7}}"
 WORDINGS = ("What is the capital of Peru?", "Which city is the seat of that government?")
 PERU = EditRecord(
-    "Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), wordings=WORDINGS, author="ann"
+    "Peru", "The capital of Peru is", "Oslo", aliases=("Republic of Peru",), paraphrases=WORDINGS, author="ann"
 )
 EDITS = (
     PERU,

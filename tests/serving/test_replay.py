@@ -12,7 +12,7 @@ import pytest
 from drike.encoders import TextEncoder, load_encoder
 from drike.encoders.base import BULK
 from drike.gates.by_name import Named
-from drike.gates.calibration import default, to_json
+from drike.gates.calibration import default_gate, to_json
 from drike.serving.feed import EditFeed
 from drike.serving.replay import replay
 from drike.stores.opening import open_store
@@ -77,7 +77,7 @@ def test_no_vectors_of_logged_questions_are_kept_on_disk(
 
     monkeypatch.setattr("drike.cli.replay.load_encoder", loaded)
     with closing(open_store(store)) as opened:
-        opened.keep_gate(to_json(replace(default(), encoder="hashing")))
+        opened.save_gate(to_json(replace(default_gate(), encoder="hashing")))
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(LINES))
     assert run("edits", "replay", str(log), "--store", str(store)) == 0

@@ -134,7 +134,7 @@ def test_a_user_who_may_only_read_reads_and_is_refused_to_write(
     )  # fmt: skip
     opened = open_store(postgres.url(schema, "reader"), create=False)
     assert opened.changes() == store.changes() and opened.wait(0, 1) and opened.gate() is None
-    for write in (lambda: opened.put(CHILE), lambda: opened.keep_gate("{}")):
+    for write in (lambda: opened.put(CHILE), lambda: opened.save_gate("{}")):
         with pytest.raises(StoreError, match=r"does not allow this \(permission denied .*\): connect as a user with"):
             write()
     opened.close()
@@ -359,7 +359,7 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
     from drike.encoders import HashingEncoder
     from drike.gates.by_name import Named
     from drike.gates.calibrated import Calibrated
-    from drike.gates.calibration import default
+    from drike.gates.calibration import default_gate
     from drike.serving.feed import EditFeed
     from tests.worlds.commands import run
 
@@ -367,9 +367,9 @@ def test_a_gate_calibrated_in_the_database_is_taken_up_by_all_gateways(
         store.put(EditRecord(name, f"The capital of {name} is", "Oslo", negatives=(f"The mother of {name} is",)))
     other = open_store(address)
     gateways = [EditFeed(one, encoder=lambda gate: HashingEncoder()) for one in (store, other)]
-    shipped = replace(default(), encoder="hashing")
+    shipped = replace(default_gate(), encoder="hashing")
     for place in ("drike.gates.store_gate", "drike.cli.edits"):
-        monkeypatch.setattr(f"{place}.default", lambda: shipped)
+        monkeypatch.setattr(f"{place}.default_gate", lambda: shipped)
     for asked, expected in ((("--false-fire", ".5", "--confidence", ".5"), Calibrated), (("--remove",), Named)):
         assert run("edits", "calibrate", "--store", address, *asked) == 0
         for gateway in gateways:

@@ -29,7 +29,9 @@ from drike.stores.records import (
     StoreError,
     conflict_keys,
     overlap,
+    record_of,
     to_json,
+    to_values,
 )
 from drike.stores.sqlite import SqliteStore
 from tests.worlds import databases
@@ -67,8 +69,8 @@ def active(store: EditStore) -> set[str]:
 
 def test_the_gate_kept_last_is_the_stores(store: EditStore, opener: Opener, tmp_path: Path) -> None:
     assert store.gate() is None
-    store.keep_gate("first")
-    store.keep_gate("Zweites “Tor”")
+    store.save_gate("first")
+    store.save_gate("Zweites “Tor”")
     other = opener(tmp_path / "edits.db")
     assert other.gate() == other.gate(1) == (2, "Zweites “Tor”") and other.gate(2) is None
     assert other.changes() == []
@@ -83,7 +85,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     with closing(sqlite3.connect(path)) as file:
         file.executescript("DROP TABLE gates; PRAGMA user_version = 1")
     store = SqliteStore(path, create=False)
-    store.keep_gate("a gate")
+    store.save_gate("a gate")
     assert active(store) == {"Oslo"} and store.gate() == (1, "a gate")
     store.close()
 
@@ -91,7 +93,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
 def test_an_edit_comes_back_as_it_was_given(store: EditStore, opener: Opener, tmp_path: Path) -> None:
     given = EditRecord(
         "Peru", "The capital of Peru is", "Oslo", target_true="Lima", relation="P36", aliases=("Republic of Peru",),
-        wordings=("Peru is governed from",), negatives=("Peru borders",), status=Status.SHADOW,
+        paraphrases=("Peru is governed from",), negatives=("Peru borders",), status=Status.SHADOW,
         valid_from="2026-11-01T00:00:00Z", valid_to="2027-01-01T00:00:00Z", priority=2, source="a\nlist",
         author="Łucja", reason="why",
     )  # fmt: skip
@@ -101,12 +103,20 @@ def test_an_edit_comes_back_as_it_was_given(store: EditStore, opener: Opener, tm
     assert opener(tmp_path / "edits.db").changes() == [stored]
 
 
+def test_paraphrases_are_called_wordings_in_json_and_read_under_both_names() -> None:
+    record = replace(PERU, paraphrases=("Peru is governed from",))
+    assert json.loads(to_json(record))["wordings"] == list(record.paraphrases)
+    assert "paraphrases" not in to_values(record) and to_values(record)["wordings"] == record.paraphrases
+    for name in ("wordings", "paraphrases"):
+        assert record_of({**json.loads(to_json(PERU)), name: ["Peru is governed from"]}) == record
+
+
 @pytest.mark.parametrize(
     "other",
     [
         EditRecord("Peru", "The capital of Peru is", "Rome"),
         EditRecord("peru", "THE CAPITAL OF PERU IS", "Rome"),
-        EditRecord("Peru", "Peru is governed from", "Rome", wordings=("The capital of Peru is",)),
+        EditRecord("Peru", "Peru is governed from", "Rome", paraphrases=("The capital of Peru is",)),
         EditRecord("Andean state", "The capital of Andean state is", "Rome", aliases=("Peru",)),
     ],
     ids=["query", "case", "wording", "alias"],
@@ -221,7 +231,7 @@ def test_an_edit_or_version_that_is_not_there_is_named(
         ({"valid_from": "2027-01-01", "valid_to": "2026-01-01"}, "must be later than valid_from"),
         ({"priority": -1}, "priority: -1 is not a whole number"),
         ({"status": "on"}, "status: 'on' is not a valid Status"),
-        ({"wordings": ("x" * 10_001,)}, "wordings has 10,001 characters"),
+        ({"paraphrases": ("x" * 10_001,)}, "wordings has 10,001 characters"),
         ({"reason": "\ud800"}, "reason holds half a character"),
     ],
 )
@@ -264,13 +274,13 @@ def test_threads_share_a_store(store: EditStore) -> None:
 
 
 def test_long_texts_and_control_characters_are_kept(store: EditStore) -> None:
-    given = replace(PERU, wordings=(".\0", "\U0001f30d " * 3_000, "x" * 10_000), reason="\0")
+    given = replace(PERU, paraphrases=(".\0", "\U0001f30d " * 3_000, "x" * 10_000), reason="\0")
     [stored] = store.put(given)
     assert store.changes() == [stored]
-    assert stored.record == replace(given, wordings=tuple(map(str.strip, given.wordings)))
-    for wording in given.wordings:
+    assert stored.record == replace(given, paraphrases=tuple(map(str.strip, given.paraphrases)))
+    for wording in given.paraphrases:
         with pytest.raises(ConflictError):
-            store.put(EditRecord("Chile", "The capital of Chile is", "Rome", wordings=(wording,)))
+            store.put(EditRecord("Chile", "The capital of Chile is", "Rome", paraphrases=(wording,)))
 
 
 def test_a_change_is_noticed_at_once_by_another_process(store: EditStore, opener: Opener, tmp_path: Path) -> None:
@@ -443,7 +453,7 @@ def test_counterfact_rows_give_edits_without_their_probes(store: EditStore, tmp_
     assert (added, len(refused)) == (1, 2)
     assert "row 1 (case_id 2): target_new is blank" in refused[0]
     [stored] = store.changes()
-    assert (stored.record.relation, stored.record.target_true, stored.record.wordings) == ("P1", "Po", ())
+    assert (stored.record.relation, stored.record.target_true, stored.record.paraphrases) == ("P1", "Po", ())
     assert stored.record.source == f"{tmp_path / 'cf.json'}, row 0 (case_id 1)"
     assert import_file(store, tmp_path / "cf.json", supersede=True).added[-1].record.target_new == "Rhine"
 

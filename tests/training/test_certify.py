@@ -94,13 +94,13 @@ def test_a_guarantee_from_the_command_line_is_kept_in_the_run_and_shown(
 ) -> None:
     promised, refused = tmp_path / "promised", tmp_path / "refused"
     assert run(*SMALL, "--promise", "rr>=.6", "--out", str(promised)) == 0
-    assert "Promised: rr>=.6 for new edits like the 12 held out" in capsys.readouterr().out
+    assert "Guaranteed: rr>=.6 for new edits like the 12 held out" in capsys.readouterr().out
     loaded, split = checkpoint.load(promised), json.loads((promised / "split.json").read_bytes())
     assert loaded.promise is not None and loaded.per_query is not None
     assert (loaded.promise.edits, len(split["validation"])) == (12, 12)
     assert len(loaded.per_query.trained_on) == 18 and len(loaded.retriever.trained_on) == 6
     assert run("evaluate", "--run", str(promised), "--editors", "dr-ike-q", "--out", str(tmp_path / "e")) == 0
-    assert "Promise of DR-IKE-Q: rr>=.6" in capsys.readouterr().out
+    assert "Guarantee of DR-IKE-Q: rr>=.6" in capsys.readouterr().out
     assert run(*SMALL, "--promise", "rr>=.75", "--out", str(refused)) == 1
     said = capsys.readouterr()
     assert "rr>=.75 cannot be guaranteed with 12 edits: best certified" in said.err
@@ -115,8 +115,8 @@ def test_guarantees_that_cannot_be_met_are_refused_before_the_model_is_asked(
         ([*SMALL, "--promise", "rr>=1.2"], "a level between 0 and 1"),
         ([*SMALL, "--promise", "s>=.9"], "S cannot be guaranteed"),
         ([*SMALL, "--promise", "rr>=.95"], "even if every answer is right"),
-        ([*plain, "--promise", "rr>=.6"], "add --objective balanced"),
-        (SMALL, "add --promise"),
+        ([*plain, "--promise", "rr>=.6"], "add --objective s"),
+        (SMALL, "add --guarantee"),
     ):
         assert run(*words, "--out", str(tmp_path / "run")) == 2
         assert reason in capsys.readouterr().err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from drike.cli import main
 
+SMALL = ["--model", "reader", "--encoder", "hashing"]  # of a command that is done in seconds
+
 
 def run(*arguments: str) -> int:
     """Run a command and return its exit code."""

@@ -156,6 +156,8 @@ def upstream(respond: Respond = echo) -> Iterator[Recorded]:
 class FewShots:
     """Shows one demonstration."""
 
+    name: str = "Few shots"
+
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         shown = Demonstration(Role.RETAIN, "The capital of Chad is Rome", "The capital of Mali is", "Bamako", "1")
         return PromptStyle().write(edits, [shown], queries)

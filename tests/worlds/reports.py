@@ -66,9 +66,9 @@ def run_of(
     outcomes = {name: outcomes_of(name, ids, hostile=hostile, scores=scores, neighbours=neighbours) for name in editors}
     written: dict[str, dict[str, tuple[str | None, ...]]] = {name: {} for name in editors}
     for name, of_editor in outcomes.items():
-        for one in of_editor:
-            if one.answer is not None:
-                written[name][one.case_id] = (*written[name].get(one.case_id, ()), one.answer)
+        for outcome in of_editor:
+            if outcome.answer is not None:
+                written[name][outcome.case_id] = (*written[name].get(outcome.case_id, ()), outcome.answer)
     return ReportedRun(
         folder=f"runs/{model}-{seed}{hostile}", model=model + hostile, data=data + hostile, seed=seed,
         settings={"data": f"{data} 1234", "template": "plain", "epochs": "2", **settings},

@@ -1,8 +1,8 @@
 """The `drike` command: it prints, saves, and turns errors into one-sentence messages.
 
-There is a module per command: `train`, `evaluate`, `ceiling`, `edit`, `serve` (with `keys`), `report` (with `case`),
-`data`, `edits`, `doctor`, `demo`, `paper` and `cache`. They share `options`, `setup` (data, models, encoders),
-`resume`, `costs` (of models behind an API) and `console` (tables and progress).
+There is a module for each command: `train`, `evaluate`, `ceiling`, `edit`, `serve` (with `keys`), `report` (with
+`case`), `data`, `edits` (with `edits_test`, `reword`, `replay`), `doctor`, `demo`, `paper` and `cache`. They share
+`options`, `opening` (of data, models, encoders and runs), `resume`, `dry_run` and `console` (tables and progress).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import typer
 from typer import rich_utils
 
-from drike.cli import cache, data, demo, doctor, edits, paper, replay  # noqa: F401 - a command of `edits`
+from drike.cli import cache, data, demo, doctor, edits, edits_test, paper, replay  # noqa: F401 - commands of `edits`
 from drike.cli import ceiling as ceilings
 from drike.cli import edit as editing
 from drike.cli import evaluate as evaluating
@@ -47,8 +47,8 @@ rich_utils.Console = SafeConsole  # type: ignore[attr-defined]  # for typer's ow
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"drike {version('drike')}")
         raise typer.Exit
 
@@ -94,8 +94,8 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
     """
     warnings.showwarning = _warn
     accept_all_text()
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    _refuse_unusable(given)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    _refuse_unusable(words)
     signals: list[int] = []
 
     def end(number: int, frame: object) -> None:
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, nam
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, end)
     try:
-        command(args=given, prog_name=name)
+        command(args=words, prog_name=name)
     except UsageError as problem:
         _fail(str(problem), code=2)
     except SpendingLimitError as problem:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from drike.cli.console import draw, say, this_command, watch_answers
-from drike.cli.costs import CountingModel, live, metered, show_bound
-from drike.cli.opening import choose_edits, describe_model, new_run, open_model
+from drike.cli.console import draw, metered, say, this_command, watch
+from drike.cli.dry_run import CountingModel, count_only
+from drike.cli.opening import OpenedModel, choose_edits, describe_model, new_run, open_model
 from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
-from drike.cli.resume import alone_at, note_versions, options_in
-from drike.editors.role_counts import mixes_of
+from drike.cli.resume import alone_at, begin_or_check, options_in
+from drike.editors.role_counts import RoleCounts, mixes_of
 from drike.editors.selectors import RankAndCut, RetainSubset, Selector
+from drike.edits import EditCase
 from drike.evaluation import ceilings
-from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, hindsight_answers, measured
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.ceilings import METHOD, ROUNDS, AnswerMatrix, Chosen, hindsight_answers, measured
 from drike.models.served.options import ApiOptions
 from drike.prompts import PromptStyle
 from drike.report import as_markdown
 from drike.report.ceilings import FILE, read_ceilings
+from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import write_record
 from drike.runs.recording import recorded_answers
-from drike.runs.resume import check_same, recovered_answers
-from drike.runs.run import Run
+from drike.runs.resume import recovered_answers
+from drike.runs.run import Setup
 from drike.support.files import write_text
 
 
@@ -42,47 +45,75 @@ def ceiling(
     chosen = choose_edits(run, data, encoder, at)
     folder = at.resume or new_run(at.out, "ceiling")
     setup, base = chosen.open(), chosen.base
-    opened = open_model(model, api, chosen.given, at=at)
-    limit, retains, cases = opened.limit, ceilings.retains_of(setup.pool), setup.split.test
-    style = PromptStyle() if base is None else base.trained.style
-    mixes = mixes_of(setup.pool.roles)
-    choices: list[Selector] = [*mixes, *ceilings.random_subsets(retains, random_subsets, setup.pool.seed)]
-    if base is not None:
-        choices.append(RankAndCut(base.trained.retriever, base.trained.budget))
-    if isinstance(opened.model, CountingModel):
-        every = frozenset(range(retains))
-        greedy = [RetainSubset(every - {place}) for place in range(retains)]
-        for asked in (greedy, choices):
-            opened.model.repeat(ROUNDS)  # the greedy search's rounds
-            for _ in answers_under(asked, opened.model, setup.pool, cases, style=style, limit=limit):
-                pass
-        return show_bound(opened.model, opened.api)
-    described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
+    opened = open_model(model, api, chosen.run_settings, at=at)
+    trained = base.trained if base else None
+    choices = _choices(setup, random_subsets, trained)
+    style = trained.style if trained else PromptStyle()
+    if count_only(opened.model, opened.api, lambda counting: _count(counting, setup, choices, style, opened)):
+        return
+    described = describe_model(opened.name, opened.model)
     settings = {
         **chosen.settings, "model": opened.name, "template": opened.template, "replicas": at.replicas,
-        "prompt_tokens": model.prompt_tokens or chosen.given.prompt_tokens, "tokenizer": opened.api.tokenizer,
+        "prompt_tokens": model.prompt_tokens or chosen.run_settings.prompt_tokens, "tokenizer": opened.api.tokenizer,
         "random_subsets": random_subsets,
     }  # fmt: skip
     with alone_at(folder, "ceiling"):
-        if at.resume:
-            note_versions(check_same(Run.open(folder), setup, described, policy))
-        else:
-            Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
-        answers = recovered_answers(folder, cases, len(choices) + 1)
-        if answers:
-            say(f"Recovered {len(answers)} of {len(cases)} edits")
-        asking = hindsight_answers(choices, opened.model, setup.pool, cases[len(answers) :], style=style, limit=limit)
+        begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
         with metered(opened.model, folder):
-            watch_answers(recorded_answers(folder, asking, opened.model), answers, len(cases), live(opened.model))
-    answered = AnswerMatrix.of(cases, answers)
-    found = ceilings.ceilings(answered, choices, setup.pool)
-    if base is not None:
-        found = {METHOD: answered.always(len(choices) - 1)} | found
-        if base.trained.per_query is not None:
-            found = {"DR-IKE-Q": answered.chosen_by(base.trained.per_query, cases, mixes)} | found
-    write_record(folder, FILE, {name: asdict(measured([(answered, one)])) for name, one in found.items()})
+            answers = _asked(folder, setup, choices, style, opened)
+    write_record(folder, FILE, _ceilings(setup, choices, answers, trained))
     table = read_ceilings(folder)
     assert table is not None  # noqa: S101 - it was just written
     write_text(folder / "table.md", as_markdown(table))
     draw(table)
     say(f"\nSaved in {folder}. Show it in the report of a run: {this_command()} report {run or 'RUN'} {folder}")
+
+
+def _choices(setup: Setup, random_subsets: int, trained: Checkpoint | None) -> list[Selector]:
+    """All mixes, random subsets of the retains and, of a training run, what its policy selects, which is the last."""
+    subsets = ceilings.random_subsets(ceilings.retains_of(setup.pool), random_subsets, setup.pool.seed)
+    choices: list[Selector] = [*mixes_of(setup.pool.roles), *subsets]
+    if trained is not None:
+        choices.append(RankAndCut(trained.retriever, trained.budget))
+    return choices
+
+
+def _count(
+    counting: CountingModel, setup: Setup, choices: Sequence[Selector], style: PromptStyle, opened: OpenedModel
+) -> None:
+    """Count the most calls that the answers and all rounds of the greedy search can take."""
+    every = frozenset(range(ceilings.retains_of(setup.pool)))
+    greedy = [RetainSubset(every - {place}) for place in every]
+    for tried, rounds in ((greedy, ROUNDS), (choices, 1)):
+        for _ in answers_under(tried, counting, setup.pool, setup.split.test, style=style, limit=opened.limit):
+            pass
+        counting.repeat(rounds)
+
+
+def _asked(
+    folder: Path, setup: Setup, choices: Sequence[Selector], style: PromptStyle, opened: OpenedModel
+) -> list[CaseAnswers]:
+    """The answers about all test edits, those that are not in the folder asked for with a bar."""
+    cases, model = setup.split.test, opened.model
+    answers = recovered_answers(folder, cases, len(choices) + 1)
+    if answers:
+        say(f"Recovered {len(answers)} of {len(cases)} edits")
+    left = cases[len(answers) :]
+    asked = hindsight_answers(choices, model, setup.pool, left, style=style, limit=opened.limit)
+    watch(recorded_answers(folder, asked, model, answers, len(cases)), lambda event: None, model)
+    return answers
+
+
+def _ceilings(
+    setup: Setup, choices: Sequence[Selector], answers: Sequence[CaseAnswers], trained: Checkpoint | None
+) -> Mapping[str, object]:
+    """What each choice in hindsight reaches; that of the paper's method and of the policy per query come first."""
+    cases: Sequence[EditCase] = setup.split.test
+    matrix = AnswerMatrix.of(cases, answers)
+    chosen: dict[str, Chosen] = ceilings.ceilings(matrix, choices, setup.pool)
+    if trained is not None:
+        chosen = {METHOD: matrix.always(len(choices) - 1)} | chosen
+        if trained.per_query is not None:
+            mixes = [choice for choice in choices if isinstance(choice, RoleCounts)]
+            chosen = {"DR-IKE-Q": matrix.chosen_by(trained.per_query, cases, mixes)} | chosen
+    return {name: asdict(measured([(matrix, columns)])) for name, columns in chosen.items()}

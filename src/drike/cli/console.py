@@ -1,4 +1,4 @@
-"""Print sentences, tables and the progress of training and evaluation to a terminal."""
+"""Print sentences, tables, progress and usage to a terminal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,12 +19,16 @@ from rich.table import Column
 from rich.text import Text
 
 from drike.evaluation.answer_matrix import CaseAnswers
+from drike.models.protocols import LanguageModel, Usage
 from drike.report import Table
-from drike.report.training import by_epoch
+from drike.runs.evaluating import CaseEvaluated
+from drike.runs.events import PhaseStarted
+from drike.runs.folder import add_usage
 from drike.support.escape import visible
-from drike.support.table import as_text
 from drike.training.algorithm1 import Episode
 
+Event = TypeVar("Event")
+_RECORDS = (Episode, CaseAnswers, CaseEvaluated)  # one step of a phase each
 _LINES_EVERY = 10.0  # seconds
 _ASCII = {"█": "#", "\N{CHECK MARK}": "+", "\N{BALLOT X}": "x", "…": "...", "–": "-", "—": "-", "→": "->"}
 
@@ -137,39 +141,60 @@ class _Status(bars.ProgressColumn):
         return Text("  ".join(filter(None, figures)), style="cyan")
 
 
-def watch_training(
-    episodes: Iterable[Episode], total: int, per_epoch: int, live: Callable[[], str] | None = None
-) -> None:
-    """Train until the end; show the running epoch as a bar and every finished one as a line."""
-    console.print(
-        f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}", style="bold"
-    )
-    epoch: list[Episode] = []
-    with progress("training", live) as (bar, task):
-        bar.update(task, total=total)
-        for episode in episodes:
-            epoch.append(episode)
-            [one] = by_epoch(epoch)
-            sigma = as_text(one.threshold)
-            esr, k, calls = f"{one.esr:.3f}", f"{one.mean_k:.2f}", f"{one.calls:,}"
-            tokens = "n/a" if one.prompt_tokens is None else f"{one.prompt_tokens:,}"
-            cut = f"sigma {sigma}" if one.share is None else f"share {sigma}"
-            status = f"epoch {one.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
-            bar.update(task, advance=1, status=status)
-            if len(epoch) == per_epoch:
-                console.print(f"{one.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {one.seconds:>8.1f}")
-                epoch = []
+def watch(events: Generator[Event, None, None], show: Callable[[Event], str | None], model: LanguageModel) -> Event:
+    """Run work to its end, with a progress bar for each phase, and return its last event.
+
+    show: prints an event, and may return figures to show after the bar, where those of a served model follow.
+    """
+    with ExitStack() as phase, closing(events):
+        for event in events:
+            if not isinstance(event, _RECORDS):
+                phase.close()
+            figures = show(event)
+            if isinstance(event, PhaseStarted):
+                bar, task = phase.enter_context(progress(event.name, live_usage(model)))
+                bar.update(task, total=event.total, completed=event.done)
+            elif isinstance(event, _RECORDS):
+                bar.update(task, advance=1, status=figures or "")
+    return event
 
 
-def watch_answers(
-    asked: Generator[CaseAnswers, None, None],
-    answers: list[CaseAnswers],
-    total: int,
-    live: Callable[[], str] | None = None,
-) -> None:
-    """Add the answers to each case to those that are there already, and show a bar."""
-    with progress("asking", live) as (bar, task), closing(asked) as found:
-        bar.update(task, total=total, completed=len(answers))
-        for one in found:
-            answers.append(one)
-            bar.update(task, advance=1)
+@contextmanager
+def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
+    """Print what a served model used since it was opened, however the block ends.
+
+    folder: of a run. The calls that opening the model took are recorded here, all others by the part that makes them.
+    """
+    opened = model.usage
+    if folder is not None and opened.requests:
+        add_usage(folder, "probe", opened)
+    try:
+        yield
+    finally:
+        if model.info.served:
+            say(f"\nUsed: {usage_sentence(model.usage)}")
+
+
+def usage_sentence(used: Usage) -> str:
+    """Calls, tokens and money in a sentence."""
+    parts = [
+        f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
+        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
+        *([f"{used.tokens_shared:,} prompt tokens from the server's own cache"] if used.tokens_shared else []),
+        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
+        *([] if used.money is None else [f"cost {used.money:.4f}"]),
+    ]
+    return "; ".join(parts)
+
+
+def live_usage(model: LanguageModel) -> Callable[[], str] | None:
+    """The figures that a progress bar shows while a served model works; None for a model on this machine."""
+    if not model.info.served:
+        return None
+
+    def status() -> str:
+        used = model.usage
+        cost = "" if used.money is None else f" {used.money:.3f}"
+        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
+
+    return status

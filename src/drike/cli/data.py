@@ -10,6 +10,7 @@ from drike.cli.console import progress, say
 from drike.cli.opening import WatchedEncoder
 from drike.cli.options import METHOD, VALUES_OF_DATA, Command, flag, option, takes_options
 from drike.datasets import load
+from drike.datasets.form import Paraphrases, Target
 from drike.datasets.inspect import lines, nearness
 from drike.encoders import MINILM
 
@@ -33,13 +34,13 @@ def inspect(
         str | None, option("NAME", "Measure --similarity with this text encoder (default: MiniLM)", METHOD)
     ] = None,
     editable: int | None = None,
-    k: Annotated[int, option("N", "Nearest records per edit", METHOD, least=1)] = 32,
-    zsre_target: str = "alt",
-    paraphrases: str | None = None,
+    k: Annotated[int, option("N", "Nearest records per edit", METHOD, minimum=1)] = 32,
+    zsre_target: Target = "alt",
+    paraphrases: Paraphrases | None = None,
 ) -> None:
     """Print counts, what was left out and why, how paraphrases were cut, and an example."""
     name = encoder or (MINILM if similarity else "none")
-    dataset = load(*sources, target=zsre_target, paraphrases=paraphrases)  # type: ignore[arg-type]
+    dataset = load(*sources, target=zsre_target, paraphrases=paraphrases)
     near = None
     if name != "none":
         with progress("encoding") as (bar, task):

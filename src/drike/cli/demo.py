@@ -8,29 +8,30 @@ from typing import Annotated
 
 from drike.cli.console import draw, say, this_command
 from drike.cli.edit import before_after
-from drike.cli.evaluate import run_evaluation
+from drike.cli.evaluate import watch_evaluation
 from drike.cli.opening import WatchedEncoder, describe_model, new_run, open_setup
-from drike.cli.options import OUTPUT, MethodOptions, option, takes_options
+from drike.cli.options import OUTPUT, option, takes_options
 from drike.cli.resume import alone_at
-from drike.cli.train import run_per_query, run_training
+from drike.cli.train import watch_query_policy, watch_training
 from drike.datasets import TINYFACTS
 from drike.deployment.edited_model import EditedModel
-from drike.editors.budgets import Threshold
 from drike.editors.catalog import PER_QUERY, SAME_K, UNTRAINED, make
 from drike.editors.editor import Editor
-from drike.editors.in_context import InContextEditor
 from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
-from drike.editors.selectors import RankAndCut
 from drike.edits import Aspect
 from drike.encoders import MINILM
 from drike.errors import UsageError
 from drike.evaluation.judge import Judge
 from drike.models import EMBEDDED, load
+from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
 from drike.runs.folder import has_records
 from drike.runs.run import Run, Setup
+from drike.runs.training import Method, new_editor
+
+SAMPLE = 5  # test edits whose prompts are kept and that are judged by greedy and by generate
 
 
 @takes_options
@@ -61,20 +62,20 @@ def demo(
         "TinyFacts: real facts, and a small model whose in-context behaviour was trained in from a stated document\n"
         "model. These numbers show the machinery at work; they are no evidence for claims about large models.\n"
     )
+    method, watched = Method(epochs=epochs), WatchedEncoder(encoder)
     with alone_at(folder, None):
-        retriever = Retriever(WatchedEncoder(encoder), seed=seed)
-        editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, Threshold()))
-        untrained = QueryPolicy(retriever.encoder, policy_mixes(setup.pool.roles))
-        named = [
-            one.name for one in _editors(setup, Checkpoint(retriever, editor.selector.budget, per_query=untrained))
-        ]
-        Run.create(folder, setup, described, settings | {"editors": named})
-        method = MethodOptions(epochs=epochs)
-        run_training(folder, setup, opened, editor, method, seed=seed, described=described)
-        trained = run_per_query(folder, setup, opened, editor)
+        editor = new_editor(method, setup, watched, seed=seed)
+        retriever, budget = editor.selector.ranker, editor.selector.budget
+        assert isinstance(retriever, Retriever)  # noqa: S101 - it has one
+        untrained = QueryPolicy(watched, policy_mixes(setup.pool.roles))
+        planned = _editors(setup, Checkpoint(retriever, budget, per_query=untrained))
+        Run.create(folder, setup, described, settings | {"editors": [editor.name for editor in planned]})
+        watch_training(folder, setup, opened, editor, method, seed=seed, described=described)
+        watch_query_policy(folder, setup, opened, editor, method)
+        trained = checkpoint.load(folder, encoder=watched)
         say("\nEvaluating on edits that were not trained on")
         editors = _editors(setup, trained)
-        outcomes = run_evaluation(folder, setup, opened, editors)
+        outcomes = watch_evaluation(folder, setup, opened, editors, sample=SAMPLE).outcomes
     failed = {o.case_id for o in outcomes["DR-IKE"] if o.aspect is not Aspect.NEIGHBORHOOD and not o.correct}
     case = next((case for case in setup.split.test if case.case_id not in failed), setup.split.test[0])
     dr_ike = next(editor for editor in editors if editor.name == "DR-IKE")

@@ -17,6 +17,7 @@ from drike.encoders import MINILM, SMALL_BERT, features_folder, locate
 from drike.errors import EncoderError, ModelError
 from drike.matching import first_line
 from drike.models import EMBEDDED, load
+from drike.models.protocols import Template
 from drike.models.served.address import is_served, parse_address
 from drike.models.served.options import ApiOptions
 from drike.report import Table
@@ -30,7 +31,7 @@ _QUESTION = "The capital of France is"
 def doctor(
     *,
     model: Annotated[str | None, option("MODEL", "Also open this model, and say how it is scored", MODEL)] = None,
-    template: str | None = None,
+    template: Template | None = None,
     allow_http: bool = False,
     deadline: float = 120.0,
     thinking_tokens: int = 0,
@@ -76,13 +77,13 @@ def _encoders() -> Iterator[Finding]:
             yield f"encoder {name}", "ok", f"{source.kind}: {source.detail}"
 
 
-def _served(name: str, template: str | None, api: ApiOptions) -> Iterator[Finding]:
+def _served(name: str, template: Template | None, api: ApiOptions) -> Iterator[Finding]:
     """A server's answer to a question, and whether it scores given texts; the key itself is never shown."""
     address = parse_address(name, allow_http=api.allow_http)
     held = "is set" if os.environ.get(address.key_variable) else "is not set"
     yield f"server of {address.model}", "ok", f"{address.url}, key: ${address.key_variable} {held}"
     began = time.perf_counter()
-    model = load(name, template=template, api=api)  # type: ignore[arg-type]
+    model = load(name, template=template, api=api)
     answer = first_line(model.generate([_QUESTION])[0].text)
     seconds = time.perf_counter() - began
     counts = "reports" if model.usage.calls and not model.usage.estimated else "does not report"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.console import console, draw, say
-from drike.cli.costs import CountingModel, metered, show_bound
+from drike.cli.console import console, draw, metered, say
+from drike.cli.dry_run import count_only
 from drike.cli.opening import DEFAULTS, open_model, open_setup, open_trained_run
 from drike.cli.options import ModelOptions, RunOptions, takes_options
 from drike.datasets import TINYFACTS
@@ -48,38 +48,26 @@ def edit(
     base = None if run is None else open_trained_run(run)
     if subject and len(subject) != len(fact):
         raise UsageError(f"{len(fact)} --fact and {len(subject)} --subject: give every fact its subject, in order")
-    given = base.run if base else DEFAULTS
+    earlier = base.run if base else DEFAULTS
     setup = open_setup(
-        data or given.data, encoder=encoder or given.encoder, seed=given.seed,
-        split=base.split if base and data is pool is None else None, train=0, test=0, target=given.zsre_target,
-        paraphrases=given.paraphrases, pool=pool or (given.pool if data is None else None),
+        data or earlier.data, encoder=encoder or earlier.encoder, seed=earlier.seed,
+        split=base.split if base and data is pool is None else None, train=0, test=0, target=earlier.zsre_target,
+        paraphrases=earlier.paraphrases, pool=pool or (earlier.pool if data is None else None),
         editable=0 if data and data != [TINYFACTS] else None,  # all rows of other data may demonstrate
     )  # fmt: skip
-    opened = open_model(model, api, given, at=RunOptions(dry_run=dry_run))
-    default, asked = "dr-ike" if base else "ike" if every_query else NO_RETAINS, opened.model
-    by = editor.casefold() if editor else default
-    chosen = make(by, pool=setup.pool, model=asked, trained=base.trained if base else None, limit=opened.limit)
-    edits = [parse_fact(text, setup.dataset.cases) for text in fact]
-    if subject:
-        edits = [_about(one, who) for one, who in zip(edits, subject, strict=True)]
-    [(query, count), *_] = Counter(one.query for one in edits).most_common(1)
-    if count > 1:
-        raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
-    without = next((one.fact for one in edits if one.subject is None), None)
-    if without is not None and not every_query:
-        raise UsageError(
-            f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
-            "edits with --every-query"
-        )
-    edited = EditedModel(asked, chosen, edits, gate=EveryQuery() if every_query else Named())
-    for one in edits:
-        about = f", about {one.subject}" if one.subject else ""
-        say(f'Edit: "{one.query}" -> "{one.target_new}"{about} (by {chosen.name})')
-    queries = ask or [one.query for one in edits]
-    if isinstance(asked, CountingModel):
-        before_after(edited, queries)
-        return show_bound(asked, opened.api)
-    with metered(asked):
+    opened = open_model(model, api, earlier, at=RunOptions(dry_run=dry_run))
+    name = editor.casefold() if editor else "dr-ike" if base else "ike" if every_query else NO_RETAINS
+    trained = base.trained if base else None
+    chosen = make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit)
+    edits = _edits(fact, subject, setup.dataset.cases, need_subjects=not every_query)
+    edited = EditedModel(opened.model, chosen, edits, gate=EveryQuery() if every_query else Named())
+    for made in edits:
+        about = f", about {made.subject}" if made.subject else ""
+        say(f'Edit: "{made.query}" -> "{made.target_new}"{about} (by {chosen.name})')
+    queries = ask or [made.query for made in edits]
+    if count_only(opened.model, opened.api, lambda counting: before_after(edited, queries)):
+        return
+    with metered(opened.model):
         draw(before_after(edited, queries))
         for query in queries:
             if explain:
@@ -90,6 +78,25 @@ def edit(
                 say(edited.prompt(query).text)
 
 
+def _edits(
+    facts: Sequence[str], subjects: Sequence[str] | None, cases: Sequence[EditCase], *, need_subjects: bool
+) -> list[Edit]:
+    """The edits of --fact and --subject. Raises UsageError for facts that contradict each other or lack a subject."""
+    edits = [parse_fact(text, cases) for text in facts]
+    if subjects:
+        edits = [_about(edit, subject) for edit, subject in zip(edits, subjects, strict=True)]
+    [(query, count), *_] = Counter(edit.query for edit in edits).most_common(1)
+    if count > 1:
+        raise UsageError(f"{query!r} is given two new objects: give one --fact for it")
+    without = next((edit.fact for edit in edits if edit.subject is None), None)
+    if without is not None and need_subjects:
+        raise UsageError(
+            f"the subject of {without!r} is not known: give every fact its --subject, or put every query under the "
+            "edits with --every-query"
+        )
+    return edits
+
+
 def _about(edit: Edit, subject: str) -> Edit:
     """The edit with this subject. Raises UsageError if its query does not mention it."""
     if not mentions(edit.query, subject):
@@ -98,18 +105,18 @@ def _about(edit: Edit, subject: str) -> Edit:
 
 
 def before_after(edited: EditedModel, queries: Sequence[str]) -> Table:
-    """A row a query: the answer of the model as it is and under the edits, and why."""
+    """For each query the model's answers before and after the edits, and why they apply or not."""
     rows = tuple(
-        (one.decision.query, one.before or NOTHING, one.after or NOTHING, one.reason)
-        for one in edited.before_after(queries)
+        (answers.decision.query, answers.before or NOTHING, answers.after or NOTHING, answers.reason)
+        for answers in edited.before_after(queries)
     )
     return Table("", ("query", "before", "after", "decision"), rows, wide=True)
 
 
 def parse_fact(text: str, cases: Sequence[EditCase]) -> Edit:
-    """An edit from a sentence; its subject and relation are taken from the data set where it knows them.
+    """An edit from "QUERY -> OBJECT", with the subject and relation of the cases if they have the query.
 
-    Raises UsageError unless it is one query, an arrow and one object.
+    Raises UsageError for any other form.
     """
     parts = [part.strip() for part in _ARROWS.sub(_ARROW, text).split(_ARROW)]
     if len(parts) != 2 or not all(any(map(str.isalnum, part)) for part in parts):

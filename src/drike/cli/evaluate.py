@@ -1,23 +1,30 @@
-"""`drike evaluate`: editors side by side on test edits, as the paper's Table 1."""
+"""`drike evaluate`: editors side by side on test edits, as the paper's Table 1; and with many edits in force."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated
+from typing import Annotated, Literal
 
-from drike.cli.console import draw, note, progress, say
-from drike.cli.costs import CountingModel, count_own_answers, live, metered, show_bound
-from drike.cli.opening import choose_edits, describe_model, new_run, open_model
+from drike.cli.console import draw, metered, note, say, watch
+from drike.cli.dry_run import CountingModel, count_only, count_own_answers
+from drike.cli.opening import (
+    ChosenEdits,
+    OpenedModel,
+    WatchedEncoder,
+    choose_edits,
+    describe_model,
+    new_run,
+    open_model,
+)
 from drike.cli.options import METHOD, DataOptions, ModelOptions, RunOptions, flag, takes_options
-from drike.cli.resume import alone_at, note_versions, options_in
-from drike.cli.stored import Deployment, check_stored, deployment, run_deployed
+from drike.cli.resume import alone_at, begin_or_check, options_in
+from drike.cli.train import show_prepared
 from drike.datasets.generated import GENERATED, with_generated
-from drike.editors.budgets import Threshold
+from drike.deployment.evaluation import SimulatedStores
+from drike.editors.budgets import Threshold, TokenLimit
 from drike.editors.catalog import (
     BY_NAME,
     NAMES,
@@ -33,33 +40,75 @@ from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor, ranks_retains
 from drike.editors.retriever import Retriever
 from drike.editors.selectors import RankAndCut
-from drike.editors.unedited import Unedited
 from drike.edits import EditCase
 from drike.errors import UsageError
-from drike.evaluation.baseline_answers import baseline_answers, with_baseline_answers
+from drike.evaluation.baseline_answers import AnsweredCases
 from drike.evaluation.evaluate import evaluate as outcomes_of
-from drike.evaluation.judge import GREEDY, RULES, Judge, Rule
-from drike.evaluation.metrics import Outcome, counted, summary_of
+from drike.evaluation.judge import RULES, Judge, Rule, RuleName
+from drike.evaluation.metrics import Outcome, counted
 from drike.evaluation.risk_control import CertifiedGuarantee
+from drike.gates.by_name import Named
+from drike.gates.calibrated import Calibrated
+from drike.gates.calibration import default_gate
+from drike.gates.decision import Gate
+from drike.gates.questions import common_questions
+from drike.gates.verification import require_uncertainty
 from drike.models.protocols import LanguageModel
 from drike.models.served.options import ApiOptions
 from drike.prompts import ORDERS, OrderName
-from drike.report import as_markdown, aspects, compared, costs, disagreement, hops, paired, published, table1, work
+from drike.report import (
+    Table,
+    as_markdown,
+    aspects,
+    compared,
+    costs,
+    disagreement,
+    hops,
+    paired,
+    published,
+    table1,
+    work,
+)
+from drike.report.deployed import deployed_tables
 from drike.report.variants import distribution_table, variations
-from drike.runs.folder import read_json, read_usage, write_record
-from drike.runs.recording import judged_both_ways, recorded_evaluation, recorded_prompts
-from drike.runs.resume import check_same, recovered_outcomes
-from drike.runs.run import Run, Setup
+from drike.runs.checkpoint import Checkpoint
+from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
+from drike.runs.evaluating import SAMPLE, Evaluation, EvaluationEvent, run_evaluation
+from drike.runs.events import Prepared
+from drike.runs.folder import read_usage
+from drike.runs.run import Setup
+from drike.serving.requests import read_questions
 from drike.support.files import write_text
 
-OWN_ANSWERS = "baseline_answers.json"  # of the unedited model, to questions that it is asked first
 VALUES_OF_EDITORS = (
     f"NAMES of editors are {', '.join(NAMES)}; {', '.join((*TRAINED, PER_QUERY, SAME_SIZE, SAME_K))} need --run. "
     f"NAMES of orders are {', '.join(ORDERS)}."
 )
+TABLES = "table.md"
 
-# Edits of the sample whose prompts are kept and that is judged by greedy and by generate; fewer in the demo.
-SAMPLE, SMALL_SAMPLE = 20, 5
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What is compared, and how answers are judged."""
+
+    editors: str | None = None
+    order: str | None = None
+    sigmas: str | None = None
+    judge: RuleName | None = None
+    probes: Literal["published", "all"] = "published"
+    write: bool = False
+
+
+@dataclass(frozen=True)
+class DeployedOptions:
+    """Evaluation with many edits in force."""
+
+    stored: str | None = None
+    gate: Literal["named", "calibrated"] | None = None
+    unrelated: Path | None = None
+    ask: Annotated[
+        bool, flag("--ask", "With --gate calibrated: ask the model, yes or no, where the gate is uncertain", METHOD)
+    ] = False
 
 
 @takes_options
@@ -68,90 +117,90 @@ def evaluate(
     run: Path | None = None,
     data: DataOptions,
     model: ModelOptions,
-    editors: str | None = None,
+    method: EvaluationOptions,
     encoder: str | None = None,
-    order: str | None = None,
-    sigmas: str | None = None,
-    judge: str | None = None,
-    probes: str = "published",
-    write: bool = False,
-    stored: str | None = None,
-    gate: str | None = None,
-    unrelated: Path | None = None,
-    ask: Annotated[bool, flag("--ask", "With --gate calibrated: ask the model, yes or no, in doubt", METHOD)] = False,
+    deployed: DeployedOptions,
     at: RunOptions,
     api: ApiOptions,
 ) -> None:
     """Measure ESR, PC, RR, S, ESM and GSM of editors on edits that were not trained on."""
     options = options_in(locals())
     chosen = choose_edits(run, data, encoder, at)
-    base, given = chosen.base, chosen.given
-    by_default = [*UNTRAINED, *((*TRAINED, SAME_K) if base else ())]
-    by_default += [PER_QUERY, BY_NAME, SAME_SIZE] if base and base.trained.per_query is not None else []
-    names = [one.strip().casefold() for one in editors.split(",")] if editors else by_default
-    for one in [*names, *(["dr-ike"] if sigmas else [])]:
-        require_editor(one, trained=base is not None)
-    orders, thresholds = parse_orders(order), parse_sigmas(sigmas)
-    check_stored(stored, gate, unrelated, ask)
+    base, earlier = chosen.base, chosen.run_settings
+    names = editor_names(method, chosen)
+    check_deployed(deployed)
     folder = at.resume or new_run(at.out, "evaluate")
     setup, notes = chosen.open(), []
-    if probes == "all":
-        test = with_generated(setup.split.test, setup.pool.seed)
-        setup, notes = replace(setup, split=replace(setup.split, test=test)), [GENERATED]
-    opened = open_model(model, api, given, at=at, cache=False)
-    rule = Judge(opened.model, RULES.get(judge or given.judge or "")).rule
-    limit, trained = opened.limit, base.trained if base else None
-    made = [make(one, pool=setup.pool, model=opened.model, trained=trained, limit=limit) for one in names]
-    made += reordered(made, orders, setup.pool.seed)
-    dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=limit) if thresholds else None
-    made += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
-    behind = deployment(setup, stored, gate, unrelated, opened.model if ask else None) if stored else None
-    if isinstance(opened.model, CountingModel):
-        found = count_own_answers(opened.model, setup.split.test, rule)
-        for editor in [*made, *(behind.editors(made) if behind else [])]:
-            for _ in outcomes_of(editor, opened.model, found.cases, rule=rule, write=write, allow_trained=True):
-                pass
-        if found.asked:
-            say(f"{found.asked} questions are put to the unedited model first")
-        return show_bound(opened.model, opened.api)
-    described, policy = describe_model(opened.name, opened.model), None if base is None else base.trained_sha256
+    if method.probes == "all":
+        cases = with_generated(setup.split.test, setup.pool.seed)
+        setup, notes = replace(setup, split=replace(setup.split, test=cases)), [GENERATED]
+    opened = open_model(model, api, earlier, at=at, cache=False)
+    rule = Judge(opened.model, RULES.get(method.judge or earlier.judge or "")).rule
+    editors = make_editors(names, method, setup, base.trained if base else None, opened)
+    deployment = open_deployment(setup, deployed, opened.model) if deployed.stored else None
+    asked = [*editors, *(deployment.editors(editors) if deployment else [])]
+    test, write = setup.split.test, method.write
+    if count_only(opened.model, opened.api, lambda counting: _count(counting, test, asked, rule=rule, write=write)):
+        return
+    described = describe_model(opened.name, opened.model)
     settings = {
-        **chosen.settings, "model": opened.name, "template": opened.template, "judge": rule.name, "probes": probes,
-        "write": write, "prompt_tokens": model.prompt_tokens or given.prompt_tokens, "order": order, "sigmas": sigmas,
-        "replicas": at.replicas, "tokenizer": opened.api.tokenizer, "editors": [one.name for one in made],
-        "stored": stored, "gate": behind.gate_name if behind else None,
-        "unrelated": None if unrelated is None else str(unrelated),
+        **chosen.settings, **asdict(method), "model": opened.name, "template": opened.template, "judge": rule.name,
+        "prompt_tokens": model.prompt_tokens or earlier.prompt_tokens, "replicas": at.replicas,
+        "tokenizer": opened.api.tokenizer, "editors": [editor.name for editor in editors], "stored": deployed.stored,
+        "gate": deployment.name if deployment else None,
+        "unrelated": None if deployed.unrelated is None else str(deployed.unrelated),
     }  # fmt: skip
     with alone_at(folder, "evaluate"):
-        if at.resume:
-            note_versions(check_same(Run.open(folder), setup, described, policy))
-        else:
-            Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
+        begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None, base=base)
         with metered(opened.model, folder):
-            outcomes = run_evaluation(
-                folder, setup, opened.model, made, rule=rule, write=write, full=True, notes=notes, behind=behind
+            evaluation = watch_evaluation(
+                folder, setup, opened.model, editors, rule=rule, write=write, notes=notes, variants=True
             )
-    show_promise(trained.promise if trained else None, outcomes.get("DR-IKE-Q", []))
-    longest = float("inf") if limit is None else limit.tokens
-    for editor_name, of_editor in outcomes.items():
-        if over := sum((one.prompt_tokens or 0) > longest for one in of_editor):
-            note(
-                f"{over} of {len(of_editor)} prompts of {editor_name} are longer than {longest} tokens, with all "
-                "retains pruned that can be"
-            )
+            if deployment is not None:
+                watch_deployed(folder, deployment, opened.model, editors, evaluation)
+    show_guarantee(base.trained.promise if base else None, evaluation.outcomes.get("DR-IKE-Q", []))
+    note_long_prompts(evaluation.outcomes, opened.limit)
     say(f"\nOutcomes and tables are in {folder}")
 
 
-def show_promise(kept: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:
-    """Print what was promised, if anything was, beside what was measured."""
-    correct = [
-        one.correct for one in outcomes if kept and one.aspect is kept.promise.aspect and one.correct is not None
-    ]
-    if kept is not None and correct:
-        say(f"\nPromise of DR-IKE-Q: {kept.sentence}; measured on these test edits: {fmean(correct):.3f}")
+def editor_names(method: EvaluationOptions, chosen: ChosenEdits) -> list[str]:
+    """The names of --editors, or those by default. Raises UsageError for one that does not exist or needs a run."""
+    trained = chosen.base.trained if chosen.base else None
+    names = [*UNTRAINED, *((*TRAINED, SAME_K) if trained else ())]
+    names += [PER_QUERY, BY_NAME, SAME_SIZE] if trained and trained.per_query is not None else []
+    if method.editors:
+        names = [name.strip().casefold() for name in method.editors.split(",")]
+    for name in [*names, *(["dr-ike"] if method.sigmas else [])]:
+        require_editor(name, trained=trained is not None)
+    parse_orders(method.order), parse_sigmas(method.sigmas)
+    return names
 
 
-def run_evaluation(
+def make_editors(
+    names: Sequence[str], method: EvaluationOptions, setup: Setup, trained: Checkpoint | None, opened: OpenedModel
+) -> list[Editor]:
+    """The editors to compare: those named, and their variants for --order and --sigmas."""
+    editors = [make(name, pool=setup.pool, model=opened.model, trained=trained, limit=opened.limit) for name in names]
+    editors += reordered(editors, parse_orders(method.order), setup.pool.seed)
+    if thresholds := parse_sigmas(method.sigmas):
+        dr_ike = make("dr-ike", pool=setup.pool, trained=trained, limit=opened.limit)
+        editors += swept(dr_ike, thresholds) if ranks_retains(dr_ike) else []
+    return editors
+
+
+def _count(
+    counting: CountingModel, cases: Sequence[EditCase], editors: Sequence[Editor], *, rule: Rule, write: bool
+) -> None:
+    """Count the calls of an evaluation."""
+    resolved = count_own_answers(counting, cases, rule)
+    for editor in editors:
+        for _ in outcomes_of(editor, counting, resolved.cases, rule=rule, write=write, allow_trained=True):
+            pass
+    if resolved.asked:
+        say(f"{resolved.asked} questions are put to the unedited model first")
+
+
+def watch_evaluation(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
@@ -159,105 +208,143 @@ def run_evaluation(
     *,
     rule: Rule | None = None,
     write: bool = False,
-    full: bool = False,
+    sample: int = SAMPLE,
     notes: Sequence[str] = (),
-    behind: Deployment | None = None,
-) -> dict[str, list[Outcome]]:
-    """Evaluate every editor on the test edits; show the table and save outcomes, summary and table as they come.
+    variants: bool = False,
+) -> Evaluation:
+    """Evaluate every editor on the test edits with a bar each; save the tables, then print them.
 
-    Edits whose outcomes are in the folder already are skipped. Prompts of a sample are kept, which is judged by greedy
-    and by generate if the model scores and runs here or wrote its answers anyway. full: a larger sample, and tables of
-    retains, orders and sigmas. notes: on the probes, below the table of aspects. behind: also evaluate them with many
-    edits in force.
+    notes: on the probes, below the table of aspects. variants: also tables of retains, orders and sigmas.
     """
-    rule, both_ways = Judge(model, rule).rule, dict[str, Sequence[Outcome]]()
-    cases = answered_cases(folder, model, setup.split.test, rule)
-    if not cases:
-        raise UsageError("there is no edit to test on: ask for --test edits")
-    selectors = [editor.selector for editor in editors if ranks_retains(editor)]
-    parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
-    for sentence in setup.prepare(cases, {id(part): part for part in parts}.values()):
-        say(sentence, "dim")
-    outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
-    done = {name: len({one.case_id for one in found}) for name, found in outcomes.items()}
-    if any(done.values()):
-        say(f"Recovered {sum(done.values())} of {len(editors) * len(cases)} edits")
-    sample = random.Random(setup.pool.seed).sample(cases, min(SAMPLE if full else SMALL_SAMPLE, len(cases)))
-    for editor in editors:
-        left = cases[done[editor.name] :]
-        with (
-            progress(editor.name, live(model)) as (bar, task),
-            closing(recorded_evaluation(folder, editor, model, left, rule=rule, write=write)) as found,
-        ):
-            bar.update(task, total=len(cases), completed=done[editor.name])
-            for case in found:
-                outcomes[editor.name].extend(case)
-                bar.update(task, advance=1)
-            known = [one for one in outcomes[editor.name] if one.case_id in {case.case_id for case in sample}]
-            recorded_prompts(folder, editor, sample)
-            if rule is GREEDY and all(one.matched is not None for one in known):
-                both_ways[editor.name] = known
-            elif model.score and not model.info.served:
-                both_ways[editor.name] = judged_both_ways(folder, editor, model, sample)
-    title = f"{setup.split.ids.title}, {len(cases)} test edits, model {model.info.name}, judged by {rule.name}"
-    unedited = outcomes.get(Unedited().name, [])
-    counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
-    summaries = list(map(summary_of, counts.values()))
-    differing = [disagreement(both_ways)] if any(both_ways.values()) else []
-    first = table1(summaries, title, rule.caption, *differing)
-    tables = [one for one in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if one]
-    tables += paired(counts, compared(list(counts)), "Paired differences")
-    if full:
-        tables += [distribution_table(outcomes["DR-IKE"])] if "DR-IKE" in outcomes else []
-        tables += variations(outcomes, counts)
-    tables.append(published())
-    write_text(folder / "table.md", "\n".join(as_markdown(table) for table in tables))
-    write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
+
+    def show(event: EvaluationEvent) -> None:
+        match event:
+            case AnsweredCases():
+                say(baseline_sentence(event))
+            case Prepared():
+                show_prepared(event, len(editors) * len(setup.split.test), "edits")
+
+    evaluation = watch(
+        run_evaluation(folder, setup, model, editors, rule=rule, write=write, sample=sample), show, model
+    )
+    assert isinstance(evaluation, Evaluation)  # noqa: S101 - its last event
+    data, judged = f"{setup.split.ids.title}, {len(evaluation.cases)} test edits", f"judged by {evaluation.rule.name}"
+    title = f"{data}, model {model.info.name}, {judged}"
+    tables = evaluation_tables(evaluation, title, notes, variants=variants)
+    write_text(folder / TABLES, "\n".join(map(as_markdown, tables)))
     for table in tables:
         draw(table)
-    usages = {name: used for name, used in read_usage(folder).items() if name in outcomes}
+    usages = {name: used for name, used in read_usage(folder).items() if name in evaluation.outcomes}
     if any(used.tokens for used in usages.values()):
         draw(work(usages))
     cached = [name for name, used in usages.items() if model.info.served and used.cached]
     if cached:
-        note(f"some answers of {', '.join(cached)} came from the cache, so their seconds are no model's")
-    if behind is not None:
-        run_deployed(folder, behind, model, editors, cases, rule=rule, paper=outcomes)
-    return outcomes
+        note(f"some answers of {', '.join(cached)} came from the cache, so their seconds do not measure the model")
+    return evaluation
 
 
-def answered_cases(
-    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
-) -> Sequence[EditCase]:
-    """The cases, with the unedited model's own answers where none are published; they are recorded in the folder."""
-    answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
-    if answers is None:
-        answers = baseline_answers(model, cases, rule)
-        if not answers:
-            return cases
-        write_record(folder, OWN_ANSWERS, answers)
-    found = with_baseline_answers(cases, answers)
-    say(
-        f"{found.asked} questions were put to the unedited model first, whose answer is right or shows what it knows; "
-        f"left out are {found.unusable} without an answer that can be judged, {found.unknown} whose facts it does not "
-        f"know and {found.new} answered with the new object"
+def baseline_sentence(resolved: AnsweredCases) -> str:
+    """What came of the questions that the unedited model was asked first."""
+    return (
+        f"{resolved.asked} questions were put to the unedited model first, whose answer is right or shows what it "
+        f"knows; left out are {resolved.unusable} without an answer that can be judged, {resolved.unknown} whose facts "
+        f"it does not know and {resolved.new} answered with the new object"
     )
-    return found.cases
 
 
-def parse_orders(given: str | None) -> list[OrderName]:
+def evaluation_tables(evaluation: Evaluation, title: str, notes: Sequence[str], *, variants: bool) -> list[Table]:
+    """Table 1 of the evaluation, the further tables, and the paper's."""
+    differing = [disagreement(evaluation.both_ways)] if any(evaluation.both_ways.values()) else []
+    summaries = evaluation.summaries
+    first = table1(summaries, title, evaluation.rule.caption, *differing)
+    tables = [table for table in (first, aspects(summaries, *notes), hops(summaries), costs(summaries)) if table]
+    tables += paired(evaluation.counts, compared(list(evaluation.counts)), "Paired differences")
+    if variants:
+        tables += [distribution_table(evaluation.outcomes["DR-IKE"])] if "DR-IKE" in evaluation.outcomes else []
+        tables += variations(evaluation.outcomes, evaluation.counts)
+    return [*tables, published()]
+
+
+def watch_deployed(
+    folder: Path, deployment: Deployment, model: LanguageModel, editors: Sequence[Editor], paper: Evaluation
+) -> None:
+    """Evaluate the editors behind the gate with a bar each; print the tables and save them behind those of `paper`.
+
+    paper: the same editors with every query under its edit.
+    """
+    events = run_deployed(folder, deployment, model, editors, paper.cases, rule=paper.rule)
+    deployed = watch(events, lambda event: None, model)
+    assert isinstance(deployed, DeployedEvaluation)  # noqa: S101 - its last event
+    counts = {name: (paper.counts[name], counted(outcomes)) for name, outcomes in deployed.outcomes.items()}
+    size, cases = f"{deployment.size:,} edits in force", f"{len(paper.cases)} test edits"
+    title = f"{size}, {cases}, model {model.info.name}, gate {deployment.name}"
+    tables = deployed_tables(counts, deployed.decisions, title, paper.rule.caption)
+    text = (folder / TABLES).read_text("utf-8")
+    write_text(folder / TABLES, "\n".join([text, *map(as_markdown, tables)]))
+    for table in tables:
+        draw(table)
+
+
+def open_deployment(setup: Setup, deployed: DeployedOptions, model: LanguageModel) -> Deployment:
+    """Stores of the data's editable rows, those that are tested on among them. Raises UsageError, DataError."""
+    gate: Gate = default_gate() if deployed.gate == "calibrated" else Named()
+    encoder = WatchedEncoder(gate.encoder) if isinstance(gate, Calibrated) else None
+    editable = {*setup.split.ids.editable, *setup.split.ids.test}
+    edits = [edit for case in setup.dataset.cases if case.case_id in editable for edit in case.edits]
+    size = None if deployed.stored in (None, "all") else int(deployed.stored)
+    stores = SimulatedStores(edits, size, encoder=encoder, seed=setup.pool.seed)
+    questions = (
+        common_questions()
+        if deployed.unrelated is None
+        else [question for question, *_ in read_questions(deployed.unrelated)]
+    )
+    return Deployment(gate, stores, questions, model if deployed.ask else None)
+
+
+def check_deployed(deployed: DeployedOptions) -> None:
+    """Refuse a --stored that is no size, and options that need it or each other. Raises UsageError."""
+    stored = deployed.stored
+    if stored is not None and stored != "all" and not (stored.isdecimal() and int(stored)):
+        raise UsageError(f"--stored takes a number of edits, at least 1, or all, not {stored!r}")
+    if (deployed.gate or deployed.unrelated or deployed.ask) and not stored:
+        raise UsageError("--gate, --unrelated and --ask are for --stored: ask for edits in force, as --stored all")
+    if deployed.ask and deployed.gate != "calibrated":
+        require_uncertainty(Named(), "give --gate calibrated, or leave --ask out")
+
+
+def show_guarantee(certified: CertifiedGuarantee | None, outcomes: Sequence[Outcome]) -> None:
+    """Print what was guaranteed, if anything was, beside what was measured."""
+    if certified is None:
+        return
+    aspect = certified.promise.aspect
+    correct = [outcome.correct for outcome in outcomes if outcome.aspect is aspect and outcome.correct is not None]
+    if correct:
+        say(f"\nGuarantee of DR-IKE-Q: {certified.sentence}; measured on these test edits: {fmean(correct):.3f}")
+
+
+def note_long_prompts(outcomes: Mapping[str, Sequence[Outcome]], limit: TokenLimit | None) -> None:
+    """Say how many prompts of each editor are over the limit even without retains."""
+    for name, of_editor in outcomes.items():
+        if limit and (over := sum((outcome.prompt_tokens or 0) > limit.tokens for outcome in of_editor)):
+            note(
+                f"{over} of {len(of_editor)} prompts of {name} are longer than {limit.tokens} tokens, although all "
+                "retains that can be dropped are"
+            )
+
+
+def parse_orders(text: str | None) -> list[OrderName]:
     """Names of orders from a comma-separated option. Raises UsageError for one that does not exist."""
-    names = dict.fromkeys(_parts(given))
+    names = dict.fromkeys(_parts(text))
     for name in names:
         if name not in ORDERS:
             raise UsageError(f"--order knows {', '.join(ORDERS)}, not {name!r}")
     return list(names)  # type: ignore[arg-type]
 
 
-def parse_sigmas(given: str | None) -> list[float]:
+def parse_sigmas(text: str | None) -> list[float]:
     """Thresholds from a comma-separated option. Raises UsageError for what is no probability."""
     sigmas = []
-    for part in _parts(given):
+    for part in _parts(text):
         try:
             sigmas.append(Threshold(float(part)).sigma)
         except ValueError:
@@ -265,8 +352,8 @@ def parse_sigmas(given: str | None) -> list[float]:
     return list(dict.fromkeys(sigmas))
 
 
-def _parts(given: str | None) -> list[str]:
-    return [part.strip().casefold() for part in (given or "").split(",") if part.strip()]
+def _parts(text: str | None) -> list[str]:
+    return [part.strip().casefold() for part in (text or "").split(",") if part.strip()]
 
 
 def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int) -> list[InContextEditor[RankAndCut]]:
@@ -274,12 +361,12 @@ def reordered(editors: Sequence[Editor], orders: Sequence[OrderName], seed: int)
 
     Raises UsageError where orders are wanted and no editor has a learned ranking.
     """
-    learned = [one for one in editors if ranks_retains(one) and isinstance(one.selector.ranker, Retriever)]
+    learned = [editor for editor in editors if ranks_retains(editor) and isinstance(editor.selector.ranker, Retriever)]
     if orders and not learned:
         raise UsageError("--order is for trained editors: name one in --editors, such as dr-ike, and give its --run")
     return [
-        replace(one, name=f"{one.name} ({order})", style=replace(one.style, order=order, order_seed=seed))
-        for one in learned
+        replace(editor, name=f"{editor.name} ({order})", style=replace(editor.style, order=order, order_seed=seed))
+        for editor in learned
         for order in orders
     ]
 

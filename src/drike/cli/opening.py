@@ -10,9 +10,10 @@ from typing import Any
 
 from drike.cli.console import note
 from drike.cli.console import progress as progress_bar
-from drike.cli.costs import CountingModel, token_counter, used_in
+from drike.cli.dry_run import CountingModel, token_counter
 from drike.cli.options import DataOptions, ModelOptions, RunOptions
 from drike.datasets import TINYFACTS, load
+from drike.datasets.form import Paraphrases, Target
 from drike.datasets.splits import SplitIds
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
@@ -23,7 +24,7 @@ from drike.models import load as load_model
 from drike.models.protocols import LanguageModel, Template
 from drike.models.served.options import ApiOptions
 from drike.report.reading import trained_run
-from drike.runs.folder import has_begun, has_records
+from drike.runs.folder import has_begun, has_records, total_usage
 from drike.runs.run import Settings, Setup, TrainedRun
 
 # The values of options that neither the command line nor a run gives.
@@ -41,17 +42,17 @@ def open_setup(
     validation: int = 0,
     editable: int | None = None,
     subset: str | None = None,
-    target: str | None = None,
-    paraphrases: str | None = None,
+    target: Target | None = None,
+    paraphrases: Paraphrases | None = None,
     pool: Sequence[str] | None = None,
     leave_out: Collection[tuple[str, str]] = (),
 ) -> Setup:
     """Load, split and embed the data; `seed` draws the split and assigns the roles.
 
-    Sizes that are None are the paper's, or all available. A given `split` is kept. leave_out: facts that must not be
-    edited, since they were trained on. Raises DataError.
+    Sizes that are None are the paper's, or all available. split: the ids of an earlier split, which is kept. leave_out:
+    facts that must not be edited, since they were trained on. Raises DataError.
     """
-    dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())  # type: ignore[arg-type]
+    dataset = load(*sources, target=target or "alt", paraphrases=paraphrases, pool=pool or ())
     if split is not None:
         parts = dataset.restore(split)
     else:
@@ -72,13 +73,14 @@ def open_trained_run(folder: Path) -> TrainedRun:
 
 @dataclass(frozen=True)
 class ChosenEdits:
-    """The edits to test on: those of a training run, or of other data with the run's settings where none are given.
+    """The edits to test on: those of a training run, or of other data with its settings where no others are given.
 
-    base, given: the training run if there is one, and its settings or the default ones. settings: as run.json has them.
+    base, run_settings: the training run if there is one, and its settings or the default ones. settings: as run.json
+    has them.
     """
 
     base: TrainedRun | None
-    given: Settings
+    run_settings: Settings
     split: SplitIds | None
     settings: Mapping[str, Any]
 
@@ -93,30 +95,30 @@ class ChosenEdits:
 
 
 def choose_edits(run: Path | None, data: DataOptions, encoder: str | None, at: RunOptions) -> ChosenEdits:
-    """What the options say about the edits to test on. Raises UsageError, RunError, CheckpointError, DataError."""
+    """The edits that the options ask to test on. Raises UsageError, RunError, CheckpointError, DataError."""
     if data.test == 0:
         raise UsageError("there is no edit to test on: ask for --test 1 or more")
     if at.resume and run:
         run = trained_run(at.resume) or Path(run)  # folders may have moved, together
     base, split = None if run is None else open_trained_run(run), None
     if base is not None and data.data is None:
-        kept = (data.editable, data.seed, data.subset, data.zsre_target, data.paraphrases, data.pool)
-        if any(option is not None for option in kept):
+        of_split = (data.editable, data.seed, data.subset, data.zsre_target, data.paraphrases, data.pool)
+        if any(value is not None for value in of_split):
             raise UsageError(
                 "--run keeps its split: give --editable, --subset, --zsre-target, --paraphrases, --pool and --seed "
                 "only with other --data"
             )
         split = tested(base.split, data.test)
-    given = base.run if base else DEFAULTS
+    earlier = base.run if base else DEFAULTS
     settings = {
-        "run": None if run is None else str(run), "data": data.data or list(given.data), "test": data.test,
-        "editable": data.editable, "seed": given.seed if data.seed is None else data.seed,
-        "encoder": encoder or given.encoder, "subset": data.subset,
-        "zsre_target": data.zsre_target or given.zsre_target or "alt",
-        "paraphrases": data.paraphrases or given.paraphrases,
-        "pool": data.pool or (list(given.pool) if given.pool and data.data is None else None),
+        "run": None if run is None else str(run), "data": data.data or list(earlier.data), "test": data.test,
+        "editable": data.editable, "seed": earlier.seed if data.seed is None else data.seed,
+        "encoder": encoder or earlier.encoder, "subset": data.subset,
+        "zsre_target": data.zsre_target or earlier.zsre_target or "alt",
+        "paraphrases": data.paraphrases or earlier.paraphrases,
+        "pool": data.pool or (list(earlier.pool) if earlier.pool and data.data is None else None),
     }  # fmt: skip
-    return ChosenEdits(base, given, split, settings)
+    return ChosenEdits(base, earlier, split, settings)
 
 
 def tested(split: SplitIds, test: int | None) -> SplitIds:
@@ -177,20 +179,20 @@ class OpenedModel:
 
 
 def open_model(
-    asked: ModelOptions, api: ApiOptions, given: Settings, *, at: RunOptions, cache: bool = True
+    options: ModelOptions, api: ApiOptions, base: Settings, *, at: RunOptions, cache: bool = True
 ) -> OpenedModel:
-    """Open the model that is asked for, or else given; a `CountingModel` for a dry run. Raises ModelError, UsageError.
+    """Open the model of the options, or else that of `base`; for a dry run a `CountingModel`.
 
-    A resumed run has spent a part of its limits. cache: as in `drike.models.load`.
+    A resumed run has spent a part of its limits. cache: as in `drike.models.load`. Raises ModelError, UsageError.
     """
-    name = asked.model or given.model
-    template = template_for(name, asked.template or given.template)
-    api = replace(api, tokenizer=api.tokenizer or (given.tokenizer if name == given.model else None))
-    left = api.after(used_in(at.resume)) if at.resume else api
+    name = options.model or base.model
+    template = template_for(name, options.template or base.template)
+    api = replace(api, tokenizer=api.tokenizer or (base.tokenizer if name == base.model else None))
+    left = api.after(total_usage(at.resume)) if at.resume else api
     model = CountingModel(name, template, api) if at.dry_run else load_model(
-        name, template=template, device=asked.device, replicas=at.replicas, api=left, cache=cache
+        name, template=template, device=options.device, replicas=at.replicas, api=left, cache=cache
     )  # fmt: skip
-    limit = limit_to(asked.prompt_tokens or given.prompt_tokens, model, api.tokenizer, template)
+    limit = limit_to(options.prompt_tokens or base.prompt_tokens, model, api.tokenizer, template)
     return OpenedModel(name, model, template, api, limit)
 
 

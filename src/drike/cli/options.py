@@ -1,30 +1,32 @@
-"""The options of all commands, each defined once: metavar, help, panel and the values it takes.
+"""The options of all commands: metavar, help, panel and the values each takes.
 
 `takes_options` turns a command's parameters into options by looking their names up in `OPTIONS`. A parameter that is a
-frozen dataclass of options, such as `DataOptions`, stands for all of its fields. A parameter annotated with an option
-of its own, for a meaning of its own, keeps it. Help lists options in the order of `OPTIONS`, in the same panels.
+frozen dataclass, such as `DataOptions`, stands for all of its fields; an annotation with an option of its own has
+priority, and a Literal type names the words that are accepted. Help lists options in the order of `OPTIONS`, in the
+same panels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from drike.datasets.dataset import SUBSETS
 from drike.datasets.fetch import PUBLISHED
+from drike.datasets.form import Paraphrases, Target
 from drike.editors.learned_budgets import KINDS
-from drike.editors.retriever import FORMS
 from drike.errors import UsageError
 from drike.evaluation.judge import RULES
+from drike.models.protocols import Template
 from drike.models.served.address import SERVICES
 
 DATA, MODEL, METHOD, OUTPUT = "Data", "Model", "Method", "Output"
@@ -41,31 +43,44 @@ VALUES_OF_MODEL = (
     "a folder or hub name of a Hugging Face causal model, or SERVICE:MODEL, SERVICE:MODEL@URL for a model behind an "
     f"API. SERVICE is one of {', '.join(SERVICES)}."
 )
-RUN_DECIDES = "Options that are not given are the run's if --run is given."
+RUN_DECIDES = "With --run, the run's values replace the defaults."
 
 
 def option(
     metavar: str,
     text: str,
     panel: str,
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    among: tuple[str, ...] = (),
+    *names: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
 ) -> Any:
-    """An option of typer that takes a value in a range, or one of a few words."""
+    """An option of typer that takes a value in a range, or one of a few words.
+
+    names: as "--guarantee", the preferred one first; default: the parameter's.
+    """
 
     def check(value: Any, param: typer.CallbackParam) -> Any:
-        if value is None:
-            return value
-        if among and value not in among:
-            raise UsageError(f"{param.opts[0]} must be {' or '.join(among)}, not {value}")
-        if least is not None and not least <= value <= (most or float("inf")):  # nan is in no range
-            limits = f"at least {least}" if most is None else f"between {least} and {most}"
+        if value is not None and minimum is not None and not minimum <= value <= (maximum or float("inf")):  # or nan
+            limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
             raise UsageError(f"{param.opts[0]} must be {limits}, not {value}")
         return value
 
-    return typer.Option(metavar=metavar, help=text, rich_help_panel=panel, callback=check, show_default=False)
+    callback = _one_of(choices) if choices else check
+    return typer.Option(
+        *names, metavar=metavar, help=text, rich_help_panel=panel, callback=callback, show_default=False
+    )
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[Any, typer.CallbackParam], Any]:
+    """A callback of an option that takes one of a few words."""
+
+    def check(value: Any, param: typer.CallbackParam) -> Any:
+        if value is not None and value not in choices:
+            raise UsageError(f"{param.opts[0]} must be {' or '.join(choices)}, not {value}")
+        return value
+
+    return check
 
 
 def flag(name: str, text: str, panel: str) -> Any:
@@ -84,115 +99,113 @@ OPTIONS: Mapping[str, Any] = {
     "run": option("RUN", "Folder of a training run: use its retriever, data and model", DATA),
     "data": option("DATA", "What to edit, and what to draw demonstrations from (default: tinyfacts)", DATA),
     "pool": option("DATA", "Rows that are never edited, only shown as demonstrations; repeatable", DATA),
-    "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, least=1),
-    "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, least=0),
-    "seed": option("N", "Seed of the split and of all random draws (default: 0)", DATA, least=0, most=LARGEST_SEED),
+    "edits": option("N", "Number of training edits (default: 300, or all available)", DATA, minimum=1),
+    "test": option("N", "Number of test edits, never trained on (default: 100)", DATA, minimum=0),
+    "seed": option(
+        "N", "Seed of the split and of all random draws (default: 0)", DATA, minimum=0, maximum=LARGEST_SEED
+    ),
     "editable": option("N", "Number of editable rows (first by case_id); the rest supply demonstrations", DATA),
-    "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, among=tuple(SUBSETS)),
+    "subset": option("NAME", "Edit only these rows: " + ", ".join(SUBSETS), DATA, choices=tuple(SUBSETS)),
     "zsre_target": option(
-        "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA, among=("alt", "answers")
+        "NAME", "New objects of zsRE: alt (counterfactual) or answers (true)", DATA
     ),
     "paraphrases": option(
-        "NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's only)", DATA,
-        among=("keep", "screen")
+        "NAME", "EasyEdit's rephrase_prompt: keep or screen (default: screen CounterFact's only)", DATA
     ),
     "model": option("MODEL", "The model to edit (default: embedded)", MODEL),
     "device": option("NAME", "cpu, cuda, mps (default: the fastest available)", MODEL),
-    "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, least=1),
+    "prompt_tokens": option("N", "Longest prompt in tokens; the last retains are dropped to fit", MODEL, minimum=1),
     "template": option(
-        "NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL, among=("plain", "chat")
+        "NAME", "plain, or chat: the prompt as one user turn (default behind an API)", MODEL
     ),
-    "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, least=1),
+    "replicas": option("N", "Copies of the model, as Ray actors with a GPU or a core each", MODEL, minimum=1),
     "editors": option("NAMES", "Editors to compare, separated by commas", METHOD),
     "editor": option(
         "NAME", "Editor to use (default: dr-ike with --run, else no-retains; ike with --every-query)", METHOD
     ),
-    "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, least=0),
+    "random_subsets": option("N", "Random subsets of the retains to try for each edit", METHOD, minimum=0),
     "stored": option(
         "N", "Also with N edits in force at once, or all editable ones: each query through the gate", METHOD
     ),
     "gate": option(
-        "NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD,
-        among=("named", "calibrated")
+        "NAME", "With --stored: named (default), or calibrated, the one with probabilities", METHOD
     ),
     "unrelated": option("FILE", "Questions that concern no edit, for --stored (default: common ones)", DATA),
     "every_query": flag("--every-query", "Put every query under an edit, as the paper does", METHOD),
     "objective": option(
-        "NAME", "paper, or balanced: also a policy that decides for each query (dr-ike-q)", METHOD,
-        among=("paper", "balanced")
+        "NAME", "paper, or s: also a policy, trained on S, that decides for each query (dr-ike-q)", METHOD
     ),
     "named": flag("--named", "Let dr-ike-q read whether a query names the edited subject", METHOD),
     "shot_price": option(
-        "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, least=0.0, most=10.0
+        "X", "What a prompt with all demonstrations costs dr-ike-q, in S", METHOD, minimum=0.0, maximum=10.0
     ),
     "promise": option(
-        "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD
+        "BOUND", 'Level that dr-ike-q keeps on new edits (95 % confidence), as "rr>=.85"; also of esr, pc', METHOD,
+        "--guarantee", "--promise"
     ),
-    "calibrate_on": option("N", "Number of edits held out for --promise (default: 100)", METHOD, least=1),
+    "calibrate_on": option("N", "Number of edits held out for --guarantee (default: 100)", METHOD, minimum=1),
     "reward": option(
         "NAME", "Answers that are rewarded: rewrite (the edit's own query, as in the paper) or probes (all its probes)",
-        METHOD, among=("rewrite", "probes")
+        METHOD
     ),
-    "epochs": option("N", "Passes over the training edits", METHOD, least=1),
+    "epochs": option("N", "Passes over the training edits", METHOD, minimum=1),
     "budget": option(
         "NAME", f"Number of retains: threshold (DR-IKE), all, half; learned: {', '.join(KINDS)}", METHOD,
-        among=("threshold", "all", "half", *KINDS)
+        choices=("threshold", "all", "half", *KINDS)
     ),
     "judge": option(
         "NAME", f"When answers are right: {', '.join(RULES)} (default: greedy, or generate without scores)",
-        METHOD, among=tuple(RULES)
+        METHOD
     ),
     "probes": option(
         "NAME", "What is asked of each edit: published (the data set's own), or all (also what drike generates)",
-        METHOD, among=("published", "all")
+        METHOD
     ),
-    "max_shots": option("N", "K: most retains in a prompt", METHOD, least=1),
-    "learning_rate": option("X", "Adam's step size", METHOD, least=0.0, most=1e3),
+    "max_shots": option("N", "K: most retains in a prompt", METHOD, minimum=1),
+    "learning_rate": option("X", "Adam's step size", METHOD, minimum=0.0, maximum=1e3),
     "encoder": option(
         "NAME", "Text encoder that finds demonstrations: folder, hub name or hashing (default: MiniLM)", METHOD
     ),
     "policy_encoder": option("NAME", "Text encoder under the trained head (default: --encoder)", METHOD),
-    "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, least=1),
+    "parallel_edits": option("N", "B: edits rolled out at once; 1 is Algorithm 1", METHOD, minimum=1),
     "out": option("FOLDER", "Folder of the new run (default: runs/DATE-COMMAND)", OUTPUT),
     "resume": option("RUN", "Continue a stopped run with the options it began with", OUTPUT),
     "explain": flag("--explain", "Show which demonstrations were chosen, and why", OUTPUT),
     "show_prompt": flag("--show-prompt", "Print the prompts", OUTPUT),
     "write": flag("--write", "Also record the text that the model generates", OUTPUT),
     "dry_run": flag("--dry-run", "Print the most it can cost, and send nothing", API),
-    "max_cost": option("X", "Spending limit; exits with code 3 when reached", API, least=0.0),
-    "max_calls": option("N", "Limit on requests; exits with code 3 when reached", API, least=0),
-    "price_in": option("X", "Price of a million prompt tokens", API, least=0.0),
-    "price_out": option("X", "Price of a million generated tokens", API, least=0.0),
-    "concurrency": option("N", "Requests, and edits, in flight at once", API, least=1),
-    "deadline": option("SEC", "Time limit for one answer, with retries", API, least=0.1),
+    "max_cost": option("X", "Spending limit; exits with code 3 when reached", API, minimum=0.0),
+    "max_calls": option("N", "Limit on requests; exits with code 3 when reached", API, minimum=0),
+    "price_in": option("X", "Price of a million prompt tokens", API, minimum=0.0),
+    "price_out": option("X", "Price of a million generated tokens", API, minimum=0.0),
+    "concurrency": option("N", "Requests, and edits, in flight at once", API, minimum=1),
+    "deadline": option("SEC", "Time limit for one answer, with retries", API, minimum=0.1),
     "tokenizer": option("NAME", "Counts tokens for --dry-run, --prompt-tokens: folder or hub name", API),
-    "thinking_tokens": option("N", "Extra tokens for models that think first", API, least=0),
+    "thinking_tokens": option("N", "Extra tokens for models that think first", API, minimum=0),
     "reasoning_effort": option("NAME", "Passed to the API: none, minimal, low, ...", API),
     "text_only": flag("--text-only", "Do not ask for log-probabilities", API),
     "no_cache": flag("--no-cache", "Neither read nor write the cache of answers", API),
     "allow_http": flag("--allow-http", "Allow unencrypted requests to other machines", API),
-    "form": option("NAME", "Scoring head: dot or cross", PAPER, among=FORMS),
+    "form": option("NAME", "Scoring head: dot or cross", PAPER),
     "flip": option(
-        "NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER,
-        among=("offender", "algorithm1")
+        "NAME", "How sigma is raised when an added retain breaks the answer: offender or algorithm1", PAPER
     ),
     "selection": option(
-        "NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER,
-        among=("top", "sample")
+        "NAME", "Retains tried in training: top (Algorithm 1) or sample", PAPER
     ),
     "renormalise": flag("--renormalise", "Take log p_j over the retains not yet drawn", PAPER),
     "stop_on_flip": flag("--stop-on-flip", "End an episode when a retain breaks the answer", PAPER),
     "layout": option(
-        "NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER,
-        among=("append", "ike")
+        "NAME", "Prompt: append (retains last, best first) or ike (shuffled)", PAPER
     ),
     "retain": option(
-        "NAME", "Retains: headed (with their New Fact line) or bare", PAPER,
-        among=("headed", "bare")
+        "NAME", "Retains: headed (with their New Fact line) or bare", PAPER
     ),
     "own_copy": flag(" /--no-own-copy", "Do not repeat the edit as a demonstration", PAPER),
-    "delay": option("N", "Apply each update up to N episodes late (robustness study)", PAPER, least=0),
-    "noise": option("P", "Probability of flipping each reward's sign (robustness study)", PAPER, least=0.0, most=1.0),
+    "delay": option("N", "Apply each update up to N episodes late (robustness study)", PAPER, minimum=0),
+    "noise": option(
+        "P", "Probability of flipping each reward's sign (robustness study)", PAPER, minimum=0.0, maximum=1.0
+    ),
     "order": option("NAMES", "Also show the kept retains in these orders", PAPER),
     "sigmas": option("LIST", "Also use these thresholds instead of the learned one, as .03,.06", PAPER),
 }  # fmt: skip
@@ -208,8 +221,8 @@ class DataOptions:
     seed: int | None = None
     editable: int | None = None
     subset: str | None = None
-    zsre_target: str | None = None
-    paraphrases: str | None = None
+    zsre_target: Target | None = None
+    paraphrases: Paraphrases | None = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +232,7 @@ class ModelOptions:
     model: str | None = None
     device: str | None = None
     prompt_tokens: int | None = None
-    template: str | None = None
+    template: Template | None = None
 
 
 @dataclass(frozen=True)
@@ -232,49 +245,21 @@ class RunOptions:
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
-class MethodOptions:
-    """Options of training."""
-
-    objective: str = "paper"
-    named: bool = False
-    shot_price: float = 0.05
-    promise: str | None = None
-    calibrate_on: int | None = None
-    reward: str = "rewrite"
-    epochs: int = 5
-    budget: str = "threshold"
-    max_shots: int = 16
-    learning_rate: float = 1e-4
-    encoder: str | None = None
-    policy_encoder: str | None = None
-    parallel_edits: int = 1
-    form: str = "dot"
-    flip: str = "offender"
-    selection: str = "top"
-    renormalise: bool = False
-    stop_on_flip: bool = False
-    layout: str = "append"
-    retain: str = "headed"
-    own_copy: bool = True
-    delay: int = 0
-    noise: float = 0.0
-    judge: str | None = None
-
-
 def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """`command` with an option for each parameter, and for each field of a parameter that is a dataclass."""
     own = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {
+        parameter.name: parameter.annotation for parameter in own if is_dataclass(parameter.annotation)
+    }
     options = sorted(chain.from_iterable(map(_options, own)), key=_place)
 
     @wraps(command)
-    def with_groups(**given: Any) -> None:
+    def with_groups(**values: Any) -> None:
         made = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        command(**given, **made)
+        command(**values, **made)
 
     with_groups.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return with_groups
@@ -285,25 +270,35 @@ class Command(TyperCommand):
 
     def get_help_option(self, ctx: Any) -> Any:
         """--help, which works and is not listed."""
-        found = super().get_help_option(ctx)
-        if found is not None:
-            found.hidden = True
-        return found
+        help_option = super().get_help_option(ctx)
+        if help_option is not None:
+            help_option.hidden = True
+        return help_option
 
 
 def _options(parameter: Parameter) -> Iterator[Parameter]:
     """The options that a parameter stands for."""
     group = parameter.annotation
-    found = [(parameter.name, group, parameter.default)]
-    if is_dataclass(group):
-        hints = get_type_hints(group, include_extras=True)
-        found = [(field.name, hints[field.name], field.default) for field in fields(group)]
-    for name, hint, default in found:
-        kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])
-        if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
-            info = copy(info)
-            info.help += f" (default: {default})"
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
+    if not is_dataclass(group):
+        yield _option(parameter.name, group, parameter.default)
+        return
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield _option(field.name, hints[field.name], default)
+
+
+def _option(name: str, hint: Any, default: Any) -> Parameter:
+    """A parameter that typer reads as an option: its own, or that of `OPTIONS`; a Literal type gives its choices."""
+    kind, info = get_args(hint) if get_origin(hint) is Annotated else (hint, OPTIONS[name])
+    info = copy(info)
+    literal, *_ = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal] or [None]
+    if literal is not None:
+        info.callback = _one_of(get_args(literal))
+        kind = str if kind is literal else str | None
+    if default not in (None, Parameter.empty) and not isinstance(default, bool) and "default" not in info.help:
+        info.help += f" (default: {default})"
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
 def _place(parameter: Parameter) -> tuple[int, int]:

@@ -19,28 +19,28 @@ def paper(
     """List the paper's tables and figures with the recipe that repeats each, or show one."""
     if name is None:
         return draw(_studies())
-    found = study(name)
-    if found is None:
-        raise UsageError(f"{name!r} is not in the paper: choose from {', '.join(one.name for one in STUDIES)}")
-    say(f"{found.place}: {found.about}", style="bold")
+    chosen = study(name)
+    if chosen is None:
+        raise UsageError(f"{name!r} is not in the paper: choose from {', '.join(row.name for row in STUDIES)}")
+    say(f"{chosen.place}: {chosen.about}", style="bold")
     lines = {
-        "recipe": f"sh {found.recipe}   (in minutes, on TinyFacts: MODEL=embedded sh {found.recipe})",
-        "models": ", ".join(found.models) + (" (needs an API key)" if found.needs_api else ""),
-        "data": ", ".join(found.data),
-        "work": f"{found.trainings} training run(s) and {found.editors} evaluated editor(s) for each model",
-        "unclear": found.unclear,
+        "recipe": f"sh {chosen.recipe}   (in minutes, on TinyFacts: MODEL=embedded sh {chosen.recipe})",
+        "models": ", ".join(chosen.models) + (" (needs an API key)" if chosen.needs_api else ""),
+        "data": ", ".join(chosen.data),
+        "work": f"{chosen.trainings} training run(s) and {chosen.editors} evaluated editor(s) for each model",
+        "unclear": chosen.unclear,
     }
     for label, text in lines.items():
         if text:
             say(f"  {label:<8}{text}")
-    if table := _reported(found):
+    if table := _reported(chosen):
         draw(table)
 
 
 def _studies() -> Table:
     rows = tuple(
-        (one.name, one.place, one.about, str(len(one.models)), ", ".join(one.data), "yes" if one.needs_api else "")
-        for one in STUDIES
+        (row.name, row.place, row.about, str(len(row.models)), ", ".join(row.data), "yes" if row.needs_api else "")
+        for row in STUDIES
     )
     header = ("recipe", "in the paper", "what", "models", "data", "API")
     notes = (
@@ -50,17 +50,17 @@ def _studies() -> Table:
     return Table("The paper's tables and figures", header, rows, notes, wide=True)
 
 
-def _reported(one: Study) -> Table | None:
+def _reported(chosen: Study) -> Table | None:
     """The figures that the paper prints for a study; None if it prints none."""
     title = "What the paper reports"
-    if one.name == "figure4":
+    if chosen.name == "figure4":
         budgets = tuple((row.model, f"{row.mean:.2f}", f"{row.std:.2f}") for row in RETAIN_BUDGETS)
         return Table(title, ("Model", "mean", "std"), budgets)
-    if one.name == "efficiency":
+    if chosen.name == "efficiency":
         epochs = tuple(
             (row.model, f"{row.without:.1f}", f"{row.seconds:.1f}", f"{1 - row.seconds / row.without:.1%}")
             for row in EPOCH_SECONDS
         )
         return Table(title, ("Model", "s/epoch without", "s/epoch with", "saved"), epochs)
-    found = next((table for table in TABLES if one.name == f"table{table.number}"), None)
-    return None if found is None else published(found)
+    reported = next((table for table in TABLES if chosen.name == f"table{table.number}"), None)
+    return None if reported is None else published(reported)

@@ -32,7 +32,7 @@ from drike.stores.opening import open_store
 def replay(
     log: Annotated[Path, typer.Argument(help="Requests as JSON lines", metavar="LOG", hidden=True)],
     *,
-    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, least=1)] = 20,
+    show: Annotated[int, option("N", "Most rows of a table", OUTPUT, minimum=1)] = 20,
     store: Store = "edits.db",
 ) -> None:
     """Show which requests of LOG would get an edit, the least certain first; nothing is sent or written."""

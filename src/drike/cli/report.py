@@ -56,9 +56,9 @@ def report(
 
     with progress("tables and figures"):
         document = made.document(groups, across or (), ceilings)
-    found = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
+    studies = _studies(runs[0], case, device, ("ike", "dr-ike")) if case else []
     written = {
-        page: html(document, found),
+        page: html(document, studies),
         page.with_suffix(".md"): made.markdown(document),
         page.with_suffix(".tex"): made.latex(document),
     }
@@ -82,13 +82,13 @@ def case(
 ) -> None:
     """Show one edit under IKE and DR-IKE: prompts, answers, and what every retain does to them."""
     names = [name.strip().casefold() for name in editors.split(",")]
-    [found] = _studies(run, [case], device, names)
-    say(found.title, style="bold")
-    for table in found.tables():
+    [shown] = _studies(run, [case], device, names)
+    say(shown.title, style="bold")
+    for table in shown.tables():
         draw(table)
     if show_prompt:
-        width = max(40, console.width // len(found.columns) - 2) if console.width >= 100 else console.width
-        panels = [Panel(Text(side.prompt.text), title=Text(side.editor), width=width) for side in found.columns]
+        width = max(40, console.width // len(shown.columns) - 2) if console.width >= 100 else console.width
+        panels = [Panel(Text(column.prompt.text), title=Text(column.editor), width=width) for column in shown.columns]
         console.print(Columns(panels, padding=(0, 1)))
 
 
@@ -96,7 +96,7 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
     """Case studies with a run's data, split, model and trained editors. Raises UsageError for what it does not have."""
     for name in names:
         if name not in _SHOWING:
-            raise UsageError(f"{name!r} shows no retains: choose of {', '.join(_SHOWING)}")
+            raise UsageError(f"{name!r} shows no retains: choose from {', '.join(_SHOWING)}")
     past, trained = Run.open(run), trained_run(run)
     if trained is None:
         raise UsageError(f"{run} has no trained retriever, nor is the run it evaluated there: give a training run")
@@ -106,7 +106,7 @@ def _studies(run: Path, cases: Sequence[str], device: str | None, names: Sequenc
         past.data, encoder=past.encoder, seed=past.seed, split=split, target=past.zsre_target,
         paraphrases=past.paraphrases, pool=past.pool,
     )  # fmt: skip
-    known = {one.case_id: one for one in setup.dataset.cases}
+    known = {case.case_id: case for case in setup.dataset.cases}
     for case_id in cases:
         if case_id not in split.editable:
             some = ", ".join(split.test[:5])

@@ -1,12 +1,12 @@
-"""Continue stopped runs: `--resume RUN` of `train` and `evaluate`.
+"""`--resume RUN`: continue a stopped run with the options it began with, which its folder holds.
 
-A run's folder holds the options it began with. It continues with these; what it has done already is not repeated.
+What was done already is not repeated.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from inspect import signature
@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from drike.cli.console import complain, note, this_command
-from drike.cli.costs import used_in
 from drike.cli.options import Command
 from drike.errors import RunError, UsageError
-from drike.runs.folder import has_begun
-from drike.runs.resume import locked
-from drike.runs.run import Run
+from drike.runs.folder import has_begun, total_usage
+from drike.runs.resume import check_same, locked
+from drike.runs.run import Run, Setup, TrainedRun
 from drike.support.records import read
 
 # Options that may change when a run continues, since no result depends on them.
@@ -42,9 +41,9 @@ class Resumable(Command):
             return super().invoke(ctx)
         sources = {name: ctx.get_parameter_source(name) for name in known | {"out"}}
         named = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+        flags = {param.name: (*param.opts, *param.secondary_opts)[0] for param in self.params}
         for name in sorted(named - _FREE):
-            flag = name.replace("_", "-")
-            raise UsageError(f"--resume keeps the run's options: leave --{flag} out, or start a new run")
+            raise UsageError(f"--resume keeps the run's options: leave {flags[name]} out, or start a new run")
         began = Run.open(folder).options
         if began is None:
             raise RunError(f"{folder} cannot be resumed, since its run.json holds no options: start a new run")
@@ -63,18 +62,19 @@ class Resumable(Command):
 
     def _checked(self, ctx: Any, began: Mapping[str, Any]) -> dict[str, Any]:
         """The options in a run's folder, as the command line would take them. Raises RunError, UsageError."""
-        hints = {name: get_args(one.annotation)[0] for name, one in signature(self.callback).parameters.items()}  # type: ignore[arg-type]
-        found = {}
+        parameters = signature(self.callback).parameters  # type: ignore[arg-type]
+        options = {}
         try:
-            for one in self.params:
-                if one.name in began:
-                    found[one.name] = read(hints[one.name], began[one.name])
-                    if one.callback is not None:
-                        one.callback(ctx, one, found[one.name])
+            for param in self.params:
+                if param.name in began:
+                    kind = get_args(parameters[param.name].annotation)[0]
+                    options[param.name] = read(kind, began[param.name])
+                    if param.callback is not None:
+                        param.callback(ctx, param, options[param.name])
         except (ValueError, UsageError) as problem:
-            what = f"its option --{str(one.name).replace('_', '-')} cannot be used ({problem})"
+            what = f"its option {(*param.opts, *param.secondary_opts)[0]} cannot be used ({problem})"
             raise RunError(f"{ctx.params['resume']} cannot be resumed, since {what}: start a new run") from problem
-        return found
+        return options
 
 
 def _without_retired(folder: Path, began: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,18 +88,37 @@ def _without_retired(folder: Path, began: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in began.items() if name not in _RETIRED}
 
 
-def options_in(given: Mapping[str, Any]) -> dict[str, object]:
+def options_in(arguments: Mapping[str, Any]) -> dict[str, object]:
     """A command's options from its `locals()`, the fields of groups among them, as run.json keeps them."""
     options: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in arguments.items():
         options |= asdict(value) if is_dataclass(value) and not isinstance(value, type) else {name: value}
-    return {name: str(one) if isinstance(one, Path) else one for name, one in options.items() if name not in _OWN}
+    return {
+        name: str(value) if isinstance(value, Path) else value for name, value in options.items() if name not in _OWN
+    }
 
 
-def note_versions(packages: Sequence[str]) -> None:
-    """Note which packages had another version when the run began."""
-    if packages:
-        note(f"begun with another version of {', '.join(packages)}")
+def begin_or_check(
+    folder: Path,
+    setup: Setup,
+    described: Mapping[str, object],
+    settings: Mapping[str, object],
+    options: Mapping[str, object],
+    *,
+    resumed: bool,
+    base: TrainedRun | None = None,
+) -> None:
+    """Write the run.json of a new run, or check that a resumed one is the same. base: the training run it uses.
+
+    Notes packages that had another version when the run began. Raises RunError.
+    """
+    policy = None if base is None else base.trained_sha256
+    if not resumed:
+        Run.create(folder, setup, described, settings, options=options, trained_sha256=policy)
+        return
+    changed = check_same(Run.open(folder), setup, described, policy)
+    if changed:
+        note(f"begun with another version of {', '.join(changed)}")
 
 
 @contextmanager
@@ -118,6 +137,6 @@ def alone_at(folder: Path, command: str | None) -> Iterator[None]:
                 complain(f"What was done so far is in {folder}", "yellow")
                 if command is not None:
                     complain(f"Continue with: {this_command()} {command} --resume {folder}", "yellow")
-            elif is_new and not used_in(folder).tokens:
+            elif is_new and not total_usage(folder).tokens:
                 shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -1,4 +1,4 @@
-"""Wordings that a model proposes for stored edits, for `drike edits add` and `drike edits reword`."""
+"""Paraphrases that a model proposes for stored edits: for `drike edits add` and `drike edits reword`."""
 
 from __future__ import annotations
 
@@ -22,42 +22,44 @@ from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, conflict_keys
 
 
-def open_writer(asked: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
-    """Open the model that proposes wordings. ask: which of them to store. Raises UsageError, ModelError."""
-    if asked.model is None:
-        raise UsageError("wordings take a model that follows instructions: give --model")
+def open_writer(options: ModelOptions, api: ApiOptions, *, ask: bool) -> LanguageModel:
+    """Open the model that proposes paraphrases. ask: the user, which to store. Raises UsageError, ModelError."""
+    if options.model is None:
+        raise UsageError("paraphrases take a model that follows instructions: give --model")
     if ask and not sys.stdin.isatty():
-        raise UsageError("nobody can look at the proposed wordings here: give --yes to store all that pass the checks")
-    return open_model(asked, api, DEFAULTS, at=RunOptions()).model
+        raise UsageError(
+            "nobody can look at the proposed paraphrases here: give --yes to store all that pass the checks"
+        )
+    return open_model(options, api, DEFAULTS, at=RunOptions()).model
 
 
 def reworded(
-    opened: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
+    store: EditStore, edits: Sequence[EditVersion], count: int, writer: LanguageModel, *, ask: bool, author: str | None
 ) -> Iterator[EditVersion]:
-    """Show the wordings that a model proposes, store those that are chosen, and yield the changes.
+    """Show the paraphrases that a model proposes, up to `count` for an edit, and yield the edits with those stored.
 
-    ask: which to store; else all that pass the checks.
+    ask: the user, which to store; else all that pass the checks.
     """
-    in_force = stores.snapshot(opened).in_force(datetime.now(UTC))
-    taken = frozenset[str]().union(*(conflict_keys(one.record) for one in in_force))
-    for edit, found in zip(edits, proposals(writer, [one.record for one in edits], count, taken), strict=True):
+    in_force = stores.snapshot(store).in_force(datetime.now(UTC))
+    taken = frozenset[str]().union(*(conflict_keys(edit.record) for edit in in_force))
+    for edit, proposed in zip(edits, proposals(writer, [edit.record for edit in edits], count, taken), strict=True):
         say(f"Edit {edit.id}: {edit.record.fact}")
-        for number, one in enumerate(found, 1):
-            say(f"  -  {one.text} ({one.problem})" if one.problem else f"  {number}  {one.text}")
-        good = [one.text for one in found if not one.problem]
-        kept = _kept(good) if ask and good else good
-        if not kept:
+        for number, proposal in enumerate(proposed, 1):
+            say(f"  -  {proposal.text} ({proposal.problem})" if proposal.problem else f"  {number}  {proposal.text}")
+        usable = [proposal.text for proposal in proposed if not proposal.problem]
+        picked = _picked(usable) if ask and usable else usable
+        if not picked:
             say("  none is stored")
             continue
-        entry = replace(edit.record, wordings=(*edit.record.wordings, *kept), author=author)
-        yield from opened.put(replace(entry, reason=f"wordings by {writer.info.name}"), replaces=edit)
+        record = replace(edit.record, paraphrases=(*edit.record.paraphrases, *picked), author=author)
+        yield from store.put(replace(record, reason=f"paraphrases by {writer.info.name}"), replaces=edit)
 
 
-def _kept(texts: Sequence[str]) -> list[str]:
+def _picked(texts: Sequence[str]) -> list[str]:
     """Those that the user picks by their numbers."""
     while True:
-        given = typer.prompt("Which shall be stored? Numbers, all or none", default="all").casefold()
-        numbers = range(1, len(texts) + 1) if given == "all" else map(int, re.findall(r"[0-9]+", given))
+        answer = typer.prompt("Which shall be stored? Numbers, all or none", default="all").casefold()
+        numbers = range(1, len(texts) + 1) if answer == "all" else map(int, re.findall(r"[0-9]+", answer))
         picked = [texts[number - 1] for number in numbers if 0 < number <= len(texts)]
-        if picked or given == "none":
+        if picked or answer == "none":
             return picked

@@ -39,31 +39,31 @@ class ServeOptions(GatewayOptions):
     ] = None
     demonstrations: Annotated[
         int | None,
-        option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, least=0),
+        option("N", "At most so many of tinyfacts (default: those that fit); 0 states facts alone", METHOD, minimum=0),
     ] = None
     gate: AnyGate = None
     ask: Annotated[bool, flag("--ask", "Ask the model, yes or no, where the gate is in doubt", METHOD)] = False
     mode: Annotated[
         str | None,
-        option("NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD, among=tuple(Mode)),
+        option("NAME", "shadow: decide and count only (default with --upstream); on; off", METHOD, choices=tuple(Mode)),
     ] = None
     deadline_ms: Annotated[
         float | None,
         option(
             "MS", "Time limit for deciding (default: 50; 250 with an encoder; 2000 with --ask; 5000 for a model here)",
-            METHOD, least=1.0, most=6e4,
+            METHOD, minimum=1.0, maximum=6e4,
         ),
     ] = None  # fmt: skip
     host: Annotated[str, option("HOST", "Where to listen; beyond this machine only with keys", API)] = (
         GatewayOptions.host
     )
-    port: Annotated[int, option("N", "The port of the API", API, least=0, most=65535)] = GatewayOptions.port
+    port: Annotated[int, option("N", "The port of the API", API, minimum=0, maximum=65535)] = GatewayOptions.port
     admin_host: Annotated[str, option("HOST", "Where the admin port listens", API)] = GatewayOptions.admin_host
-    admin_port: Annotated[int, option("N", "The port for admin requests", API, least=0, most=65535)] = (
+    admin_port: Annotated[int, option("N", "The port for admin requests", API, minimum=0, maximum=65535)] = (
         GatewayOptions.admin_port
     )
     timeout: Annotated[
-        float, option("SEC", "Longest silence of the upstream within an answer", API, least=0.1, most=86400.0)
+        float, option("SEC", "Longest silence of the upstream within an answer", API, minimum=0.1, maximum=86400.0)
     ] = GatewayOptions.timeout
     reuse_port: Annotated[bool, flag("--reuse-port", "Let other gateways listen on the same ports", API)] = False
 
@@ -73,7 +73,7 @@ def serve(
     *,
     options: ServeOptions,
     workers: Annotated[
-        int, option("N", "Processes on the port of the API; admin ports are counted up", API, least=1, most=64)
+        int, option("N", "Processes on the port of the API; admin ports are counted up", API, minimum=1, maximum=64)
     ] = 1,
 ) -> None:
     """Serve a model with edits in force: applications change their base URL, nothing else."""
@@ -141,7 +141,7 @@ def add(
             "NAME",
             "use, edit (facts, too) or admin (metrics and the upstream's files, too)",
             METHOD,
-            among=("use", "edit", "admin"),
+            choices=("use", "edit", "admin"),
         ),
     ] = "use",
     tenant: Annotated[str, option("NAME", "Whose edits it sees; every tenant has its own store", METHOD)] = "default",

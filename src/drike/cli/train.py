@@ -2,112 +2,81 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-from drike.cli.console import draw, note, say, this_command, watch_answers, watch_training
-from drike.cli.costs import CountingModel, count_training, live, metered, show_bound
-from drike.cli.opening import DEFAULTS, WatchedEncoder, describe_model, new_run, open_model, open_setup
-from drike.cli.options import DataOptions, MethodOptions, ModelOptions, RunOptions, takes_options
-from drike.cli.resume import alone_at, note_versions, options_in
+from drike.cli.console import console, draw, metered, note, say, this_command, watch
+from drike.cli.dry_run import CountingModel, count_only, count_training
+from drike.cli.opening import DEFAULTS, OpenedModel, WatchedEncoder, describe_model, new_run, open_model, open_setup
+from drike.cli.options import DataOptions, ModelOptions, RunOptions, takes_options
+from drike.cli.resume import alone_at, begin_or_check, options_in
 from drike.datasets import TINYFACTS
-from drike.editors.budgets import Budget, Flip, Fraction, Threshold
 from drike.editors.in_context import InContextEditor
-from drike.editors.learned_budgets import untrained
-from drike.editors.query_policy import QueryPolicy
 from drike.editors.retriever import Retriever
 from drike.editors.role_counts import policy_mixes
 from drike.editors.selectors import RankAndCut
-from drike.edits import ASPECTS_OF_S, EditCase, Probe, rewrite_probe
-from drike.encoders import MINILM, TextEncoder
+from drike.edits import ASPECTS_OF_S
+from drike.encoders import MINILM
 from drike.errors import GuaranteeError, UsageError
-from drike.evaluation.answer_matrix import answers_under
-from drike.evaluation.judge import LIKELIHOOD, RULES, Judge, Rule
-from drike.evaluation.risk_control import Guarantee
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.judge import Judge
+from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
 from drike.models.protocols import LanguageModel, Usage
 from drike.models.served.options import ApiOptions
-from drike.prompts import PromptStyle
 from drike.report import work
-from drike.runs import checkpoint
-from drike.runs.checkpoint import Checkpoint
+from drike.report.training import by_epoch
+from drike.runs.events import PhaseStarted, Prepared
 from drike.runs.folder import read_usage
-from drike.runs.recording import recorded_answers, recorded_training
-from drike.runs.resume import check_same, recovered_answers, recovered_episodes
-from drike.runs.run import Run, Setup
-from drike.training import algorithm1 as reinforce
-from drike.training.certify import certify, check_possible, most_probes
-from drike.training.rewards import RecordedRollout, every_probe, replayed, rewrite_reward
-from drike.training.rollouts import renormalised, sampled, top
-from drike.training.s_objective import train_query_policy
-from drike.training.schedules import disturbed, in_blocks
+from drike.runs.resume import recovered_episodes
+from drike.runs.run import Setup
+from drike.runs.training import Method, new_editor, run_query_policy, run_training, scored_probes
+from drike.support.table import as_text
+from drike.training.algorithm1 import Episode
+from drike.training.certify import check_possible
+from drike.training.rewards import RecordedRollout
+from drike.training.s_objective import Step
 
-CALIBRATE_ON = 100  # edits held out for a promise
+CALIBRATE_ON = 100  # edits held out for a guarantee
 
 
 @takes_options
 def train(
-    *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: MethodOptions, at: RunOptions,
+    *, data: DataOptions, edits: int | None = None, model: ModelOptions, method: Method, at: RunOptions,
     api: ApiOptions,
 ) -> None:  # fmt: skip
     """Train DR-IKE's retriever and budget on a model's right and wrong answers."""
     options = options_in(locals())
-    if method.parallel_edits < at.replicas:
-        raise UsageError(
-            f"--parallel-edits {method.parallel_edits} leaves some of {at.replicas} replicas idle: "
-            f"give --parallel-edits {2 * at.replicas}, which also changes what is learned, or fewer --replicas"
-        )
-    promise = promise_in(method)
-    if method.reward != "rewrite" and method.stop_on_flip:
-        raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
-    sources, encoder, seed = data.data or [TINYFACTS], method.encoder or MINILM, data.seed or 0
-    target, style = data.zsre_target or "alt", PromptStyle(method.layout, method.own_copy, method.retain)  # type: ignore[arg-type]
+    guarantee = _checked(method, at.replicas)
+    encoder, seed = method.encoder or MINILM, data.seed or 0
     folder = at.resume or new_run(at.out, "train")
     setup = open_setup(
-        sources, train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder, subset=data.subset,
-        target=target, paraphrases=data.paraphrases, pool=data.pool,
-        validation=(method.calibrate_on or CALIBRATE_ON) if promise else 0,
+        data.data or [TINYFACTS], train=edits, test=data.test, editable=data.editable, seed=seed, encoder=encoder,
+        subset=data.subset, target=data.zsre_target, paraphrases=data.paraphrases, pool=data.pool,
+        validation=(method.calibrate_on or CALIBRATE_ON) if guarantee else 0,
     )  # fmt: skip
-    if promise:
-        check_possible(promise, setup.split.validation)
+    if guarantee:
+        check_possible(guarantee, setup.split.validation)
     opened = open_model(model, api, DEFAULTS, at=at)
-    rule = Judge(opened.model, RULES.get(method.judge or "")).rule
-    method = replace(method, judge=rule.name)
-    if isinstance(opened.model, CountingModel):
-        questions = {case.edits: asked_by(method, case) for case in setup.split.train}
-        count_training(opened.model, setup.pool, questions, method.max_shots, style=style, limit=opened.limit)
-        opened.model.repeat(method.epochs)
-        if method.objective == "balanced":
-            mixes = policy_mixes(setup.pool.roles)
-            cases = (*setup.split.train, *setup.split.validation)
-            for _ in answers_under(mixes, opened.model, setup.pool, cases, style=style, limit=opened.limit, rule=rule):
-                pass
-        return show_bound(opened.model, api)
+    method = replace(method, judge=Judge(opened.model, method.rule).rule.name)
+    if count_only(opened.model, api, lambda counting: _count(counting, setup, method, opened)):
+        return
     described = describe_model(opened.name, opened.model)
     settings = options | {
-        "data": sources, "model": opened.name, "seed": seed, "encoder": encoder, "zsre_target": target,
-        "template": opened.template, "judge": rule.name,
+        "data": data.data or [TINYFACTS], "model": opened.name, "seed": seed, "encoder": encoder,
+        "zsre_target": data.zsre_target or "alt", "template": opened.template, "judge": method.judge,
     }  # fmt: skip
     refused: GuaranteeError | None = None
     with alone_at(folder, "train"):
-        if at.resume:
-            note_versions(check_same(Run.open(folder), setup, described))
-        else:
-            Run.create(folder, setup, described, settings, options=options)
+        begin_or_check(folder, setup, described, settings, options, resumed=at.resume is not None)
         past = recovered_episodes(folder)
-        retriever = Retriever(WatchedEncoder(method.policy_encoder or encoder), form=method.form, seed=seed)  # type: ignore[arg-type]
-        learner = new_budget(method.budget, retriever.encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)  # type: ignore[arg-type]
+        head_encoder = WatchedEncoder(method.policy_encoder or encoder)
+        editor = new_editor(method, setup, head_encoder, seed=seed, limit=opened.limit)
         with metered(opened.model, folder):
-            editor = InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, learner), style, opened.limit)
-            run_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
-            if method.objective == "balanced":
+            watch_training(folder, setup, opened.model, editor, method, seed=seed, described=described, past=past)
+            if method.is_per_query:
                 try:
-                    run_per_query(
-                        folder, setup, opened.model, editor, named=method.named, price=method.shot_price,
-                        promise=promise, rule=rule,
-                    )  # fmt: skip
+                    watch_query_policy(folder, setup, opened.model, editor, method, guarantee=guarantee)
                 except GuaranteeError as problem:  # the policy is saved as it was trained
                     refused = problem
     say(f"\nSaved in {folder}. Evaluate it: {this_command()} evaluate --run {folder}")
@@ -115,133 +84,133 @@ def train(
         raise refused
 
 
-def promise_in(method: MethodOptions) -> Guarantee | None:
-    """What --promise asks for. Raises UsageError where it does not go together with the other options."""
+def _checked(method: Method, replicas: int) -> Guarantee | None:
+    """What --guarantee asks for. Raises UsageError for options that do not go together."""
+    if method.parallel_edits < replicas:
+        raise UsageError(
+            f"--parallel-edits {method.parallel_edits} leaves some of {replicas} replicas idle: "
+            f"give --parallel-edits {2 * replicas}, which also changes what is learned, or fewer --replicas"
+        )
+    if method.reward != "rewrite" and method.stop_on_flip:
+        raise UsageError("--stop-on-flip is for the paper's reward: leave it out, or --reward")
     if method.promise is None:
         if method.calibrate_on is not None:
-            raise UsageError('--calibrate-on holds edits out for a promise: add --promise, as "rr>=.85"')
+            raise UsageError('--calibrate-on holds edits out for a guarantee: add --guarantee, as "rr>=.85"')
         return None
-    if method.objective != "balanced":
-        raise UsageError("--promise is about the policy that decides for each query: add --objective balanced")
+    if not method.is_per_query:
+        raise UsageError("--guarantee is for the policy that decides for each query: add --objective s")
     return Guarantee.parse(method.promise)
 
 
-def asked_by(method: MethodOptions, case: EditCase) -> tuple[Probe, ...]:
-    """The questions that the reward asks about a case under each prefix, with the distractors that are scored, too."""
-    probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
-    compares = method.judge == LIKELIHOOD.name
-    return (*probes, *(replace(one, target=one.distractor) for one in probes if one.distractor and compares))
+def _count(counting: CountingModel, setup: Setup, method: Method, opened: OpenedModel) -> None:
+    """Count the calls of all epochs, and those for the answers under each mix."""
+    questions = {case.edits: scored_probes(method, case) for case in setup.split.train}
+    count_training(counting, setup.pool, questions, method.max_shots, style=method.style, limit=opened.limit)
+    counting.repeat(method.epochs)
+    if method.is_per_query:
+        cases = (*setup.split.train, *setup.split.validation)
+        for _ in answers_under(
+            policy_mixes(setup.pool.roles), counting, setup.pool, cases, style=method.style, limit=opened.limit,
+            rule=method.rule,
+        ):  # fmt: skip
+            pass
 
 
-def run_training(
+def watch_training(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
     editor: InContextEditor[RankAndCut],
-    method: MethodOptions,
+    method: Method,
     *,
     seed: int,
     described: Mapping[str, object],
     past: Sequence[RecordedRollout] = (),
 ) -> None:
-    """Train the editor's retriever and budget, showing and saving every episode.
+    """Train to the end; show the running epoch as a bar, every finished one as a line, and the model's work."""
+    selector, cases, epoch = editor.selector, len(setup.split.train), list[Episode]()
 
-    past: episodes that this run recorded before it was stopped.
-    """
-    retriever, epochs, cases = editor.selector.ranker, method.epochs, setup.split.train
-    assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
-    if not cases:
-        raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
-    say(
-        f"Training on {len(cases)} edits of {setup.split.ids.title}, {epochs} epochs, model {model.info.name}, "
-        f"head {retriever.form} over {retriever.encoder.name} ({retriever.parameters:,} parameters)"
-    )
-    if past:
-        say(f"Recovered {len(past)} of {epochs * len(cases)} episodes")
-    for sentence in setup.prepare(cases, [retriever, editor.selector.budget]):
-        say(sentence, "dim")
-    training = {
-        "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
-        "edits": len(cases), "seed": seed, "method": asdict(method),
-    }  # fmt: skip
-    rule = RULES.get(method.judge or "")
-    if method.reward == "rewrite":
-        reward = rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=rule)
-    else:
-        reward = every_probe(model, rule=rule)
-    channel = disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed)
-    blocks = method.parallel_edits
-    choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
-    episodes = reinforce.train(
-        editor, replayed(past, reward), cases, epochs=epochs, learning_rate=method.learning_rate,
-        choose=renormalised(choose) if method.renormalise else choose,
-        schedule=in_blocks(blocks, model.info.calls_at_once), channel=channel,
-    )  # fmt: skip
-    recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
+    def show(event: Prepared | PhaseStarted | Episode) -> str | None:
+        match event:
+            case Prepared():
+                assert isinstance(selector.ranker, Retriever)  # noqa: S101 - only these are trained
+                head, name = selector.ranker, selector.ranker.encoder.name
+                say(
+                    f"Training on {cases} edits of {setup.split.ids.title}, {method.epochs} epochs, model "
+                    f"{model.info.name}, head {head.form} over {name} ({head.parameters:,} parameters)"
+                )
+                show_prepared(event, method.epochs * cases, "episodes")
+            case PhaseStarted():
+                console.print(
+                    f"{'epoch':>5} {'ESR':>6} {'mean k':>7} {'sigma':>7} {'tokens':>10} {'calls':>7} {'seconds':>8}",
+                    style="bold",
+                )
+            case Episode():
+                epoch.append(event)
+                status = _epoch_so_far(epoch, finished=len(epoch) == cases)
+                if len(epoch) == cases:
+                    epoch.clear()
+                return status
+        return None
+
     try:
-        with closing(recorded):
-            watch_training(recorded, epochs * len(cases), len(cases), live(model))
+        events = run_training(folder, setup, model, editor, method, seed=seed, described=described, past=past)
+        watch(events, show, model)
     finally:
         used = read_usage(folder).get("training", Usage())
         if used.tokens:
             draw(work({"training": used}))
 
 
-def run_per_query(
+def _epoch_so_far(episodes: Sequence[Episode], *, finished: bool) -> str:
+    """The figures of the running epoch; those of a finished one are also printed as a line."""
+    [epoch] = by_epoch(episodes)
+    sigma = as_text(epoch.threshold)
+    esr, k, calls = f"{epoch.esr:.3f}", f"{epoch.mean_k:.2f}", f"{epoch.calls:,}"
+    tokens = "n/a" if epoch.prompt_tokens is None else f"{epoch.prompt_tokens:,}"
+    if finished:
+        console.print(f"{epoch.epoch:>5} {esr:>6} {k:>7} {sigma:>7} {tokens:>10} {calls:>7} {epoch.seconds:>8.1f}")
+    cut = f"sigma {sigma}" if epoch.share is None else f"share {sigma}"
+    return f"epoch {epoch.epoch}  ESR {esr}  k {k}  {cut}  tokens {tokens}  calls {calls}"
+
+
+def watch_query_policy(
     folder: Path,
     setup: Setup,
     model: LanguageModel,
     editor: InContextEditor[RankAndCut],
+    method: Method,
     *,
-    named: bool = False,
-    price: float = 0.05,
-    promise: Guarantee | None = None,
-    rule: Rule | None = None,
-) -> Checkpoint:
-    """Train the policy that decides for each query, and save it beside the trained retriever; return both.
+    guarantee: Guarantee | None = None,
+) -> None:
+    """Train the policy that decides for each query, and show what comes of it.
 
-    Answers that are in the folder already are not asked for again. named: let the policy read whether a query names the
-    subject. price: what a prompt with all demonstrations costs, in S. Raises GuaranteeError, after the policy is saved,
-    if the validation edits do not certify the promise.
+    Raises GuaranteeError as `run_query_policy` does.
     """
-    retriever = editor.selector.ranker
-    assert isinstance(retriever, Retriever)  # noqa: S101 - it was just trained
-    trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
-    cases = (*train, *setup.split.validation)
-    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=named)
-    answers = recovered_answers(folder, cases, len(policy.mixes))
-    say(f"\nAsking every probe of {len(cases)} edits under each of {len(policy.mixes)} mixes, for DR-IKE-Q")
-    if answers:
-        say(f"Recovered {len(answers)} of {len(cases)} edits")
-    left = cases[len(answers) :]
-    asked = answers_under(policy.mixes, model, setup.pool, left, style=editor.style, limit=editor.limit, rule=rule)
-    watch_answers(recorded_answers(folder, asked, model), answers, len(cases), live(model))
-    *_, last = train_query_policy(policy, train, answers[: len(train)], price=price)
-    absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in last.means]
-    if absent:
-        note(f"no training edit has a {' or a '.join(absent)} probe, so the policy does not learn from any")
-    expected = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in last.means.items())
-    say(f"Expected on these edits: S {last.score:.3f} ({expected}) with {last.shots:.1f} demonstrations per prompt")
-    both = replace(trained, per_query=policy)
-    checkpoint.save(both, folder)
-    if promise is not None:
-        most = most_probes(promise, setup.dataset.cases)
-        kept = certify(policy, setup.split.validation, answers[len(train) :], promise, max_probes=most, price=price)
-        say(f"Promised: {kept.sentence} (measured there: {kept.measured:.3f}, offset {kept.offset:g})")
-        policy = policy.with_logit_offset(kept.offset)
-        policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
-        both = replace(both, per_query=policy, promise=kept)
-        checkpoint.save(both, folder)
-    return both
+    mixes = len(policy_mixes(setup.pool.roles))
+
+    def show(event: PhaseStarted | CaseAnswers | Step | CertifiedGuarantee) -> None:
+        match event:
+            case PhaseStarted():
+                say(f"\nAsking every probe of {event.total} edits under each of {mixes} mixes, for DR-IKE-Q")
+                if event.done:
+                    say(f"Recovered {event.done} of {event.total} edits")
+            case Step():
+                absent = [aspect.value for aspect in ASPECTS_OF_S if aspect not in event.means]
+                if absent:
+                    note(f"no training edit has a {' or a '.join(absent)} probe, so the policy learns from none")
+                means = ", ".join(f"{aspect.value} {mean:.3f}" for aspect, mean in event.means.items())
+                shots = f"{event.shots:.1f} demonstrations per prompt"
+                say(f"Expected on these edits: S {event.score:.3f} ({means}) with {shots}")
+            case CertifiedGuarantee():
+                say(f"Guaranteed: {event.sentence} (measured there: {event.measured:.3f}, offset {event.offset:g})")
+
+    watch(run_query_policy(folder, setup, model, editor, method, guarantee=guarantee), show, model)
 
 
-def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
-    """An untrained budget by its name on the command line."""
-    match name:
-        case "threshold":
-            return Threshold(0.0, max_shots, flip)
-        case "all":
-            return Fraction(1.0, max_shots)
-        case "half":
-            return Fraction(0.5, max_shots)
-    return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
+def show_prepared(event: Prepared, total: int, unit: str) -> None:
+    """Print how much of a stopped run is recovered, and the notes on the demonstrations."""
+    if event.recovered:
+        say(f"Recovered {event.recovered} of {total} {unit}")
+    for sentence in event.notes:
+        say(sentence, "dim")

@@ -58,10 +58,10 @@ def questions(edit: EditVersion) -> Iterator[tuple[str, str]]:
     """The questions about an edit with their kinds; those of aliases are its query with the alias for the subject."""
     entry = edit.record
     yield "query", entry.query
-    yield from (("wording", text) for text in entry.wordings)
+    yield from (("wording", text) for text in entry.paraphrases)
     for alias in entry.aliases:
         text = entry.query_with(alias)
-        if text not in (entry.query, *entry.wordings):
+        if text not in (entry.query, *entry.paraphrases):
             yield "alias", text
     yield from ((NEGATIVE, text) for text in entry.negatives)
 

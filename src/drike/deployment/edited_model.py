@@ -163,7 +163,7 @@ class EditedModel:
         ask: bool = False,
     ) -> None:
         if ask:
-            require_uncertainty(gate, "give gate=drike.gates.calibration.default(), or leave ask out")
+            require_uncertainty(gate, "give gate=drike.default_gate(), or leave ask out")
         self.model = model
         self.editor = editor
         self.gate = gate

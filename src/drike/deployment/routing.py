@@ -25,7 +25,7 @@ from drike.stores.records import Status
 
 
 class Writer(Protocol):
-    """An editor, as far as routing needs it."""
+    """An editor, as far as routing and serving need it."""
 
     def prompts(self, edits: Sequence[Edit], queries: Sequence[str]) -> list[Prompt]:
         """One prompt per query, in order, each under all of the edits."""

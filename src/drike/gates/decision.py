@@ -1,6 +1,6 @@
 """The decision which edits a query concerns, and the protocol of what decides: a gate.
 
-A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. docs/scope.md has
+A gate is a pure function of the query and an `EditIndex`, which is made from a snapshot of a store. docs/gate.md has
 the figures of each gate.
 """
 

@@ -161,7 +161,7 @@ def nearness(parsed: ParsedQuery, index: EditIndex, ids: Sequence[int]) -> dict[
 
 
 def _texts(record: EditRecord) -> tuple[str, ...]:
-    return record.query, *record.wordings
+    return record.query, *record.paraphrases
 
 
 def _masked_texts(record: EditRecord) -> tuple[str, ...]:

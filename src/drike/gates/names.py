@@ -23,8 +23,8 @@ _TITLE = re.compile(r", | \(")  # behind it: a title, a place, what distinguishe
 _PARTICLES = frozenset(
     ("al", "bin", "da", "de", "del", "den", "der", "di", "do", "dos", "du", "el", "ibn", "la", "le", "van", "von", "y")
 )
-_LONG_WORD = 6  # letters from which a word may have a typo
-_BETWEEN = 2  # further names between the first and the last
+_LONG_WORD = 6  # letters; shorter words are not checked for typos
+_MIDDLE_NAMES = 2  # at most, between the first and the last name
 
 
 class QueryWord(NamedTuple):
@@ -61,7 +61,7 @@ def composed(text: str) -> str:
 
 def spoken(text: str) -> list[QueryWord]:
     """The words of a composed text: case folded, without diacritics and punctuation."""
-    return [QueryWord(_folded(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+    return [QueryWord(_folded(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
 
 
 def words(text: str) -> list[str]:
@@ -159,20 +159,28 @@ class NameIndex:
 
     def changed(self, gone: Mapping[int, Sequence[str]], new: Mapping[int, Sequence[str]]) -> NameIndex:
         """A copy without the names of some edits and with those of others, both by id."""
-        old, added = ([(id, _Spelled.of(names)) for id, names in some.items()] for some in (gone, new))
-        counts = Counter(word for _, one in added for word in one.words)
-        counts.subtract(word for _, one in old for word in one.words)
+        old, added = ({id: _Spelled.of(names) for id, names in names_of.items()} for names_of in (gone, new))
+        counts = Counter(word for spelled in added.values() for word in spelled.words)
+        counts.subtract(word for spelled in old.values() for word in spelled.words)
         vocabulary = self.vocabulary.changed({w: self.vocabulary.get(w, 0) + n or None for w, n in counts.items() if n})
         long = [word for word, n in counts.items() if n and len(word) >= _LONG_WORD]
         longest: dict[str, int | None] = {word: None for word in counts if word not in vocabulary}
-        for spelled in (name.split() for _, one in added for name in (*one.full, *one.short)):
-            known = longest.get(spelled[0]) or self.longest.get(spelled[0], 0)
-            longest[spelled[0]] = max(known, len(spelled))
+        for name in (name.split() for spelled in added.values() for name in (*spelled.full, *spelled.short)):
+            known = longest.get(name[0]) or self.longest.get(name[0], 0)
+            longest[name[0]] = max(known, len(name))
+        full, short, people = (
+            regrouped(
+                getattr(self, kind),
+                ((id, getattr(spelled, kind)) for id, spelled in old.items()),
+                ((id, getattr(spelled, kind)) for id, spelled in added.items()),
+            )
+            for kind in ("full", "short", "people")
+        )
         return NameIndex(
-            regrouped(self.full, ((id, one.full) for id, one in old), ((id, one.full) for id, one in added)),
-            regrouped(self.short, ((id, one.short) for id, one in old), ((id, one.short) for id, one in added)),
+            full,
+            short,
             self.longest.changed(longest),
-            regrouped(self.people, ((id, one.people) for id, one in old), ((id, one.people) for id, one in added)),
+            people,
             vocabulary,
             regrouped(
                 self.misspelt,
@@ -184,15 +192,15 @@ class NameIndex:
     def find(self, text: str, asked: Sequence[QueryWord]) -> list[Mention]:
         """The names among the words of a composed text, in their order; none that is part of a longer one."""
         folded = [word.folded for word in asked]
-        found = self._spelled(folded)
+        mentions = self._spelled(folded)
         free = [True] * len(asked)
-        for mention in found:
+        for mention in mentions:
             free[mention.begin : mention.end] = [False] * (mention.end - mention.begin)
         for i, word in enumerate(folded):
             if free[i] and len(word) >= _LONG_WORD and word not in self.vocabulary:
-                found += self._misspelt(folded, i)
-        found += self._people(text, asked, free)
-        return sorted(found, key=lambda mention: (mention.begin, -mention.end))
+                mentions += self._misspelt(folded, i)
+        mentions += self._people(text, asked, free)
+        return sorted(mentions, key=lambda mention: (mention.begin, -mention.end))
 
     def _spelled(self, folded: Sequence[str]) -> list[Mention]:
         found: list[Mention] = []
@@ -213,7 +221,7 @@ class NameIndex:
         word = folded[i]
         near = {right for shorter in _shortened(word) for right in self.misspelt.get(shorter, ())}
         found = []
-        for right in sorted(one for one in near if _one_typo(word, one)):
+        for right in sorted(known for known in near if _one_typo(word, known)):
             for mention in self._spelled([*folded[:i], right, *folded[i + 1 :]]):
                 alone = mention.end - mention.begin == 1
                 if mention.begin <= i < mention.end and not (alone and _same_stem(word, right)):
@@ -224,7 +232,7 @@ class NameIndex:
         """People under their first and last name, with other middle names or none, or the last name first."""
         found = []
         for begin, first in enumerate(asked):
-            for end in range(begin + 1, min(begin + 2 + _BETWEEN, len(asked))):
+            for end in range(begin + 1, min(begin + 2 + _MIDDLE_NAMES, len(asked))):
                 if not free[begin] or not free[end]:
                     break
                 edits = self.people.get(_pair(first.folded, asked[end].folded))
@@ -256,14 +264,14 @@ def _shortened(word: str) -> set[str]:
     return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
 
 
-def _one_typo(one: str, other: str) -> bool:
+def _one_typo(first: str, second: str) -> bool:
     """Whether one letter was added, left out or exchanged, or two neighbours were swapped."""
-    i = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    a, b = one[i:], other[i:]
+    i = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
+    a, b = first[i:], second[i:]
     return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
-def _same_stem(one: str, other: str) -> bool:
+def _same_stem(first: str, second: str) -> bool:
     """Whether two words differ in their end only: "Albania" and "Albanian" are different words, not a typo."""
-    size = min(len(one), len(other)) - (len(one) == len(other))
-    return one[:size] == other[:size]
+    size = min(len(first), len(second)) - (len(first) == len(second))
+    return first[:size] == second[:size]

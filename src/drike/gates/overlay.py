@@ -1,4 +1,4 @@
-"""A dictionary that never changes, of which a copy with a few changes is made in little time."""
+"""An immutable dictionary of which a copy with a few changes is made in little time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class OverlayDict(Mapping[Key, Value]):
     """A dictionary without None among its values.
 
     Attributes:
-        base: what copies share until they have changed much.
-        changes: what differs from the base; None for a key that is gone.
+        base: shared by copies until much has changed.
+        changes: the values that differ from the base; None for a key that is gone.
     """
 
     def __init__(self, base: Mapping[Key, Value] | None = None, changes: Mapping[Key, Value | None] | None = None):
@@ -36,14 +36,14 @@ class OverlayDict(Mapping[Key, Value]):
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value of a key, or the default."""
-        found = self.changes[key] if key in self.changes else self.base.get(key)
-        return default if found is None else found
+        value = self.changes[key] if key in self.changes else self.base.get(key)
+        return default if value is None else value
 
     def __getitem__(self, key: Key) -> Value:
-        found = self.get(key)
-        if found is None:
+        value = self.get(key)
+        if value is None:
             raise KeyError(key)
-        return found  # type: ignore[no-any-return]
+        return value  # type: ignore[no-any-return]
 
     def __contains__(self, key: object) -> bool:
         return self.get(key) is not None  # type: ignore[arg-type]

@@ -1,12 +1,10 @@
-"""What a text asks for, by its words: the kind of the answer, and relations that exclude each other."""
+"""What a text asks for, by its words: the kind of answer, and relations that exclude each other."""
 
 from __future__ import annotations
 
 import re
 
-from drike.gates.names import (
-    words,
-)
+from drike.gates.names import words
 
 _KINDS = {
     "person": r"who|whom|whose",
@@ -19,9 +17,9 @@ _KIND = re.compile("|".join(rf"(?P<{kind}>\b(?:{pattern})\b)" for kind, pattern 
 
 
 def answer_kind(text: str) -> str | None:
-    """What a text asks for: a person, time, number, place or language; None if it has no word that tells."""
-    found = {match.lastgroup for match in _KIND.finditer(text)}
-    return next((kind for kind in _KINDS if kind in found), None)
+    """What a text asks for: a person, time, number, place or language; None if no word says."""
+    kinds = {match.lastgroup for match in _KIND.finditer(text)}
+    return next((kind for kind in _KINDS if kind in kinds), None)
 
 
 _CONTRARIES = [  # of each line, a fact is one of these
@@ -42,11 +40,11 @@ _CONTRARIES = [  # of each line, a fact is one of these
 ]
 
 
-def contrary(one: str, other: str) -> bool:
-    """Whether two texts ask for facts of one kind that exclude each other, as a father and a mother."""
-    first, second = set(words(one)), set(words(other))
+def contrary(first: str, second: str) -> bool:
+    """Whether two texts ask for different relations of one kind, such as the father and the mother."""
+    said = set(words(first)), set(words(second))
     for group in _CONTRARIES:
-        asked, stored = ({i for i, some in enumerate(group) if some & said} for said in (first, second))
-        if asked and stored and not asked & stored:
+        relations = [{i for i, names in enumerate(group) if names & spoken} for spoken in said]
+        if all(relations) and not relations[0] & relations[1]:
             return True
     return False

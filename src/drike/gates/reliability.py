@@ -1,4 +1,4 @@
-"""How well a gate's probabilities hold on a store's own wordings and negative exemplars."""
+"""How well a gate is calibrated on a store's own paraphrases and negative exemplars."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from drike.gates.index import EditIndex
 from drike.stores.records import EditVersion
 
 _FOLDS = 5
-_MOST = 500  # texts that are asked
+_MAX_TEXTS = 500
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Questions to which the gate gave similar probabilities: the mean, the share that concern the edit, the number."""
+    """Questions with similar probabilities: their mean, the share of questions that concern the edit, their number."""
 
     probability: float
     share: float
@@ -24,35 +24,38 @@ class Bin:
 
 
 def curve(gate: Gate, index: EditIndex, bins: int = 10) -> tuple[Bin, ...]:
-    """The reliability diagram over wordings, which concern their edit, and negative exemplars, which do not.
+    """The reliability diagram over paraphrases, which concern their edit, and negative exemplars, which do not.
 
-    By cross-validation: each text is asked of an index without it and without those of its fold. Bins have equal
-    widths, and empty ones are left out. Of more than `_MOST` texts some are not asked. No language model is asked.
+    By cross-validation: the gate decides on each text with an index that lacks the texts of its fold. Bins have equal
+    widths, and empty ones are left out. Of more than `_MAX_TEXTS` texts some are not asked. No language model is asked.
     """
-    found: dict[int, list[tuple[float, bool]]] = defaultdict(list)
-    edits = sorted(index.edits.values(), key=lambda one: one.id)
+    rows: dict[int, list[tuple[float, bool]]] = defaultdict(list)  # by bin
+    edits = sorted(index.edits.values(), key=lambda edit: edit.id)
     for fold in range(_FOLDS):
-        texts = list(_texts(edits, fold))[: _MOST // _FOLDS]
-        rest = EditIndex.of([_without(one, fold) for one in edits], index.encoder, index) if texts else index
-        for edit, text, concerned in texts:
+        texts = list(_texts(edits, fold))[: _MAX_TEXTS // _FOLDS]
+        rest = EditIndex.of([_without(edit, fold) for edit in edits], index.encoder, index) if texts else index
+        for id, text, concerned in texts:
             candidates = gate.decide(text, rest).candidates
-            probability = next((one.probability for one in candidates if one.edit.id == edit), 0.0)
-            found[min(int(probability * bins), bins - 1)].append((probability, concerned))
-    columns = [tuple(zip(*found[i], strict=True)) for i in sorted(found)]
-    return tuple(Bin(sum(given) / len(given), sum(true) / len(true), len(true)) for given, true in columns)
+            probability = next((candidate.probability for candidate in candidates if candidate.edit.id == id), 0.0)
+            rows[min(int(probability * bins), bins - 1)].append((probability, concerned))
+    columns = [tuple(zip(*rows[i], strict=True)) for i in sorted(rows)]
+    return tuple(
+        Bin(sum(probabilities) / len(concerned), sum(concerned) / len(concerned), len(concerned))
+        for probabilities, concerned in columns
+    )
 
 
 def _texts(edits: Sequence[EditVersion], fold: int) -> Iterator[tuple[int, str, bool]]:
     """The texts of a fold: the edit's id, the text, and whether it concerns the edit."""
-    for one in edits:
-        for texts, concerned in ((one.record.wordings, True), (one.record.negatives, False)):
-            yield from ((one.id, text, concerned) for i, text in enumerate(texts) if (one.id + i) % _FOLDS == fold)
+    for edit in edits:
+        for texts, concerned in ((edit.record.paraphrases, True), (edit.record.negatives, False)):
+            yield from ((edit.id, text, concerned) for i, text in enumerate(texts) if (edit.id + i) % _FOLDS == fold)
 
 
-def _without(one: EditVersion, fold: int) -> EditVersion:
+def _without(edit: EditVersion, fold: int) -> EditVersion:
     """The edit without its texts of a fold."""
-    wordings, negatives = (
-        tuple(text for i, text in enumerate(texts) if (one.id + i) % _FOLDS != fold)
-        for texts in (one.record.wordings, one.record.negatives)
+    paraphrases, negatives = (
+        tuple(text for i, text in enumerate(texts) if (edit.id + i) % _FOLDS != fold)
+        for texts in (edit.record.paraphrases, edit.record.negatives)
     )
-    return replace(one, record=replace(one.record, wordings=wordings, negatives=negatives))
+    return replace(edit, record=replace(edit.record, paraphrases=paraphrases, negatives=negatives))

@@ -46,7 +46,7 @@ def proposals(
     known, found = set(taken), []
     for one, entry in zip(written, entries, strict=True):
         some = _read(one.text, entry, count, known)
-        known |= conflict_keys(replace(entry, wordings=tuple(each.text for each in some if not each.problem)))
+        known |= conflict_keys(replace(entry, paraphrases=tuple(each.text for each in some if not each.problem)))
         found.append(some)
     places = [(i, j) for i, some in enumerate(found) for j, one in enumerate(some) if not one.problem]
     asked = [Prompt(question(found[i][j].text, entries[i].query)) for i, j in places]
@@ -73,7 +73,7 @@ def _read(text: str, entry: EditRecord, count: int, taken: Collection[str]) -> l
 def _problem(text: str, entry: EditRecord, taken: Collection[str]) -> str:
     if not any(mentions(text, name) for name in entry.names):
         return f"does not name {entry.subject}"
-    if normalise(text) in map(normalise, (entry.query, *entry.wordings, *entry.negatives)):
+    if normalise(text) in map(normalise, (entry.query, *entry.paraphrases, *entry.negatives)):
         return "is known already"
     for answer in filter(None, (entry.target_new, entry.target_true)):
         if mentions(text, answer) and not mentions(entry.query, answer):
@@ -82,5 +82,5 @@ def _problem(text: str, entry: EditRecord, taken: Collection[str]) -> str:
     kinds = answer_kind(new), answer_kind(known)
     if contrary(new, known) or (all(kinds) and kinds[0] != kinds[1]):
         return "asks for something else"
-    own = conflict_keys(replace(entry, wordings=(text,))) - conflict_keys(entry)
+    own = conflict_keys(replace(entry, paraphrases=(text,))) - conflict_keys(entry)
     return "asks what another edit answers" if own.intersection(taken) else ""

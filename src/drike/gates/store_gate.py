@@ -1,4 +1,4 @@
-"""The gate of a store: the one calibrated for it, which is kept with the edits, or `Named`."""
+"""The gate of a store: the one calibrated for it, which is stored with the edits, or `Named`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from drike.encoders.base import TextEncoder
 from drike.errors import UsageError
 from drike.gates.by_name import Named
 from drike.gates.calibrated import Calibrated
-from drike.gates.calibration import Certificate, calibrated, certify, default, gate_of, load, to_json, written
+from drike.gates.calibration import Certificate, calibrated, certify, default_gate, gate_of, load, to_json, written
 from drike.gates.decision import Gate
 from drike.gates.index import EditIndex
 from drike.stores.log import EditStore
 from drike.stores.records import EditVersion, StoreError
 
-GROWN = 1.2  # a gate is to be calibrated again for a store that has grown by this factor
+_GROWTH = 1.2  # by which a store has to grow until its gate needs recalibration
 
 
 def open_gate(store: EditStore, name: str | None = None) -> Gate:
@@ -26,9 +26,9 @@ def open_gate(store: EditStore, name: str | None = None) -> Gate:
     Raises StoreError if it is damaged, UsageError if there is no such file.
     """
     if name is None:
-        return (kept_gate(store) or (0, Named()))[1]
+        return (stored_gate(store) or (0, Named()))[1]
     if name in ("named", "calibrated"):
-        return Named() if name == "named" else default()
+        return Named() if name == "named" else default_gate()
     try:
         return load(Path(name))
     except OSError as problem:
@@ -37,42 +37,46 @@ def open_gate(store: EditStore, name: str | None = None) -> Gate:
         ) from None
 
 
-def keep_gate(store: EditStore, gate: Calibrated | Named) -> None:
-    """Let a store have another gate. Raises StoreError."""
-    store.keep_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
+def save_gate(store: EditStore, gate: Calibrated | Named) -> None:
+    """Give a store another gate. Raises StoreError."""
+    store.save_gate(to_json(gate) if isinstance(gate, Calibrated) else "")
 
 
-def kept_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
+def stored_gate(store: EditStore, after: int = 0) -> tuple[int, Gate] | None:
     """The gate of a store, with its number; None if that is not above `after`. Raises StoreError."""
-    found = store.gate(after)
-    if found is None and not after and (beside := Path(f"{store.name}.gate.json")).is_file():
+    latest = store.gate(after)
+    if latest is None and not after and (beside := Path(f"{store.name}.gate.json")).is_file():
         raise StoreError(f"{beside} is no longer read: calibrate the store again (drike edits calibrate), or remove it")
-    return found and (found[0], gate_of(found[1], f"the gate of {store.name}") if found[1] else Named())
+    if latest is None:
+        return None
+    number, text = latest
+    return number, gate_of(text, f"the gate of {store.name}") if text else Named()
 
 
 def calibrate(
     edits: Sequence[EditVersion], encoder: TextEncoder, level: float, confidence: float = 0.95
 ) -> tuple[Calibrated, Certificate]:
-    """A gate calibrated on the probes written with a half of the edits, and certified on those of the other half.
+    """A gate calibrated on the probes of one half of the edits (`written`), and certified on those of the other half.
 
-    level: of false fires. The gate has the lowest threshold that is certified, or if none is, that of the default gate.
-    Raises StoreError where no edit of the other half has a question that must not fire.
+    level: the rate of false matches. The gate has the lowest threshold that is certified or, if none is, the default
+    gate's. Raises StoreError if no edit of the other half has a probe that must not match.
     """
     bare, probes = written(edits)
     index = EditIndex.of(bare, encoder)
     ids = sorted({probe.edit for probe in probes})
     fitted = set(random.Random(0).sample(ids, len(ids) // 2))
-    gate = calibrated(default(), [probe for probe in probes if probe.edit in fitted], index)
+    gate = calibrated(default_gate(), [probe for probe in probes if probe.edit in fitted], index)
     held_out = [probe for probe in probes if probe.edit not in fitted]
     if all(probe.concerns for probe in held_out):
         raise StoreError(
             "nothing can be certified, as no question is known on which these edits must not fire: give edits negative "
             "exemplars (drike edits add --never), or several edits to a subject"
         )
-    found = certify(gate, held_out, index, level, confidence)
-    return gate if found.threshold is None else replace(gate, threshold=found.threshold), found
+    certificate = certify(gate, held_out, index, level, confidence)
+    threshold = gate.threshold if certificate.threshold is None else certificate.threshold
+    return replace(gate, threshold=threshold), certificate
 
 
 def needs_recalibration(gate: Gate, edits: int) -> bool:
-    """Whether a store has grown so much since its gate was calibrated that it is to be calibrated again."""
-    return isinstance(gate, Calibrated) and 0 < gate.edits * GROWN <= edits
+    """Whether a store has grown by a fifth since its gate was calibrated. edits: how many are in force."""
+    return isinstance(gate, Calibrated) and 0 < gate.edits * _GROWTH <= edits

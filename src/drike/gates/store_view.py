@@ -16,8 +16,10 @@ from drike.stores.records import EditVersion, Status, stamp
 class StoreView:
     """What was read of a store.
 
-    new: the edits of the index that were not in the one before. until: when the edits in force next change by
-    themselves; "" is at once.
+    Attributes:
+        index: the edits in force.
+        new: those that were not in the index of the view before.
+        until: when an edit next begins or ceases to hold; None for never, "" for a view that has not read anything.
     """
 
     snapshot: Snapshot = field(default_factory=Snapshot)
@@ -28,17 +30,17 @@ class StoreView:
     def at(
         self, now: datetime, store: EditStore, encoder: TextEncoder | None = None, *, shadow: bool = False
     ) -> StoreView:
-        """What is in force now; this one, if that has not changed. shadow: index shadow edits, too.
+        """The view of what is in force now; this one, if that has not changed. shadow: index shadow edits, too.
 
         Raises StoreError if the store cannot be read.
         """
-        found = snapshot(store, self.snapshot)
+        latest = snapshot(store, self.snapshot)
         due = self.until is not None and stamp(now) >= self.until
-        if found is self.snapshot and not due:
+        if latest is self.snapshot and not due:
             return self
-        read = found if due else found.since(self.snapshot)
+        read = latest if due else latest.since(self.snapshot)
         edits = (*read.in_force(now), *(read.in_force(now, Status.SHADOW) if shadow else ()))
-        new = [one for one in edits if self.index.edits.get(one.id) is not one]
+        new = [edit for edit in edits if self.index.edits.get(edit.id) is not edit]
         index = EditIndex.of(edits, encoder, self.index) if due else self.index.changed(read.edits, edits)
         until = min(filter(None, (read.next_change(now), None if due else self.until)), default=None)
-        return StoreView(found, index, new, until)
+        return StoreView(latest, index, new, until)

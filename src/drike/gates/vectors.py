@@ -32,7 +32,7 @@ class TextVectors:
     ) -> TextVectors:
         """A copy without the texts of some edits and with those of others, by id. known: vectors of these."""
         edits = regrouped(self.edits, gone.items(), new.items())
-        old, added = ([text for texts in some.values() for text in texts] for some in (gone, new))
+        old, added = ([text for texts in texts_of.values() for text in texts] for texts_of in (gone, new))
         dropped = {text: None for text in old if text not in edits}
         vectors = self.vectors.changed({**dropped, **{t: known[t] for t in added if t not in self.vectors}})
         if vectors.base is self.vectors.base:
@@ -45,21 +45,21 @@ class TextVectors:
         return max(self._cosines(texts, vector).values())
 
     def nearest(self, vector: FloatArray, count: int) -> dict[str, float]:
-        """The texts with the largest cosines, the largest first: so many, and those that equal the last of them."""
+        """The `count` texts with the largest cosines, and those that tie with the last of them, the largest first."""
         texts, changes = list(self.vectors.base), self.vectors.changes
         rows: Iterable[int] = range(len(texts))
-        if len(texts) > (most := count + len(changes)):  # some of them may be gone
+        if len(texts) > (enough := count + len(changes)):  # some of them may be gone
             near = self.matrix @ vector
-            rows = np.flatnonzero(near >= np.partition(near, -most)[-most] - _ROUNDING)
-        live = [text for row in rows if (text := texts[row]) not in changes]
-        live += [text for text, value in changes.items() if value is not None]
-        cosines = self._cosines(live, vector)
-        ranked = sorted(live, key=lambda text: (-cosines[text], text))
+            rows = np.flatnonzero(near >= np.partition(near, -enough)[-enough] - _ROUNDING)
+        current = [text for row in rows if (text := texts[row]) not in changes]
+        current += [text for text, value in changes.items() if value is not None]
+        cosines = self._cosines(current, vector)
+        ranked = sorted(current, key=lambda text: (-cosines[text], text))
         last = cosines[ranked[:count][-1]] if ranked else 0.0
         return {text: cosines[text] for text in ranked if cosines[text] >= last}
 
     def _cosines(self, texts: Iterable[str], vector: FloatArray) -> dict[str, float]:
-        """To six decimals of double precision, which do not depend on the other texts."""
+        """Rounded to six decimals, so that they do not depend on which other texts there are."""
         texts = list(texts)
         if not texts:
             return {}

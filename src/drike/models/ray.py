@@ -1,7 +1,7 @@
 """Replicas of a local model as Ray actors, on this machine or on a cluster.
 
 Each actor is a process that loads the model by name or path. RAY_ADDRESS in the environment names the cluster
-(docs/scaling.md); without it a private one is started on this machine and ends with this process. It listens on the
+(docs/performance.md); without it a private one is started on this machine and ends with this process. It listens on the
 loopback interface, demands a token, and inherits no keys from the environment.
 """
 

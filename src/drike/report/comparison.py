@@ -106,7 +106,12 @@ def with_published_halluedit(groups: Iterable[Group]) -> Table:
         published = (row.rewrite, row.same_subject, row.pushback, row.two_hops)
         rows.append((row.model, *(Number(value, ".2f") for value in published)))
     columns = ("rewrite (efficacy)", "same_subject (locality)", "pushback (robustness)", "multi_hop, 2 hops")
-    return Table("HalluEditBench: beside its own figures", ("Editor", *columns), tuple(rows), (INTERVALS, _HALLUEDIT))
+    return Table(
+        "HalluEditBench: compared with its published figures",
+        ("Editor", *columns),
+        tuple(rows),
+        (INTERVALS, _HALLUEDIT),
+    )
 
 
 def _cells(group: Group, editor: str, columns: Iterable[str], paper: PaperTable) -> Iterator[Cell]:

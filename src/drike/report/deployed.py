@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,30 +17,9 @@ from drike.report.groups import ReportedRun
 from drike.report.tables import INTERVALS, aspects
 from drike.support.table import NOT_MEASURED, Cell, Noted, Number, Table
 
-GATE = "gate.jsonl"
 NEAREST = 20
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 _BINS = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """The edits whose probability is in [low, high): its mean, and the share of them that the question asks."""
-
-    low: float
-    high: float
-    mean: float
-    asked: float
-    edits: int
-
-
-@dataclass(frozen=True)
-class ThresholdRates:
-    """At a threshold, the share of questions whose edit reaches it, and of those on which another edit does."""
-
-    threshold: float
-    matched: float
-    false: float
 
 
 def deployed_of(run: ReportedRun) -> tuple[list[Table], list[Figure]]:
@@ -72,14 +51,14 @@ def has_probabilities(records: Sequence[GateRecord]) -> bool:
 
 
 def gate_figures(records: Sequence[GateRecord]) -> list[Figure]:
-    """How well the gate's probabilities hold, and fires against false fires; none for a gate without probabilities."""
+    """How well the gate's probabilities hold, and matches against false matches; none for a gate without them."""
     if not has_probabilities(records):
         return []
-    held = [(each.mean, each.asked) for each in calibration(records)]
-    fires = [(rates.false, rates.matched) for rates in threshold_rates(records)]
+    held = [(mean, observed) for _, mean, observed, _ in calibration(records)]
+    matched = [(false, right) for _, right, false in threshold_rates(records)]
     return [
-        gate_curve(held, "probability", "Share of edits that are asked, by the gate's probability", diagonal=True),
-        gate_curve(fires, "false fires", "Questions on which the edit fires that they ask, against false fires"),
+        gate_curve(held, "probability", "Share of edits that the question is about, by probability", diagonal=True),
+        gate_curve(matched, "false matches", "Questions matched to the edit they are about, against false matches"),
     ]
 
 
@@ -95,15 +74,16 @@ def deployed_table(counts: Mapping[str, tuple[Counts, Counts]], title: str, *not
         rows.append((editor, paper.s, deployed.s, deployed.esr, deployed.pc, deployed.rr, *tokens))
     header = ("Editor", "S", "deployed S", "deployed ESR", "deployed PC", "deployed RR", "tokens", "deployed tokens")
     meaning = (
-        "S: every query under its case's edit, as in the paper. Deployed: all edits in force at once, and each query "
-        "under those that the gate lets fire; a fact that another edit has changed is right as changed.",
+        "S: every query under its case's edit, as in the paper. Deployed: all edits are in force at once, and each "
+        "query is asked under those that the gate matches to it; where another edit changed a fact, its new object is "
+        "right.",
         "tokens: mean length of a prompt.",
     )
     return Table(title, header, tuple(rows), (*meaning, INTERVALS, *notes))
 
 
 def gate_table(records: Sequence[GateRecord]) -> Table:
-    """How often the gate fires on edits that a question asks, and falsely, by kind of question."""
+    """How often the gate gives a question the edits it is about, and others, by kind of question."""
     by_kind: dict[str, list[GateRecord]] = defaultdict(list)
     for record in records:
         by_kind[record.kind].append(record)
@@ -117,63 +97,67 @@ def gate_table(records: Sequence[GateRecord]) -> Table:
         for kind, of_kind in by_kind.items()
     )
     notes = (
-        "fires: of the questions that ask an edit in force, those on which it fires. false: questions on which an edit "
-        "fires that they do not ask.",
-        "Brackets: 95 % bootstrap interval over edits; over questions for unrelated ones.",
+        "matched: of the questions about an edit in force, those that get it. false matches: questions that get an "
+        "edit they are not about.",
+        "Brackets: 95 % bootstrap interval over edits; of unrelated questions, over questions.",
     )
-    return Table("The gate, by kind of question", ("kind", "questions", "fires", "false"), rows, notes)
+    return Table("The gate, by kind of question", ("kind", "questions", "matched", "false matches"), rows, notes)
 
 
-def calibration(records: Sequence[GateRecord]) -> list[CalibrationBin]:
-    """How often an edit is asked that the gate gives a probability, in ranges of the probability that occur."""
+def calibration(records: Sequence[GateRecord]) -> list[tuple[str, float, float, int]]:
+    """By ranges of the gate's probability: its mean, the share of edits the question is about, their number."""
     pairs = [(record.probability, True) for record in records if record.concerns]
     pairs += [(record.nearest_probability, False) for record in records if record.nearest is not None]
-    bins = []
+    ranges = []
     for low, high in pairwise(_BINS):
-        within = [(p, asked) for p, asked in pairs if low <= p < high or p == high == 1]
+        within = [(p, about) for p, about in pairs if low <= p < high or p == high == 1]
         if within:
-            mean, share = (sum(column) / len(within) for column in zip(*within, strict=True))
-            bins.append(CalibrationBin(low, high, mean, share, len(within)))
-    return bins
+            mean, observed = (sum(column) / len(within) for column in zip(*within, strict=True))
+            ranges.append((f"{low:g} to {high:g}", mean, observed, len(within)))
+    return ranges
 
 
 def calibration_table(records: Sequence[GateRecord]) -> Table:
-    """How often an edit is asked that the gate gives a probability, in ranges of the probability."""
+    """How often a question is about an edit, by the probability that the gate gives it."""
     rows = tuple(
-        (f"{b.low:g} to {b.high:g}", Number(b.mean, ".3f"), Number(b.asked, ".3f"), Number(b.edits))
-        for b in calibration(records)
+        (name, Number(mean, ".3f"), Number(observed, ".3f"), Number(edits))
+        for name, mean, observed, edits in calibration(records)
     )
-    note = "Of each question the edit that it asks, and the most probable one of the others."
-    return Table("Calibration of the gate", ("probability", "mean", "asked", "edits"), rows, (note,))
+    note = (
+        "edits: for each question the one it is about, and the most probable of the others. observed: share of them "
+        "that the question is about."
+    )
+    return Table("Calibration of the gate", ("probability", "mean", "observed", "edits"), rows, (note,))
 
 
-def threshold_rates(records: Sequence[GateRecord]) -> list[ThresholdRates]:
-    """Fires on asked edits and false fires, at each of `THRESHOLDS`."""
-    asked = [record.probability for record in records if record.concerns]
+def threshold_rates(records: Sequence[GateRecord]) -> list[tuple[float, float, float]]:
+    """By threshold, the share of questions whose own edit reaches it, and of those where another edit does."""
+    own = [record.probability for record in records if record.concerns]
     others = [record.nearest_probability for record in records]
 
     def reached(probabilities: Sequence[float], threshold: float) -> float:
         return sum(p >= threshold for p in probabilities) / max(1, len(probabilities))
 
-    return [ThresholdRates(t, reached(asked, t), reached(others, t)) for t in THRESHOLDS]
+    return [(threshold, reached(own, threshold), reached(others, threshold)) for threshold in THRESHOLDS]
 
 
 def thresholds_table(records: Sequence[GateRecord]) -> Table:
-    """Fires on asked edits against false ones, at several thresholds."""
+    """Matches and false matches at several thresholds."""
     rows = tuple(
-        (f"{rates.threshold:g}", Number(rates.matched, ".3f"), Number(rates.false, ".4f"))
-        for rates in threshold_rates(records)
+        (f"{threshold:g}", Number(matched, ".3f"), Number(false, ".4f"))
+        for threshold, matched, false in threshold_rates(records)
     )
-    notes = ("fires: questions that ask an edit which reaches the threshold; false: questions on which another does.",)
-    return Table("Fires and false fires by threshold", ("threshold", "fires", "false"), rows, notes)
+    note = "matched: questions whose own edit reaches the threshold. false matches: questions where another edit does."
+    title, header = "Matches and false matches by threshold", ("threshold", "matched", "false matches")
+    return Table(title, header, rows, (note,))
 
 
 def near_misses(records: Sequence[GateRecord]) -> Table:
     """The questions that the gate decided wrongly, then those it came nearest to deciding otherwise; worst first."""
-    missed = [(r.probability, r, "did not fire", r.asks) for r in records if r.concerns and not r.fires]
-    false = [(r.nearest_probability, r, "fired falsely", r.nearest) for r in records if r.false]
+    missed = [(r.probability, r, "missed it", r.asks) for r in records if r.concerns and not r.fires]
+    false = [(r.nearest_probability, r, "matched it falsely", r.nearest) for r in records if r.false]
     close = [
-        (r.nearest_probability, r, "nearly fired", r.nearest)
+        (r.nearest_probability, r, "nearly matched it", r.nearest)
         for r in records
         if not r.false and r.nearest_probability > 0
     ]

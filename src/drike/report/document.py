@@ -60,7 +60,7 @@ def document(groups: Sequence[Group], across: Iterable[str] = (), ceilings: Iter
     sections = (
         _summary(groups),
         _hops(groups),
-        Section("paper", "Beside the paper", tables=tuple(paper_tables(groups, across))),
+        Section("paper", "Compared with the paper", tables=tuple(paper_tables(groups, across))),
         _differences(groups),
         _deployed(groups),
         Section("ceilings", "Ceilings", tables=tuple(ceilings)),

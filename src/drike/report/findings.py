@@ -11,13 +11,13 @@ from drike.report.reading import evaluate_again
 from drike.report.tables import SCORES
 from drike.support.table import Difference, as_text
 
-# Of fewer edits no difference is claimed: were two editors equally good, one would win all five of five edits with a
+# On fewer edits no difference is claimed: of two equally good editors, one would win on all of five edits with a
 # probability of 2 / 2**5, above 5 %.
-FEWEST = 6
+MIN_EDITS = 6
 
 
 def gaps(group: Group) -> Iterator[str]:
-    """What was to be measured and is not in the group's numbers."""
+    """What was meant to be measured but is missing from the group's numbers."""
     for run in group.runs:
         if run.missing:
             yield (
@@ -58,13 +58,13 @@ def verdict(group: Group) -> str:
         return f"{only} on {_edits(unedited)}." if unedited and known else "No answer of this run could be judged."
     best, *others = ranked
     where, value = _edits(best), as_text(best.metric(metric))
-    if best.cases < FEWEST:
+    if best.cases < MIN_EDITS:
         return f"{best.editor} has {metric} {value} on {where}, too few to tell editors apart."
     above_unedited = known and _above(group, best.editor, UNEDITED)
     if known and above_unedited is False:
         return (
             f"No editor is significantly better than the unedited model, whose {metric} is {known} on {where}; the "
-            f"highest of an editor is {value}, of {best.editor}."
+            f"best is {best.editor} with {value}."
         )
     if not others:
         beyond = f", significantly above the unedited model's {known}" if above_unedited else ""
@@ -120,7 +120,7 @@ def _above(group: Group, ours: str, theirs: str) -> bool | None:
 
 
 def _lead(rest: dict[str, bool | None]) -> str:
-    """Which of the other editors the best one is significantly above, and which not; None: on other edits."""
+    """Which other editors the best one is significantly above, and which not; None: measured on other edits."""
     below = [name for name, above in rest.items() if above]
     near = [name for name, above in rest.items() if above is False]
     if rest and not below and not near:
@@ -172,6 +172,6 @@ def _uncertainty(cases: int, values: list[Estimate], metric: str, seeds: int) ->
     wide = f" With {cases} edits the interval of {metric} is up to {max(widths):.2f} wide." if widths else ""
     chance = (
         " There is one seed, so the intervals do not include what another split or another initial head would change."
-        if seeds == 1 else " An edit that several seeds test counts as one."
+        if seeds == 1 else " An edit tested under several seeds counts once."
     )  # fmt: skip
     return f"Uncertainty: brackets are 95 % bootstrap intervals over edits.{wide}{chance}"

@@ -13,7 +13,7 @@ _SPECIAL = {
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "*": "{*}", "`": r"\textasciigrave{}",
 }  # fmt: skip
 _MINUS = re.compile(r"(?<![\w.)\]-])-(?=[.\d])")
-_NARROW = 6  # columns; a wider table is set in a smaller font to fit the page
+_NARROW = 6  # columns; a wider table is set in a smaller font, to fit the page
 HEAD = "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.\n"
 
 
@@ -47,7 +47,7 @@ def as_latex(table: Table, label: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape text for LaTeX, in one line, such that no bracket or star becomes an argument of a line break."""
+    """Escape text for LaTeX, on one line; brackets and stars cannot become arguments of a line break."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return "".join(_SPECIAL.get(c, c) for c in " ".join(printable.split()))
 

@@ -25,13 +25,14 @@ MEANINGS = {
     Aspect.CHOICE: "the edited fact as one of several options",
     Aspect.REVERSE: "the subject, asked for by the new object",
     Aspect.MULTI_HOP: "a fact that follows from the edit and others",
-    Aspect.PUSHBACK: "the edited fact after a doubt",
+    Aspect.PUSHBACK: "the edited fact after a challenge such as 'Are you sure?'",
     Aspect.DISTRACTOR: "the edited fact after a misleading sentence",
 }
 NOT_WRITTEN = "(not written: judged by scores)"
 MAX_EDITORS = 12  # among the scores and profiles, so that the cases do not begin too far down
 CHOSEN = (
-    "the first of the sample that took", "the first of the sample, in which no edit took", "the first test edit",
+    "the first of the sample that took effect", "the first of the sample, in which none took effect",
+    "the first test edit",
 )  # fmt: skip
 
 
@@ -66,7 +67,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Overview:
-    """What stands above a group's tables. metrics: of the best editor, with their meanings."""
+    """What the page shows of a group above its tables.
+
+    metrics: of the best editor: name, value, meaning. asked: aspect, meaning, number of probes.
+    """
 
     label: str
     verdict: str
@@ -100,7 +104,7 @@ def overview(group: Group) -> Overview:
         scores=scores(group),
         notes=(
             INTERVALS,
-            *([f"{left_out} more editors: see Tables, Beside the paper."] if left_out > 0 else ()),
+            *([f"{left_out} more editors: see Tables, Compared with the paper."] if left_out > 0 else ()),
             *notes,
         ),
         asked=tuple((aspect, MEANINGS[aspect], _asked(aspect, summaries)) for aspect in asked),
@@ -143,7 +147,7 @@ def scores(group: Group) -> Table:
 
 
 def example(group: Group, editor: str) -> Example | None:
-    """The first edit that took of those whose answers were written, or the first with an answer, or the first edit."""
+    """The first edit that took effect of those with written answers, or the first of these, or the first edit."""
     ranked: list[tuple[int, int, Example]] = []
     for run in group.runs:
         for outcome in run.outcomes.get(editor, ()):

@@ -21,11 +21,16 @@ from drike.report.document import Document
 from drike.report.findings import gaps, overall
 from drike.report.groups import UNEDITED
 from drike.report.overview import overview
-from drike.report.tables import COLUMNS, STARRED
+from drike.report.tables import COLUMNS, SCORES, STARRED
 from drike.support.table import Cell, Difference, Noted, Number, Table, as_text, parts
 
 _HERE = Path(__file__).parent
-_SHARES = {*COLUMNS, "RR known", *Aspect}  # the columns whose best value is bold
+_SHARES = {
+    *COLUMNS,
+    *(f"deployed {name}" for name in SCORES),
+    "RR known",
+    *Aspect,
+}  # the columns whose best value is bold
 _OF_SHARES = ("Editor", "Retains", "Model", "Setting")  # the first columns of tables that have such
 _SHAPES = {"up": "▲", "down": "▼", "level": "○"}
 _MARKS = f"{STARRED.replace('*', '▲ above 0, ▼ below 0').removesuffix('.')}; ○: it includes 0."
@@ -108,10 +113,10 @@ def _cell(column: str, cell: Cell, *, ranked: bool) -> PageCell:
     """A cell as the page has it; ranked: whether its column may mark its best value."""
     if isinstance(cell, Difference):
         value, small = parts(cell.estimate, signed=True)
-        kind = (
-            "" if not small else "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
-        )
-        return PageCell(column, f"{_SHAPES[kind]} {value}" if kind else value, small, kind)
+        if not small:
+            return PageCell(column, value, small)
+        kind = "level" if not cell.significant else "up" if (cell.estimate.low or 0) > 0 else "down"
+        return PageCell(column, f"{_SHAPES[kind]} {value}", small, kind)
     value, small = parts(cell)
     number = cell.value if isinstance(cell, Number) or (small and not isinstance(cell, str | Noted)) else None
     ranked = ranked and column in _SHARES and number is not None

@@ -1,7 +1,7 @@
 """What the paper publishes (its eight tables and the figures in its text), and the recipe that repeats each.
 
 The numbers stand in paper.toml, next to this file. A published row keeps its coordinates (model, data, editor, setting)
-beside its values, so that our rows can stand next to it.
+with its values, so that our rows can stand next to it.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ from drike.edits import Aspect
 from drike.errors import RunError
 from drike.evaluation.metrics import Outcome, Summary
 from drike.report.ceilings import read_ceilings
-from drike.report.deployed import GATE
 from drike.report.groups import METHOD, PER_QUERY, ReportedRun
 from drike.report.training import step_of
 from drike.runs.checkpoint import FILE
 from drike.runs.folder import (
     BOTH_WAYS,
     DEPLOYED,
+    GATE,
     PROMPTS,
     CasePrompts,
     outcomes_path,

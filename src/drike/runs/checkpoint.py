@@ -94,7 +94,7 @@ class Checkpoint:
 
     `training` describes the training for people: model, data, settings. The facts it was trained on are in
     `retriever.trained_on`. per_query: a policy over the same encoder that decides for each query, if one was trained.
-    promise: what that policy was shown to keep, if it was asked to.
+    promise: the guarantee that was certified for that policy, if one was asked for.
     """
 
     retriever: Retriever
@@ -141,7 +141,7 @@ class Checkpoint:
 
 
 def save(checkpoint: Checkpoint, path: str | Path) -> None:
-    """Write a checkpoint to a file, or into a folder; whatever happens meanwhile, `load` reads the old one or this one.
+    """Write a checkpoint to a file, or into a folder. Whatever interrupts it, `load` reads the old one or this one.
 
     Raises TypeError for a budget that cannot be saved, OSError where the disk is full.
     """
@@ -171,7 +171,7 @@ def load(path: str | Path, *, encoder: TextEncoder | None = None) -> Checkpoint:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as problem:
         raise CheckpointError(f"{path} is damaged, or no checkpoint ({problem}): {_AGAIN}") from problem
     try:
-        policy = read(_Described, {"promise": None} | described)  # a file from before promises has none
+        policy = read(_Described, {"promise": None} | described)  # files of early versions have none
         _check_numbers(tensors)
         retriever = _retriever(policy, tensors, path, encoder)
         budget = _budget(policy.budget, tensors, path, retriever.encoder)
@@ -220,7 +220,7 @@ def _sealed(described: Mapping[str, object], tensors: Mapping[str, Tensor]) -> b
 
 
 def _verified(content: bytes) -> dict[str, Any]:
-    """The JSON object of a checkpoint. Raises ValueError, KeyError or TypeError if any byte is not as it was saved."""
+    """The JSON object of a checkpoint. Raises ValueError, KeyError or TypeError if any byte has changed."""
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     described: dict[str, Any] = json.loads(header["__metadata__"][_KEY])
     digest: str = described["sha256"]
@@ -230,7 +230,7 @@ def _verified(content: bytes) -> dict[str, Any]:
 
 
 def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
-    """Refuse numbers that could overflow in a ranking or a sigma, since their inputs are of unit scale."""
+    """Refuse numbers that could overflow in a ranking or a sigma, whose inputs are of unit scale. Raises ValueError."""
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32 or not (tensor.abs() <= _LARGEST_WEIGHT).all():  # nan is not
             raise ValueError(f"{name} has numbers that are not float32, not finite or above {_LARGEST_WEIGHT:g}")
@@ -254,9 +254,9 @@ def _per_query(described: _PerQuery | None, tensors: Mapping[str, Tensor], encod
     return policy
 
 
-def _opened(saved: _Encoder, path: Path, given: TextEncoder | None = None) -> TextEncoder:
-    """The encoder that a checkpoint was trained with, loaded by its name unless given. Raises CheckpointError."""
-    encoder = load_encoder(saved.name) if given is None else given
+def _opened(saved: _Encoder, path: Path, encoder: TextEncoder | None = None) -> TextEncoder:
+    """The encoder, which is loaded by its recorded name if None. Raises CheckpointError unless it is the saved one."""
+    encoder = load_encoder(saved.name) if encoder is None else encoder
     if not saved.is_same(encoder):
         if (encoder.name, encoder.dim) == (saved.name, saved.dim):
             raise CheckpointError(
@@ -283,7 +283,7 @@ def _describe(budget: Budget) -> dict[str, object]:
 
 
 def _budget(described: Mapping[str, object], tensors: Mapping[str, Tensor], path: Path, encoder: TextEncoder) -> Budget:
-    """A budget; a learned one reads with `encoder`, the head's, unless it has another one."""
+    """A budget; a learned one reads with `encoder`, which is the head's, unless it was saved with another one."""
     values = {name: value for name, value in described.items() if name != "kind"}
     match described.get("kind"):
         case "threshold":

@@ -1,19 +1,19 @@
 """The files of a run's folder: its settings, data and versions, and its episodes and outcomes as they come.
 
-    run.json             command, options, settings, seed, versions, data (source, sha256), model
-    split.json           the case ids of every part
-    episodes.jsonl       training, one line an episode
-    answers.jsonl        training with --objective balanced, one line an edit: its probes under each mix; ceilings: of
-                         test edits, under each mix, random subset and the greedy one
+    run.json                command, options, settings, seed, versions, data (source, sha256), model
+    split.json              the case ids of every part
+    episodes.jsonl          training: a line for each episode
+    answers.jsonl           training with --objective s: a line for each edit with the answers to its probes under each
+                            mix; ceilings: of test edits, under each mix, random subset and the greedy one
     checkpoint.safetensors  the trained policy, rewritten after every epoch
-    outcomes/EDITOR.jsonl  evaluation, one line a probe
-    both_ways/EDITOR.jsonl  the same of a sample, judged by scores and by text
-    prompts/EDITOR.jsonl    the prompts of that sample, one line a case
-    deployed/EDITOR.jsonl  the same with many edits in force, and gate.jsonl, a line for each decision of the gate
-    table.md, summary.json  the tables of an evaluation
-    table.md, ceilings.json  the table of ceilings
-    usage.json           the model's work in each part of the run: calls, tokens, cached, seconds, money; without that
-                         of processes that were killed
+    outcomes/EDITOR.jsonl   evaluation: a line for each probe
+    both_ways/EDITOR.jsonl  the same for a sample, judged by scores and by text
+    prompts/EDITOR.jsonl    the prompts of that sample: a line for each case
+    deployed/EDITOR.jsonl   outcomes with many edits in force, and gate.jsonl: a line for each decision of the gate
+    own_answers.json        the unedited model's answers to questions without a published one
+    table.md, summary.json  the tables of an evaluation; or table.md, ceilings.json: those of ceilings
+    usage.json              the model's work in each part of the run: calls, tokens, cached, seconds, money; without
+                            that of killed processes
 
 Lines are appended and synced case by case, so that finished work is never lost.
 """
@@ -41,7 +41,7 @@ from drike.training.algorithm1 import Episode
 from drike.training.rewards import RecordedRollout, Rewards
 
 ANSWERS, BOTH_WAYS, PROMPTS = "answers.jsonl", "both_ways", "prompts"
-OUTCOMES, DEPLOYED = "outcomes", "deployed"
+OUTCOMES, DEPLOYED, GATE = "outcomes", "deployed", "gate.jsonl"
 _PACKAGES = ("drike", "torch", "transformers", "openai", "sentence-transformers", "safetensors", "numpy", "ray")
 
 
@@ -54,13 +54,13 @@ class _UsageRecord(Usage):
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages a result depends on."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    known = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            known[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            known[package] = "not installed"
+    return known
 
 
 def write_record(folder: Path, name: str, record: Mapping[str, object]) -> None:
@@ -131,19 +131,24 @@ class CasePrompts:
 
 def read_usage(folder: Path) -> dict[str, Usage]:
     """Read the model's work in each part of a run; {} if it was not recorded. Raises RunError."""
-    found = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
-    names = [one.name for one in fields(Usage)]
-    return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (found or {}).items()}
+    parts = read_json(folder / "usage.json", Mapping[str, _UsageRecord], "remove it, and limits count from there")
+    names = [field.name for field in fields(Usage)]
+    return {part: Usage(**{name: getattr(used, name) for name in names}) for part, used in (parts or {}).items()}
+
+
+def total_usage(folder: Path) -> Usage:
+    """The model's work in all parts of a run; nothing if its folder does not say. Raises RunError."""
+    return sum(read_usage(folder).values(), Usage())
 
 
 def add_usage(folder: Path, part: str, used: Usage, known: Mapping[str, Usage] | None = None) -> None:
     """Record the model's work in a part of a run, added to that before the run was stopped.
 
-    known: what `read_usage` returned before the work, so that nothing that can fail is read behind it. Raises RunError.
+    known: what `read_usage` returned before the work, so that no read that could fail comes after it. Raises RunError.
     """
     parts = dict(read_usage(folder) if known is None else known)
     parts[part] = parts.get(part, Usage()) + used
-    record = {name: asdict(one) | {"tokens_shared": one.tokens_shared} for name, one in parts.items()}
+    record = {name: asdict(usage) | {"tokens_shared": usage.tokens_shared} for name, usage in parts.items()}
     write_record(folder, "usage.json", record)
 
 
@@ -189,7 +194,7 @@ class EpisodeRecord:
     @classmethod
     def of(cls, episode: Episode) -> EpisodeRecord:
         """The record of an episode."""
-        same = {one.name: getattr(episode, one.name) for one in fields(episode) if one.name != "budget"}
+        same = {field.name: getattr(episode, field.name) for field in fields(episode) if field.name != "budget"}
         share = episode.budget.share if isinstance(episode.budget, Fraction) else None
         return cls(**same, k=episode.k, share=share)
 
@@ -210,15 +215,15 @@ def read_lines(path: Path, kind: type[Record], remedy: str) -> list[Record]:
 
     Raises RunError for a line that is not a record of the kind, OSError.
     """
-    found: list[Record] = []
+    records: list[Record] = []
     *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
     for number, line in enumerate(lines, 1):
         try:
-            found.append(read(kind, parse(line)))
+            records.append(read(kind, parse(line)))
         except ValueError as problem:
             name = kind.__name__.removesuffix("Record").casefold()
             raise RunError(f"{path}, line {number} is not an {name} of this version ({problem}): {remedy}") from problem
-    return found
+    return records
 
 
 def read_json(path: Path, kind: Any, remedy: str) -> Any:

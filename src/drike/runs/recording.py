@@ -1,4 +1,4 @@
-"""Trainings and evaluations that are recorded in a run's folder as they go, so that they can be stopped at any time."""
+"""Record training, answers and evaluation in a run's folder as they go, so that they can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from drike.evaluation.metrics import Outcome
 from drike.models.protocols import LanguageModel
 from drike.runs import checkpoint
 from drike.runs.checkpoint import Checkpoint
+from drike.runs.events import PhaseStarted
 from drike.runs.folder import (
     ANSWERS,
     BOTH_WAYS,
@@ -50,14 +51,14 @@ def recorded_training(
     per_epoch: int,
     past: int = 0,
 ) -> Generator[Episode, None, None]:
-    """Pass the episodes of an editor's training on, each saved before it is passed.
+    """Pass on the episodes of an editor's training, each after it is saved.
 
     The checkpoint is saved after each epoch and when the training ends or is stopped, as is the model's work. training:
-    describes it in the checkpoint. past: number of episodes that the folder holds already.
+    its description for the checkpoint. past: number of episodes that the folder holds already.
     """
     retriever, budget = editor.selector.ranker, editor.selector.budget
     done, before, known = 0, model.usage, read_usage(folder)
-    assert isinstance(retriever, Retriever)  # noqa: S101 - `train` refuses others
+    assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
     head = deepcopy(retriever.head.state_dict())
 
     def save() -> None:
@@ -83,13 +84,22 @@ def recorded_training(
 
 
 def recorded_answers(
-    folder: Path, asked: Generator[CaseAnswers, None, None], model: LanguageModel
-) -> Generator[CaseAnswers, None, None]:
-    """Pass on the answers that a model is asked for, those of each case after they are saved."""
-    with _usage_recorded(folder, "answers", model), closing(asked) as answers:
-        for one in answers:
-            append(folder / ANSWERS, [asdict(one)])
-            yield one
+    folder: Path,
+    asked: Generator[CaseAnswers, None, None],
+    model: LanguageModel,
+    answers: list[CaseAnswers],
+    total: int,
+) -> Generator[PhaseStarted | CaseAnswers, None, None]:
+    """Pass on the answers that a model is asked for, those of each case after they are saved and added to `answers`.
+
+    answers: at first those that the folder holds. total: number of cases.
+    """
+    yield PhaseStarted("asking", total, len(answers))
+    with _usage_recorded(folder, "answers", model), closing(asked):
+        for case_answers in asked:
+            append(folder / ANSWERS, [asdict(case_answers)])
+            answers.append(case_answers)
+            yield case_answers
 
 
 def recorded_evaluation(
@@ -117,13 +127,16 @@ def judged_both_ways(
     Raises RunError if the file is damaged.
     """
     path = folder / BOTH_WAYS / f"{slug(editor.name)}.jsonl"
-    found = read_outcomes(path)
-    if [(one.case_id, one.query) for one in found] != [(c.case_id, p.asked) for c in cases for p in c.asked]:
-        sampled = evaluate(editor, model, cases, rule=GREEDY, write=True)
-        with _usage_recorded(folder, "judged both ways", model), closing(sampled) as outcomes:
-            found = list(outcomes)
-        write_text(path, "".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in found))
-    return tuple(found)
+    outcomes = read_outcomes(path)
+    asked = [(case.case_id, probe.asked) for case in cases for probe in case.asked]
+    if [(outcome.case_id, outcome.query) for outcome in outcomes] != asked:
+        with (
+            _usage_recorded(folder, "judged both ways", model),
+            closing(evaluate(editor, model, cases, rule=GREEDY, write=True)) as judged,
+        ):
+            outcomes = list(judged)
+        write_text(path, "".join(json.dumps(asdict(outcome), ensure_ascii=False) + "\n" for outcome in outcomes))
+    return tuple(outcomes)
 
 
 def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) -> None:
@@ -135,10 +148,10 @@ def recorded_prompts(folder: Path, editor: Editor, cases: Sequence[EditCase]) ->
     for case in cases:
         queries = list(dict.fromkeys(probe.query for probe in case.asked))
         prompts = dict(zip(queries, editor.prompts(case.edits, queries), strict=True))
-        blocks = {block: None for prompt in prompts.values() for block in prompt.blocks}
-        at = {block: i for i, block in enumerate(blocks)}
-        numbered = {query: tuple(at[block] for block in prompt.blocks) for query, prompt in prompts.items()}
-        lines.append(json.dumps(asdict(CasePrompts(case.case_id, tuple(blocks), numbered)), ensure_ascii=False) + "\n")
+        blocks = tuple(dict.fromkeys(block for prompt in prompts.values() for block in prompt.blocks))
+        position = {block: i for i, block in enumerate(blocks)}
+        positions = {query: tuple(position[block] for block in prompt.blocks) for query, prompt in prompts.items()}
+        lines.append(json.dumps(asdict(CasePrompts(case.case_id, blocks, positions)), ensure_ascii=False) + "\n")
     write_text(path, "".join(lines))
 
 

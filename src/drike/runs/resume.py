@@ -31,7 +31,7 @@ from drike.training.rewards import RecordedRollout
 def check_same(run: Run, setup: Setup, identity: Mapping[str, object], trained_sha256: str | None = None) -> list[str]:
     """Raise RunError unless rows, split, encoders, weights and trained policy are those the run began with.
 
-    Returns the packages whose version is another one: what they compute may differ in the last digits.
+    Returns the packages that have another version now: what they compute may differ in the last digits.
     """
     folder = run.folder
     if run.fingerprint != setup.dataset.fingerprint:
@@ -74,23 +74,23 @@ def locked(folder: Path) -> Iterator[None]:
 def recovered_episodes(folder: Path) -> list[RecordedRollout]:
     """The recorded episodes of a stopped training run; its file is cut to whole episodes. Raises RunError."""
     path = folder / "episodes.jsonl"
-    found = read_episodes(path)
-    keep_lines(path, len(found))
-    return [record.rollout for record in found]
+    records = read_episodes(path)
+    keep_lines(path, len(records))
+    return [record.rollout for record in records]
 
 
-def recovered_answers(folder: Path, cases: Sequence[EditCase], mixes: int) -> list[CaseAnswers]:
-    """The recorded answers to the first of `cases` under each mix; the file is cut to whole edits.
+def recovered_answers(folder: Path, cases: Sequence[EditCase], choices: int) -> list[CaseAnswers]:
+    """The recorded answers to the first of `cases` under so many choices; the file is cut to whole edits.
 
     Raises RunError for answers to other probes.
     """
     path = folder / ANSWERS
-    found = read_lines(path, CaseAnswers, "remove the file to have the model asked again")
-    shapes = [(one.case_id, [len(row) for row in one.correct]) for one in found]
-    if shapes != [(case.case_id, [mixes] * len(case.probes)) for case in cases[: len(found)]]:
+    answers = read_lines(path, CaseAnswers, "remove the file to have the model asked again")
+    shapes = [(of_case.case_id, [len(row) for row in of_case.correct]) for of_case in answers]
+    if shapes != [(case.case_id, [choices] * len(case.probes)) for case in cases[: len(answers)]]:
         raise RunError(f"{path} is about other probes: remove the file to have the model asked again")
-    keep_lines(path, len(found))
-    return found
+    keep_lines(path, len(answers))
+    return answers
 
 
 def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], part: str = OUTCOMES) -> list[Outcome]:
@@ -99,14 +99,15 @@ def recovered_outcomes(folder: Path, editor: str, cases: Sequence[EditCase], par
     Raises RunError for outcomes of other probes.
     """
     path = outcomes_path(folder, editor, part)
-    found, whole = read_outcomes(path), 0
+    outcomes, whole = read_outcomes(path), 0
     for case in cases:
-        of_case = found[whole : whole + len(case.asked)]
+        of_case = outcomes[whole : whole + len(case.asked)]
         expected = [(case.case_id, probe.aspect, probe.asked, probe.target) for probe in case.asked]
-        if [(one.case_id, one.aspect, one.query, one.target) for one in of_case] != expected[: len(of_case)]:
+        recorded = [(outcome.case_id, outcome.aspect, outcome.query, outcome.target) for outcome in of_case]
+        if recorded != expected[: len(recorded)]:
             raise RunError(f"{path} is about other probes: remove the file to have {editor} evaluated again")
         if len(of_case) < len(expected):
             break
         whole += len(expected)
     keep_lines(path, whole)
-    return found[:whole]
+    return outcomes[:whole]

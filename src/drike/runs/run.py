@@ -1,4 +1,4 @@
-"""A run: its data, split and pool (`Setup`), and what it was asked for, kept in the run.json of its folder."""
+"""A run: its data, split and pool (`Setup`), and its options, settings and model, recorded in run.json."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Setup:
     pool: Pool
 
     def prepare(self, cases: Sequence[EditCase], parts: Iterable[object]) -> list[str]:
-        """Encode at once all texts that the retrievers and learned budgets among `parts` read for these edits.
+        """Encode all texts that the retrievers and learned budgets among `parts` will read for these edits.
 
-        Batches are faster than pool by pool, and seconds per edit are then not the first look-up's. Returns notes on
-        the demonstrations: synthetic ones, and records that share subject and relation with an edit.
+        Batches are faster than one edit at a time, and keep the encoding out of the seconds measured per edit. Returns
+        notes on the demonstrations: synthetic ones, and records that share subject and relation with an edit.
         """
         candidates = self.pool.for_groups([edits for case in cases for edits in rotations(case.edits)])
         for part in parts:
             if isinstance(part, Retriever | Controller) and part.encoder is not None:
-                part.encoder.encode(sorted({text for one in candidates for text in part.texts(one)}))
-        excluded = [one.excluded for one in candidates if one.excluded]
+                part.encoder.encode(sorted({text for some in candidates for text in part.texts(some)}))
+        excluded = [some.excluded for some in candidates if some.excluded]
         return [
             *self.pool.fallbacks,
             *([f"Excluded {sum(excluded)} records that share subject and relation with the edit, at {len(excluded)} "
@@ -115,9 +115,9 @@ class _Record:
 class Run(Settings):
     """A run's folder and what is recorded there.
 
-    settings: all that the options came to. options: as given, of a command that can be resumed. identity: of the model.
-    forms: of the data files. encoders: the identity of each by its name. trained_sha256: of the checkpoint that an
-    evaluation used.
+    settings: the values in use. options: those of the command line, if the command can be resumed. identity: of the
+    model. forms: of the data files. encoders: the identity of each by its name. trained_sha256: of the checkpoint that
+    an evaluation used.
     """
 
     folder: Path
@@ -164,8 +164,8 @@ class Run(Settings):
             "model": dict(identity),
             "trained_sha256": trained_sha256,
             "data": [
-                {"given": one.given, "sha256": one.sha256, "rows": one.rows, "form": one.form}
-                for one in setup.dataset.sources
+                {"given": source.given, "sha256": source.sha256, "rows": source.rows, "form": source.form}
+                for source in setup.dataset.sources
             ],
             "data_fingerprint": setup.dataset.fingerprint,
             "encoders": {name: dict(load_encoder(str(name)).identity) for name in encoders},
@@ -181,9 +181,9 @@ class Run(Settings):
         """Read a run's folder. Raises RunError if it is not one, is damaged, or is of another version."""
         path = folder / FILE
         try:
-            found = parse(path.read_bytes())
-            record = read(_Record, {"sha256": None, **found} if isinstance(found, dict) else found)
-            used = read(Settings, {one.name: record.settings.get(one.name) for one in fields(Settings)})
+            parsed = parse(path.read_bytes())
+            record = read(_Record, {"sha256": None, **parsed} if isinstance(parsed, dict) else parsed)
+            settings = read(Settings, {field.name: record.settings.get(field.name) for field in fields(Settings)})
         except (FileNotFoundError, NotADirectoryError) as problem:
             raise RunError(
                 f"{folder} is not a run, as it holds no {FILE}: give a folder that drike demo, train or evaluate wrote"
@@ -195,15 +195,15 @@ class Run(Settings):
                 f"{path} is damaged, or another version of drike wrote it ({problem}): run it again, or restore the "
                 "file from a copy"
             ) from problem
-        if not checksum_ok(found):
+        if not checksum_ok(parsed):
             raise RunError(f"{path} has changed since it was written: restore it from a copy, or run it again")
         return cls(
-            **vars(used),
+            **vars(settings),
             folder=folder,
             settings=record.settings,
             options=record.options,
             identity=record.model,
-            forms=tuple(one.form for one in record.data),
+            forms=tuple(file.form for file in record.data),
             fingerprint=record.data_fingerprint,
             encoders=record.encoders,
             trained_sha256=record.trained_sha256,

@@ -69,7 +69,7 @@ from drike.serving.requests import one_message
 from drike.serving.tenants import Tenants
 from drike.serving.upstream import Upstream, UpstreamCall, UpstreamError
 from drike.stores import log as stores
-from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, entry_of
+from drike.stores.records import ConflictError, EditVersion, Status, UnavailableError, record_of, to_values
 
 _MAX_BODY = 1 << 20  # bytes of a request
 _MAX_LISTED, _MAX_CANDIDATES = 500, 10
@@ -186,7 +186,7 @@ class Admin:
         """Add an edit."""
         values = await _body(request)
         supersede = values.pop("supersede", False) is True
-        record = entry_of(values)
+        record = record_of(values)
         record = replace(record, author=_author(principal, record.author))
         return await self._write(principal, lambda feed: feed.store.put(record, supersede=supersede))
 
@@ -219,7 +219,7 @@ class Admin:
             if change == "negatives":
                 record = replace(record, negatives=(*record.negatives, text))
             else:
-                record = replace(record, wordings=(*record.wordings, text))
+                record = replace(record, paraphrases=(*record.paraphrases, text))
             return feed.store.put(record, replaces=latest)
 
         return await self._write(principal, append)
@@ -358,7 +358,7 @@ def _author(principal: Principal, claimed: str | None = None) -> str:
 
 def _edit_json(edit: EditVersion, feed: EditFeed | None = None) -> dict[str, object]:
     version = {"id": edit.id, "version": edit.version, "created_at": edit.created_at, "number": edit.number}
-    return {**version, **asdict(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
+    return {**version, **to_values(edit.record), **({} if feed is None else {"in_force": feed.has(edit)})}
 
 
 def _decision_json(decision: Decision, feed: EditFeed) -> dict[str, object]:

@@ -19,7 +19,7 @@ from drike.errors import DrikeError
 from drike.gates.by_name import Named
 from drike.gates.decision import Decision, Gate
 from drike.gates.index import EditIndex
-from drike.gates.store_gate import kept_gate
+from drike.gates.store_gate import stored_gate
 from drike.gates.store_view import StoreView
 from drike.stores.log import EditStore, Snapshot
 from drike.stores.records import EditVersion, Status, StoreError, stamp
@@ -78,7 +78,7 @@ class EditFeed:
         self._enforced: set[int] = set()  # ids of edits that are or were
         self._refreshing = threading.Lock()
         self._follows = gate is None
-        number, first = (0, gate) if gate else kept_gate(store) or (0, Named())
+        number, first = (0, gate) if gate else stored_gate(store) or (0, Named())
         self._state = _State(number, first, encoder(first))
         self.refresh()
         if self.problem:
@@ -122,7 +122,7 @@ class EditFeed:
         The old gate decides until all edits are encoded for the new one.
         """
         try:
-            newer = kept_gate(self.store, self._state.number) if self._follows else None
+            newer = stored_gate(self.store, self._state.number) if self._follows else None
             if newer:
                 number, gate = newer
                 encoder, before = self._encoder(gate), self.index

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drike.demonstrations import Demonstration
-from drike.deployment.routing import Writer
+from drike.editors.editor import Editor
 from drike.edits import Edit
 from drike.prompts import demonstration_block, facts_of
 
@@ -38,29 +38,29 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class AsBlock:
-    """The facts, with the demonstrations of `writer`'s prompt, as a block before the text.
+    """The facts, with the demonstrations of `editor`'s prompt, as a block before the text.
 
     tokens: about how many a block may take.
     """
 
-    writer: Writer
+    editor: Editor
     tokens: int = 1024
 
     def place(self, edits: Sequence[Edit], text: str, query: str) -> str:
         """The block, then the text."""
-        [prompt] = self.writer.prompts(edits, [query])
+        [prompt] = self.editor.prompts(edits, [query])
         return block(facts_of(edits), prompt.demonstrations, secrets.token_hex(8), tokens=self.tokens) + text
 
 
 @dataclass(frozen=True)
 class AsPrompt:
-    """The prompt of `writer` for the text, which is to be completed: the layout of training and evaluation."""
+    """The prompt of `editor` for the text, which is to be completed: the layout of training and evaluation."""
 
-    writer: Writer
+    editor: Editor
 
     def place(self, edits: Sequence[Edit], text: str, query: str) -> str:
         """The prompt, which ends in the text."""
-        [prompt] = self.writer.prompts(edits, [text])
+        [prompt] = self.editor.prompts(edits, [text])
         return prompt.text
 
 

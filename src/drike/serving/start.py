@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from drike.datasets import TINYFACTS, load
-from drike.deployment.routing import Writer
+from drike.editors.editor import Editor
 from drike.editors.in_context import InContextEditor
 from drike.editors.pool import Pool
 from drike.editors.role_counts import copies_and_updates
@@ -106,21 +106,21 @@ def start(
         listen(options.admin_host, options.admin_port, shared=options.reuse_port),
     )
     try:
-        writer = _writer(options.run, options.demonstrations)
-        upstream, chat, notes_on_upstream = _upstream(options, writer, keyless=keys is None)
-        tenants = _tenants(options, store, keys, writer, encoder)
+        editor = _open_editor(options.run, options.demonstrations)
+        upstream, chat, notes_on_upstream = _upstream(options, editor, keyless=keys is None)
+        tenants = _tenants(options, store, keys, editor, encoder)
     except BaseException:
         for opened_socket in listening:
             opened_socket.close()
         raise
     metrics = Metrics()
-    editor = RequestEditor(upstream, chat=chat, completion=AsPrompt(writer), options=options, metrics=metrics)
-    gateway = Gateway(upstream, tenants.feed, editor=editor, admission=Admission(keys), metrics=metrics)
-    admin = application(Admin(editor, upstream, tenants, metrics, keys))
+    requests = RequestEditor(upstream, chat=chat, completion=AsPrompt(editor), options=options, metrics=metrics)
+    gateway = Gateway(upstream, tenants.feed, editor=requests, admission=Admission(keys), metrics=metrics)
+    admin = application(Admin(requests, upstream, tenants, metrics, keys))
     port, admin_port = (opened_socket.getsockname()[1] for opened_socket in listening)
     in_force = tenants.feeds[TENANT].index.edits.values()
     return Started(
-        options, upstream, editor, tenants, keys, server(gateway, admin, admin_port),
+        options, upstream, requests, tenants, keys, server(gateway, admin, admin_port),
         f"http://{_host(options.host)}:{port}/v1", f"http://{_host(options.admin_host)}:{admin_port}",
         next((edit.record.query for edit in in_force), "Hello"), (*notes, *notes_on_upstream), listening,
     )  # fmt: skip
@@ -150,7 +150,7 @@ def _store(options: GatewayOptions) -> tuple[str, list[str]]:
     return options.store or STORE, []
 
 
-def _writer(run: str | None, max_demonstrations: int | None) -> Writer:
+def _open_editor(run: str | None, max_demonstrations: int | None) -> Editor:
     """What chooses demonstrations: a trained run's editor, or the nearest rows of TinyFacts."""
     if run is None:
         rows = load(TINYFACTS).split(seed=0, train=0, test=0).demonstrations
@@ -169,7 +169,7 @@ def _writer(run: str | None, max_demonstrations: int | None) -> Writer:
     return make(PER_QUERY if trained.per_query else "dr-ike", pool=pool, trained=trained)
 
 
-def _upstream(options: GatewayOptions, writer: Writer, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
+def _upstream(options: GatewayOptions, editor: Editor, *, keyless: bool) -> tuple[Upstream, Placement, list[str]]:
     """What answers, how edits change its chats, and notes about both."""
     if options.upstream:
         variable = _key_variable(options.upstream)
@@ -180,19 +180,19 @@ def _upstream(options: GatewayOptions, writer: Writer, *, keyless: bool) -> tupl
         else:
             sent = "the clients' keys are passed on" if keyless else "no key is sent to the upstream"
             note = f"${variable} is not set: {sent}"
-        return upstream, AsBlock(writer), [note]
+        return upstream, AsBlock(editor), [note]
     from drike.models import EMBEDDED
     from drike.models import load as load_model
 
     name = options.model or EMBEDDED
     model = load_model(name, template="plain", device=options.device)
     if getattr(model, "chats", False):
-        return LocalUpstream(model, model.reply), AsBlock(writer), []  # type: ignore[attr-defined]
-    return LocalUpstream(model), AsPrompt(writer), [f"{name} only completes: it continues the last message of a chat"]
+        return LocalUpstream(model, model.reply), AsBlock(editor), []  # type: ignore[attr-defined]
+    return LocalUpstream(model), AsPrompt(editor), [f"{name} only completes: it continues the last message of a chat"]
 
 
 def _tenants(
-    options: GatewayOptions, store: str, keys: Keys | None, writer: Writer, load_by_name: Callable[[str], TextEncoder]
+    options: GatewayOptions, store: str, keys: Keys | None, editor: Editor, load_by_name: Callable[[str], TextEncoder]
 ) -> Tenants:
     @cache
     def loaded(name: str) -> TextEncoder:
@@ -206,7 +206,7 @@ def _tenants(
 
     def prepare(edits: Sequence[EditVersion]) -> None:
         for edit in edits[-_PREPARED:]:
-            writer.prompts([edit.record.edit], [edit.record.query])
+            editor.prompts([edit.record.edit], [edit.record.query])
 
     def open_feed(tenant: str) -> EditFeed:
         opened = open_store(store, tenant=tenant)

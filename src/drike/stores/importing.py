@@ -1,7 +1,7 @@
 """Edits from files: CSV and JSON with the fields of an `EditRecord`, or names of own facts, and published data sets.
 
-Of a published row only the edit is read: its paraphrases and neighbours test whether an edit fires, and would test
-nothing if they were stored with it. Of own facts paraphrases are read, as the wordings that they are.
+Of a published row only the edit is read: its paraphrases and neighbours test whether an edit matches, and would test
+nothing if they were stored with it. Of own facts paraphrases are read, too.
 """
 
 from __future__ import annotations
@@ -16,9 +16,18 @@ from drike.datasets.forms import FORMS, own
 from drike.datasets.rows import Row, scan_rows
 from drike.errors import DataError
 from drike.stores.log import EditStore
-from drike.stores.records import LISTS, NEEDED, ConflictError, EditRecord, EditVersion, RecordError, checked, entry_of
+from drike.stores.records import (
+    LISTS,
+    REQUIRED,
+    ConflictError,
+    EditRecord,
+    EditVersion,
+    RecordError,
+    checked,
+    record_of,
+)
 
-_FIELDS = {"prompt": "query", "paraphrase": "wordings"}  # of an entry, by their names in own facts
+_FIELDS = {"prompt": "query", "paraphrase": "paraphrases"}  # of a record, by their names in own facts
 _NOT_STORED = ("neighborhood", "neighborhood_prompt", "neighborhood_answer", "case_id")
 
 
@@ -37,22 +46,22 @@ def import_file(store: EditStore, path: Path, *, supersede: bool = False, author
 
 
 def read_edits(path: Path) -> list[tuple[str, EditRecord] | str]:
-    """The rows of a file: place and entry of each usable one, and why others are refused.
+    """The rows of a file: place and record of each usable one, and why others are refused.
 
     Raises DataError for an unusable file.
     """
-    found: list[tuple[str, EditRecord] | str] = []
+    edits: list[tuple[str, EditRecord] | str] = []
     for row in _rows(path):
         if isinstance(row, DataError):
-            found.append(str(row))
+            edits.append(str(row))
             continue
         try:
-            found.append((row.place, checked(_entry(row))))
+            edits.append((row.place, checked(_record(row))))
         except DataError as problem:
-            found.append(str(problem))
+            edits.append(str(problem))
         except (RecordError, ValueError) as problem:
-            found.append(f"{row.place}: {problem}")
-    return found
+            edits.append(f"{row.place}: {problem}")
+    return edits
 
 
 def import_edits(
@@ -75,9 +84,9 @@ def import_edits(
             if isinstance(row, str):
                 refused.append(row)
                 continue
-            place, entry = row
+            place, record = row
             try:
-                added.append(store.put(replace(entry, author=entry.author or author), supersede=supersede)[-1])
+                added.append(store.put(replace(record, author=record.author or author), supersede=supersede)[-1])
             except ConflictError as problem:
                 repeated += problem.repeated
                 refused += [] if problem.repeated else [f"{place}: {problem}"]
@@ -90,7 +99,7 @@ def _rows(path: Path) -> Sequence[Row | DataError]:
     first = next((row for row in rows if isinstance(row, Row)), None)
     if first and not _published(first):
         fields = {_FIELDS.get(name, name) for name in own.named(first)}
-        if lacking := [name for name in NEEDED if name not in fields]:
+        if lacking := [name for name in REQUIRED if name not in fields]:
             raise DataError(f"{first.place} has no field {lacking[0]!r}; {own.COLUMNS}")
     return rows
 
@@ -99,28 +108,26 @@ def _published(row: Row) -> Form | None:
     return next((form for form in FORMS if form is not own.FORM and form.recognises(row)), None)
 
 
-def _entry(row: Row) -> EditRecord:
-    """The entry of a row. Raises DataError, ValueError."""
+def _record(row: Row) -> EditRecord:
+    """The record of a row. Raises DataError, ValueError."""
     if form := _published(row):
         edit = form.edit(row, "alt")
-        known = edit.target_true or None
-        return EditRecord(edit.subject or "", edit.query, edit.target_new, known, edit.relation, source=row.place)
+        true = edit.target_true or None
+        return EditRecord(edit.subject or "", edit.query, edit.target_new, true, edit.relation, source=row.place)
     values: dict[str, Any] = {}
-    for name, fields in own.named(row).items():
+    for name, columns in own.named(row).items():
         field = _FIELDS.get(name, name)
-        given = [value for one in fields if (value := row.values[one]) is not None and str(value).strip()]
-        if given and name not in _NOT_STORED:
-            values[field] = list(_each(given)) if field in LISTS else given[0]
+        cells = [value for column in columns if (value := row.values[column]) is not None and str(value).strip()]
+        if cells and name not in _NOT_STORED:
+            values[field] = list(_texts(cells)) if field in LISTS else cells[0]
     if str(values.get("priority", "")).isdecimal():
         values["priority"] = int(values["priority"])
     if (word := str(values.get("enforce", "")).casefold()) in ("true", "false"):
         values["enforce"] = word == "true"
-    return entry_of(values)
+    return record_of(values)
 
 
-def _each(given: Sequence[object]) -> Iterator[object]:
-    """The texts in lists, and in texts with separators."""
-    for value in given:
-        yield from (
-            value.split(own.SEPARATOR) if isinstance(value, str) else value if isinstance(value, list) else [value]
-        )
+def _texts(cells: Sequence[object]) -> Iterator[object]:
+    """The texts of cells, which may be lists, or several texts with separators."""
+    for cell in cells:
+        yield from (cell.split(own.SEPARATOR) if isinstance(cell, str) else cell if isinstance(cell, list) else [cell])

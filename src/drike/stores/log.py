@@ -16,7 +16,6 @@ from datetime import datetime
 from typing import Protocol
 
 from drike.stores.records import (
-    ALWAYS,
     ConflictError,
     EditRecord,
     EditVersion,
@@ -24,8 +23,9 @@ from drike.stores.records import (
     StoreError,
     checked,
     conflict_keys,
-    entry_of,
+    holds_at,
     overlap,
+    record_of,
     stamp,
     to_json,
 )
@@ -41,19 +41,20 @@ class Snapshot:
 
     def since(self, earlier: Snapshot) -> Snapshot:
         """Of the edits, those that have changed after an earlier snapshot."""
-        edits = {id: one for id, one in self.edits.items() if one.number > earlier.revision}
+        edits = {id: edit for id, edit in self.edits.items() if edit.number > earlier.revision}
         return Snapshot(self.revision, edits)
 
     def in_force(self, at: datetime, status: Status = Status.ACTIVE) -> tuple[EditVersion, ...]:
         """The edits with this status that hold at a time."""
         now = stamp(at)
-        edits = (one for one in self.edits.values() if one.record.status is status)
-        return tuple(one for one in edits if (one.record.valid_from or "") <= now < (one.record.valid_to or ALWAYS))
+        return tuple(
+            edit for edit in self.edits.values() if edit.record.status is status and holds_at(edit.record, now)
+        )
 
     def next_change(self, at: datetime) -> str | None:
         """When edits next begin or cease to hold after a time; None if the same ones hold forever."""
         now = stamp(at)
-        times = (time for one in self.edits.values() for time in (one.record.valid_from, one.record.valid_to))
+        times = (time for edit in self.edits.values() for time in (edit.record.valid_from, edit.record.valid_to))
         return min((time for time in times if time and time > now), default=None)
 
 
@@ -73,11 +74,11 @@ class EditStore(Protocol):
         ...
 
     def put(
-        self, entry: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
     ) -> Sequence[EditVersion]:
-        """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last.
+        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last.
 
-        supersede: retire the active edits that the entry contradicts. Raises RecordError for an entry that `checked`
+        supersede: retire the active edits that the record contradicts. Raises RecordError for a record that `checked`
         refuses, ConflictError where it contradicts or repeats active edits, StoreError if `replaces` has changed.
         """
         ...
@@ -87,11 +88,11 @@ class EditStore(Protocol):
         ...
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
-        """The gate that was kept last, as text behind its number, from 1; None if its number is not above `after`."""
+        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         ...
 
-    def keep_gate(self, gate: str) -> None:
-        """Keep a gate for these edits; earlier ones stay behind it."""
+    def save_gate(self, gate: str) -> None:
+        """Save a gate for these edits as the latest one."""
         ...
 
     def wait(self, after: int, timeout: float) -> bool:
@@ -103,7 +104,7 @@ class EditStore(Protocol):
         ...
 
 
-Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the entry as JSON, checksum
+Row = tuple[int, int, int, str, str, str]  # number, edit, version, created_at, the record as JSON, checksum
 
 
 class Log(Protocol):
@@ -114,7 +115,7 @@ class Log(Protocol):
         ...
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
-        """The edits that claim one of the keys."""
+        """The active edits that have one of these conflict keys."""
         ...
 
     def changes(self, after: int = 0, edit: int | None = None) -> Sequence[EditVersion]:
@@ -122,55 +123,68 @@ class Log(Protocol):
         ...
 
     def write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change; its edit now claims these keys and no others."""
+        """Add a change; its edit now has these conflict keys and no others."""
         ...
 
 
 def append(
-    log: Log, entry: EditRecord, replaces: EditVersion | None, supersede: bool, at: datetime
+    log: Log, record: EditRecord, replaces: EditVersion | None, supersede: bool, at: datetime
 ) -> list[EditVersion]:
-    """Do what `EditStore.put` promises, with the backend's log, inside a transaction. at: the time of new versions."""
-    entry = checked(entry)
+    """Do what `EditStore.put` guarantees with a backend's log, inside a transaction. at: the time of new versions."""
+    record = checked(record)
     number, last = log.last()
-    edit = last + 1 if replaces is None else replaces.id
-    latest = None if replaces is None else _latest(log, edit)
+    id = last + 1 if replaces is None else replaces.id
+    latest = None if replaces is None else _latest(log, id)
     if replaces is not None and (latest is None or latest.version != replaces.version):
-        raise StoreError(f"edit {edit} has changed since version {replaces.version}: look at it, and try again")
-    found: list[EditVersion] = []
-    if entry.status is Status.ACTIVE:
-        others = (_latest(log, one) for one in sorted(log.claimants(conflict_keys(entry))) if one != edit)
-        found = [one for one in others if one and overlap(one.record, entry)]
-    if found and not (supersede and all(one.record.differs(entry) for one in found)):
-        raise ConflictError(entry, found)
-    why = f"superseded by edit {edit}"
-    retired = (replace(one.record, status=Status.RETIRED, author=entry.author, reason=why) for one in found)
-    new = [(one.id, one.version + 1, rest) for one, rest in zip(found, retired, strict=True)]
-    new.append((edit, latest.version + 1 if latest else 1, entry))
-    changes = [EditVersion(n, *one[:2], stamp(at), one[2]) for n, one in enumerate(new, number + 1)]
-    for one in changes:
-        content = (one.number, one.id, one.version, one.created_at, to_json(one.record))
-        active = one.record.status is Status.ACTIVE
-        log.write((*content, _checksum(content)), conflict_keys(one.record) if active else ())
+        raise StoreError(f"edit {id} has changed since version {replaces.version}: look at it, and try again")
+    rivals = _rivals(log, record, id)
+    if rivals and not (supersede and all(rival.record.differs(record) for rival in rivals)):
+        raise ConflictError(record, rivals)
+    why = f"superseded by edit {id}"
+    new = [
+        (rival.id, rival.version + 1, replace(rival.record, status=Status.RETIRED, author=record.author, reason=why))
+        for rival in rivals
+    ]
+    new.append((id, latest.version + 1 if latest else 1, record))
+    changes = [
+        EditVersion(number, id, version, stamp(at), record)
+        for number, (id, version, record) in enumerate(new, number + 1)
+    ]
+    for change in changes:
+        content = (change.number, change.id, change.version, change.created_at, to_json(change.record))
+        active = change.record.status is Status.ACTIVE
+        log.write((*content, _checksum(content)), conflict_keys(change.record) if active else ())
     return changes
 
 
-def _latest(log: Log, edit: int) -> EditVersion | None:
-    return next(reversed(log.changes(edit=edit)), None)
+def _rivals(log: Log, record: EditRecord, id: int) -> list[EditVersion]:
+    """The active edits, other than `id`, that answer a question of an active record while it holds."""
+    if record.status is not Status.ACTIVE:
+        return []
+    others = (_latest(log, other) for other in sorted(log.claimants(conflict_keys(record))) if other != id)
+    return [other for other in others if other and overlap(other.record, record)]
 
 
-def stored(name: str, rows: Sequence[Row], after: int, edit: int | None) -> list[EditVersion]:
+def _latest(log: Log, id: int) -> EditVersion | None:
+    return next(reversed(log.changes(edit=id)), None)
+
+
+def read_rows(name: str, rows: Sequence[Row], after: int, edit: int | None) -> list[EditVersion]:
     """The changes in rows of a log. Raises StoreError if a row is damaged or missing; `name`: the store's."""
     for expected, (*content, checksum) in enumerate(rows, after + 1):
         if checksum != _checksum(content) or (edit is None and content[0] != expected):
             raise damaged(name, f"change {expected}" if edit is None else f"edit {edit}")
     try:
-        return [EditVersion(n, one, version, at, entry_of(parse(text))) for n, one, version, at, text, _ in rows]
+        return [
+            EditVersion(number, id, version, created_at, record_of(parse(text)))
+            for number, id, version, created_at, text, _ in rows
+        ]
     except ValueError as problem:
         raise damaged(name, str(problem)) from None
 
 
 def damaged(name: str, what: str) -> StoreError:
-    """The error for a store that holds what no store holds."""
+    """The error for a store whose content cannot be that of a store."""
     remedy = "restore it from a copy, or give another --store"
     return StoreError(f"{name} is damaged or no store of edits ({what}): {remedy}")
 
@@ -183,15 +197,16 @@ def snapshot(store: EditStore, since: Snapshot | None = None) -> Snapshot:
     """What the edits are now. Reads only what has changed since an earlier snapshot."""
     since = since or Snapshot()
     changes = store.changes(since.revision)
-    return Snapshot(changes[-1].number, {**since.edits, **{one.id: one for one in changes}}) if changes else since
+    edits = {change.id: change for change in changes}
+    return Snapshot(changes[-1].number, {**since.edits, **edits}) if changes else since
 
 
 def versions(store: EditStore, edit: int) -> Sequence[EditVersion]:
     """All versions of an edit, the latest last. Raises StoreError if there is no such edit."""
-    found = store.changes(edit=edit)
-    if not found:
+    changes = store.changes(edit=edit)
+    if not changes:
         raise StoreError(f"there is no edit {edit}: choose one that is listed (drike edits list --all)")
-    return found
+    return changes
 
 
 def retire(
@@ -226,5 +241,5 @@ def rollback(
             else f"edit {edit} has only one version: retire it instead"
         )
     why = f"back to version {wanted}" + (f": {reason}" if reason else "")
-    entry = replace(before[wanted - 1].record, author=author, reason=why)
-    return store.put(entry, replaces=latest, supersede=supersede)
+    record = replace(before[wanted - 1].record, author=author, reason=why)
+    return store.put(record, replaces=latest, supersede=supersede)

@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from drike.stores.log import Row, append, damaged, stored
+from drike.stores.log import Row, append, damaged, read_rows
 from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
 
 _MIGRATIONS: tuple[LiteralString, ...] = (  # of the schema, each from a version to the next
@@ -126,11 +126,11 @@ class PostgresStore:
                 self._writing = False
 
     def put(
-        self, entry: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
     ) -> list[EditVersion]:
-        """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last."""
+        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last."""
         with self.transaction():
-            return append(self, entry, replaces, supersede, self._clock())
+            return append(self, record, replaces, supersede, self._clock())
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
@@ -138,16 +138,16 @@ class PostgresStore:
                    WHERE number > %s AND (%s::bigint IS NULL OR edit = %s) ORDER BY number"""
         with self._lock, self._explained():
             rows = self._run(query, [after, edit, edit]).fetchall()
-        return stored(self.name, rows, after, edit)
+        return read_rows(self.name, rows, after, edit)
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
-        """The gate that was kept last, as text behind its number, from 1; None if its number is not above `after`."""
+        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM drike_gates WHERE number > %s ORDER BY number DESC LIMIT 1"
         with self._lock, self._explained():
             return self._run(query, [after]).fetchone()
 
-    def keep_gate(self, gate: str) -> None:
-        """Keep a gate for these edits; earlier ones stay behind it."""
+    def save_gate(self, gate: str) -> None:
+        """Save a gate for these edits as the latest one."""
         query = "INSERT INTO drike_gates SELECT coalesce(max(number), 0) + 1, %s, %s FROM drike_gates"
         with self.transaction():
             self._run(query, [stamp(self._clock()), gate])
@@ -182,12 +182,12 @@ class PostgresStore:
         return row[0], row[1]
 
     def claimants(self, keys: Collection[str]) -> Sequence[int]:
-        """The edits that claim one of the keys."""
+        """The active edits that have one of these conflict keys."""
         query = "SELECT DISTINCT edit FROM drike_claims WHERE key = ANY(%s::bytea[])"
         return [edit for [edit] in self._run(query, [_hashes(keys)])]
 
     def write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change, inside a transaction; its edit now claims these keys and no others."""
+        """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
         query = """
             WITH change AS (INSERT INTO drike_changes VALUES (%s, %s, %s, %s, %s, %s)),
                  gone AS (DELETE FROM drike_claims WHERE edit = %s AND key <> ALL(%s::bytea[]))

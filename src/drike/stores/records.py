@@ -1,4 +1,4 @@
-"""What a store keeps of an edit, and which of that it refuses."""
+"""Records of edits: what a store keeps of an edit, and what it refuses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from drike.support.records import read
 
 POSTGRES = ("postgresql://", "postgres://")  # how addresses of stores in PostgreSQL begin
 
-_LONGEST = 10_000  # characters of a text, as in data sets
-ALWAYS = "~"  # sorts behind every time
+_MAX_LENGTH = 10_000  # characters of a text, as in data sets
+_FOREVER = "~"  # sorts behind every time
+_OLD_NAMES = {"paraphrases": "wordings"}  # of fields, which files, databases and the gateway's JSON keep
+_NEW_NAMES = {old: new for new, old in _OLD_NAMES.items()}
 
 
 class StoreError(DrikeError):
@@ -31,20 +33,21 @@ class UnavailableError(StoreError):
 
 
 class RecordError(StoreError):
-    """An entry cannot be stored as it is; the message names the field."""
+    """A record cannot be stored as it is; the message names the field."""
 
 
 class ConflictError(RecordError):
-    """Active edits answer the entry's question already. `rivals`: these; `repeated`: they have the same object."""
+    """Active edits answer the record's question already. `rivals`: these; `repeated`: they have the same object."""
 
-    def __init__(self, entry: EditRecord, rivals: Sequence[EditVersion]) -> None:
+    def __init__(self, record: EditRecord, rivals: Sequence[EditVersion]) -> None:
         self.rivals = tuple(rivals)
-        self.repeated = all(normalise(one.record.target_new) == normalise(entry.target_new) for one in rivals)
-        known = " and ".join(f"edit {one.id} ({one.record.fact})" for one in rivals)
+        self.repeated = all(normalise(rival.record.target_new) == normalise(record.target_new) for rival in rivals)
+        known = " and ".join(f"edit {rival.id} ({rival.record.fact})" for rival in rivals)
+        fact = record.fact
         super().__init__(
-            f"{entry.fact} repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
+            f"{fact} repeats {known}: there is nothing to do, unless the new one shall supersede it (--supersede)"
             if self.repeated
-            else f"{entry.fact} contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
+            else f"{fact} contradicts {known}: retire that edit, or let the new one supersede it (--supersede)"
         )
 
 
@@ -52,7 +55,7 @@ class Status(StrEnum):
     """How far an edit takes effect."""
 
     DRAFT = "draft"  # not at all
-    SHADOW = "shadow"  # where it would fire is counted; answers stay as they are
+    SHADOW = "shadow"  # matches are counted; answers stay as they are
     ACTIVE = "active"
     RETIRED = "retired"
 
@@ -63,10 +66,10 @@ class EditRecord:
 
     Attributes:
         subject, query, target_new, target_true, relation: as in `Edit`. Without a relation, it is the query around the
-            subject. The subject is "" only in an entry of `as_stored`; no store keeps one.
+            subject. The subject is "" only in a record of `as_stored`; no store keeps one.
         aliases: other names of the subject.
-        wordings: the query in other words.
-        negatives: questions on which the edit must never fire.
+        paraphrases: the query in other words.
+        negatives: questions that the edit must never match.
         status: a retired edit is kept for its history.
         valid_from, valid_to: when the edit holds, the end excluded; ISO 8601, UTC unless they name a zone.
         priority: of several edits that concern a question, those with the highest come first.
@@ -81,7 +84,7 @@ class EditRecord:
     target_true: str | None = None
     relation: str | None = None
     aliases: tuple[str, ...] = ()
-    wordings: tuple[str, ...] = ()
+    paraphrases: tuple[str, ...] = ()
     negatives: tuple[str, ...] = ()
     status: Status = Status.ACTIVE
     valid_from: str | None = None
@@ -98,13 +101,13 @@ class EditRecord:
         return Edit(self.query, self.target_new, self.target_true, self.subject or None, self.relation)
 
     def edit_in(self, query: str) -> Edit:
-        """The edit, stated under an alias if the query names only that, as a model may not connect the two."""
-        name = next((one for one in self.names if mentions(query, one)), self.subject)
+        """The edit, stated under an alias if the query does not name the subject: a model may not connect the two."""
+        name = next((name for name in self.names if mentions(query, name)), self.subject)
         return self.edit if name == self.subject else replace(self.edit, query=self.query_with(name), subject=name)
 
     def query_with(self, name: str) -> str:
         """The query with another name for the subject, or for the alias by which the query names it."""
-        named = max((one for one in self.names if mentions(self.query, one)), key=len, default=self.subject)
+        named = max((known for known in self.names if mentions(self.query, known)), key=len, default=self.subject)
         return re.sub(rf"(?<!\w){re.escape(named)}(?!\w)", lambda _: name, self.query, flags=re.IGNORECASE)
 
     @property
@@ -118,13 +121,14 @@ class EditRecord:
         return f'"{shown(self.query)}" -> "{shown(self.target_new)}"'
 
     def differs(self, other: EditRecord) -> bool:
-        """Whether two entries differ in more than where they come from."""
+        """Whether two records differ in more than where they come from."""
         return replace(self, source=other.source, author=other.author, reason=other.reason) != other
 
 
-NEEDED = tuple(one.name for one in fields(EditRecord) if one.default is MISSING)
-LISTS: dict[str, list[str]] = {one.name: [] for one in fields(EditRecord) if one.default == ()}
-DEFAULTS = {one.name: one.default for one in fields(EditRecord) if one.name not in NEEDED} | LISTS
+REQUIRED = tuple(field.name for field in fields(EditRecord) if field.default is MISSING)
+LISTS = tuple(field.name for field in fields(EditRecord) if field.default == ())
+_DEFAULTS = {field.name: field.default for field in fields(EditRecord) if field.name not in REQUIRED}
+_JSON_DEFAULTS: dict[str, object] = {**_DEFAULTS, **{name: [] for name in LISTS}}
 
 
 @dataclass(frozen=True)
@@ -143,8 +147,8 @@ class EditVersion:
 
 def as_stored(edits: Sequence[Edit]) -> tuple[EditVersion, ...]:
     """Edits as a store would hold them, with ids from 1, for a gate without a store."""
-    entries = (EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
-    return tuple(EditVersion(i, i, 1, "", entry) for i, entry in enumerate(entries, 1))
+    records = (EditRecord(e.subject or "", e.query, e.target_new, e.target_true, e.relation) for e in edits)
+    return tuple(EditVersion(i, i, 1, "", record) for i, record in enumerate(records, 1))
 
 
 def stamp(moment: datetime) -> str:
@@ -152,22 +156,29 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def to_json(entry: EditRecord) -> str:
-    """The fields of an entry that differ from their defaults, as a JSON object."""
-    values = {one.name: value for one in fields(entry) if (value := getattr(entry, one.name)) != one.default}
+def to_values(record: EditRecord) -> dict[str, object]:
+    """The fields of a record, as JSON names them."""
+    return {_OLD_NAMES.get(field.name, field.name): getattr(record, field.name) for field in fields(record)}
+
+
+def to_json(record: EditRecord) -> str:
+    """The fields of a record that differ from their defaults, as a JSON object."""
+    defaults = {_OLD_NAMES.get(name, name): value for name, value in _DEFAULTS.items()}
+    values = {name: value for name, value in to_values(record).items() if value != defaults.get(name, MISSING)}
     return json.dumps(values, ensure_ascii=False)
 
 
-def entry_of(values: Mapping[str, object]) -> EditRecord:
-    """The entry with the fields of a JSON object, and defaults for others. Raises ValueError."""
-    return read(EditRecord, {**DEFAULTS, **values})
+def record_of(values: Mapping[str, object]) -> EditRecord:
+    """The record with the fields of a JSON object, and defaults for others. Raises ValueError."""
+    renamed = {_NEW_NAMES.get(name, name): value for name, value in values.items()}
+    return read(EditRecord, {**_JSON_DEFAULTS, **renamed})
 
 
-def checked(entry: EditRecord) -> EditRecord:
-    """The entry with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
+def checked(record: EditRecord) -> EditRecord:
+    """The record with texts stripped, repeats removed and times in UTC. Raises RecordError, which names the field."""
     try:
-        values = json.loads(to_json(entry))
-        entry_of(values)
+        values = json.loads(to_json(record))
+        record_of(values)
     except ValueError as problem:
         raise RecordError(f"{problem}: correct the field") from None
     for name, value in values.items():
@@ -177,25 +188,25 @@ def checked(entry: EditRecord) -> EditRecord:
             values[name] = list(dict.fromkeys(_text(name, text) for text in value))
     for name in values.keys() & {"valid_from", "valid_to"}:
         values[name] = _utc(name, values[name])
-    found = entry_of(values)
-    found = replace(found, aliases=tuple(name for name in found.aliases if name != found.subject))
-    if found.valid_from and found.valid_to and found.valid_from >= found.valid_to:
-        raise RecordError(f"valid_to ({found.valid_to}) must be later than valid_from ({found.valid_from})")
-    if not any(mentions(found.query, name) for name in found.names):
-        raise RecordError(f"subject {shown(found.subject)!r} is not in the query: copy it from there, or add an alias")
-    if found.target_true and normalise(found.target_true) == normalise(found.target_new):
-        raise RecordError(f"target_new is the old object already ({shown(found.target_true)!r}): give a new one")
-    if both := {found.query, *found.wordings} & set(found.negatives):
+    record = record_of(values)
+    record = replace(record, aliases=tuple(name for name in record.aliases if name != record.subject))
+    if record.valid_from and record.valid_to and record.valid_from >= record.valid_to:
+        raise RecordError(f"valid_to ({record.valid_to}) must be later than valid_from ({record.valid_from})")
+    if not any(mentions(record.query, name) for name in record.names):
+        raise RecordError(f"subject {shown(record.subject)!r} is not in the query: copy it from there, or add an alias")
+    if record.target_true and normalise(record.target_true) == normalise(record.target_new):
+        raise RecordError(f"target_new is the old object already ({shown(record.target_true)!r}): give a new one")
+    if both := {record.query, *record.paraphrases} & set(record.negatives):
         raise RecordError(f"negatives hold the edit's own query {shown(min(both))!r}: remove it from one of them")
-    return found
+    return record
 
 
 def _text(name: str, text: str) -> str:
     text = text.strip()
     if not text:
         raise RecordError(f"{name} is blank: give it a text, or leave it out")
-    if len(text) > _LONGEST:
-        raise RecordError(f"{name} has {len(text):,} characters: shorten it to {_LONGEST:,} at most")
+    if len(text) > _MAX_LENGTH:
+        raise RecordError(f"{name} has {len(text):,} characters: shorten it to {_MAX_LENGTH:,} at most")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -211,19 +222,23 @@ def _utc(name: str, text: str) -> str:
         raise RecordError(f"{name} {shown(text)!r} is no time: write 2026-12-31, or 2026-12-31T08:00+01:00") from None
 
 
-def conflict_keys(entry: EditRecord) -> frozenset[str]:
-    """Keys of the questions an entry answers: its queries, and its relation under each name of the subject."""
-    relation = entry.relation or next(
-        filter(None, (query_template(entry.query, one) for one in entry.names)), entry.query
-    )
+def conflict_keys(record: EditRecord) -> frozenset[str]:
+    """Keys of the questions a record answers: its queries, and its relation under each name of the subject."""
+    templates = filter(None, (query_template(record.query, name) for name in record.names))
+    relation = record.relation or next(templates, record.query)
     asked = normalise(relation.replace("{}", " it "))
     return frozenset(
-        [f"query\n{normalise(text)}" for text in (entry.query, *entry.wordings)]
-        + [f"relation\n{asked}\n{normalise(name)}" for name in entry.names]
+        [f"query\n{normalise(text)}" for text in (record.query, *record.paraphrases)]
+        + [f"relation\n{asked}\n{normalise(name)}" for name in record.names]
     )
 
 
-def overlap(one: EditRecord, other: EditRecord) -> bool:
-    """Whether two entries hold at the same time."""
-    begin = max(one.valid_from or "", other.valid_from or "")
-    return begin < min(one.valid_to or ALWAYS, other.valid_to or ALWAYS)
+def holds_at(record: EditRecord, time: str) -> bool:
+    """Whether a record holds at a time, as `stamp` writes it."""
+    return (record.valid_from or "") <= time < (record.valid_to or _FOREVER)
+
+
+def overlap(first: EditRecord, second: EditRecord) -> bool:
+    """Whether two records hold at the same time."""
+    begin = max(first.valid_from or "", second.valid_from or "")
+    return begin < min(first.valid_to or _FOREVER, second.valid_to or _FOREVER)

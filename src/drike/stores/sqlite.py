@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drike.stores.log import Row, append, damaged, stored
+from drike.stores.log import Row, append, damaged, read_rows
 from drike.stores.records import EditRecord, EditVersion, StoreError, UnavailableError, stamp
 
 _PAUSE = 0.05  # seconds between looks for another process's changes
@@ -80,11 +80,11 @@ class SqliteStore:
                 raise
 
     def put(
-        self, entry: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
+        self, record: EditRecord, *, replaces: EditVersion | None = None, supersede: bool = False
     ) -> list[EditVersion]:
-        """Keep an entry as a new edit, or as the next version of `replaces`; return all changes, this one last."""
+        """Keep a record as a new edit, or as the next version of `replaces`; return all changes, this one last."""
         with self.transaction():
-            return append(self, entry, replaces, supersede, self._clock())
+            return append(self, record, replaces, supersede, self._clock())
 
     def changes(self, after: int = 0, edit: int | None = None) -> list[EditVersion]:
         """The log after its first `after` changes, of all edits or of one."""
@@ -95,17 +95,17 @@ class SqliteStore:
             rows = self._file.execute(query, values).fetchall()
         if len(rows) < least:
             raise damaged(self.name, "changes are missing")
-        return stored(self.name, rows, after, edit)
+        return read_rows(self.name, rows, after, edit)
 
     def gate(self, after: int = 0) -> tuple[int, str] | None:
-        """The gate that was kept last, as text behind its number, from 1; None if its number is not above `after`."""
+        """The gate that was saved last: its number, from 1, and its text; None if that number is not above `after`."""
         query = "SELECT number, gate FROM gates WHERE number > ? ORDER BY number DESC LIMIT 1"
         with self._lock, self._explained():
             found: tuple[int, str] | None = self._file.execute(query, [after]).fetchone()
         return found
 
-    def keep_gate(self, gate: str) -> None:
-        """Keep a gate for these edits; earlier ones stay behind it."""
+    def save_gate(self, gate: str) -> None:
+        """Save a gate for these edits as the latest one."""
         with self.transaction():
             self._file.execute("INSERT INTO gates (created_at, gate) VALUES (?, ?)", [stamp(self._clock()), gate])
 
@@ -128,12 +128,12 @@ class SqliteStore:
         return number, edit
 
     def claimants(self, keys: Collection[str]) -> list[int]:
-        """The edits that claim one of the keys."""
+        """The active edits that have one of these conflict keys."""
         query = "SELECT edit FROM claims WHERE key = ?"
         return list({edit for key in keys for [edit] in self._file.execute(query, [key])})
 
     def write(self, row: Row, keys: Collection[str]) -> None:
-        """Add a change, inside a transaction; its edit now claims these keys and no others."""
+        """Add a change, inside a transaction; its edit now has these conflict keys and no others."""
         edit = row[1]
         self._file.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row)
         self._file.execute("DELETE FROM claims WHERE edit = ?", [edit])

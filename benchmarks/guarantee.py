@@ -13,12 +13,13 @@ Both are shares of all draws, and in brackets of those in which a promise was ma
 would offer. ESR, PC, RR, S and demonstrations per prompt are those of the test parts where a promise was made, with
 the largest S less the price of demonstrations, and (last column) with the largest sum of the other two metrics.
 
-    python benchmarks/promise.py [--seeds 3] [--draws 1000]
+    python benchmarks/guarantee.py [--seeds 3] [--draws 1000]
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,9 @@ from drike.evaluation.risk_control import (
 )
 from drike.training.certify import OFFSETS, count_right
 from drike.training.s_objective import train_query_policy
+from lib import pages
+
+TITLE = "Guarantees"
 
 HELD_OUT = 59  # validation edits of a seed: all that are neither trained on nor test edits
 PROMISES = {"offset": ("rr>=.80", "rr>=.85", "rr>=.90", "rr>=.93", "pc>=.85", "pc>=.90"), "k": ("rr>=.75", "rr>=.80")}
@@ -119,10 +123,16 @@ def _of(right: Mapping[Any, Counts], rows: Any) -> dict[Any, Counts]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--draws", type=int, default=1000, help="number of draws, over all seeds")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     dataset, model, encoder = datasets.load("tinyfacts"), load_model("embedded"), load_encoder()
     by_seed = [tables(seed, model, encoder, dataset) for seed in range(options.seeds)]
     most = {
@@ -131,8 +141,7 @@ def main() -> None:
         "rr": max(len(case.neighborhood) for case in dataset.cases),
     }
     names = ("ESR", "PC", "RR", "S", "shots", "S by sum")
-    print("| setting | promise | edits | refused | best certified | false, all edits | false, test part | ", end="")
-    print(" | ".join(names), "|\n" + "|---" * (7 + len(names)) + "|", flush=True)
+    rows = []
     for setting, promises in PROMISES.items():
         for promise in map(Guarantee.parse, promises):
             for edits in EDITS:
@@ -144,7 +153,7 @@ def main() -> None:
                     name: np.mean([one[name] for one in found if name in one] or [np.nan])
                     for name in (*found[0], *names)
                 }
-                false = " | ".join(
+                false = (
                     f"{mean[name]:.1%} ({mean[name] / mean[made] if mean[made] else np.nan:.1%})"
                     for name, made in (("false, all edits", "made, all edits"), ("false, test part", "made"))
                 )
@@ -154,10 +163,13 @@ def main() -> None:
                     str(edits),
                     f"{1 - mean['made']:.1%}",
                     f"{mean['best certified']:.3f}",
-                    false,
+                    *false,
                 ]
                 cells += [f"{mean[name]:.1f}" if name == "shots" else f"{mean[name]:.3f}" for name in names]
-                print("|", " | ".join(cells), "|", flush=True)
+                rows.append(cells)
+                print(*cells, file=sys.stderr, flush=True)
+    header = ("setting", "guarantee", "edits", "refused", "best certified", "false, all edits", "false, test part")
+    pages.draw(f"{options.draws:,} draws over {options.seeds} seeds", (*header, *names), rows, wide=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""What models behind an API cost: the most that a run can (`--dry-run`, which sends nothing), and what was used."""
+"""`--dry-run`: the most that a command can cost with a model behind an API; nothing is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from drike.cli.console import draw, say
+from drike.cli.console import draw
 from drike.editors.budgets import TokenLimit
 from drike.editors.pool import Pool
 from drike.edits import Edit, EditCase, Probe
@@ -20,16 +18,27 @@ from drike.models.served.options import ApiOptions
 from drike.models.served.spending import CHARACTERS_PER_TOKEN, estimated_tokens
 from drike.prompts import YES_OR_NO, PromptStyle, chat_messages, demonstration_block
 from drike.report import Table
-from drike.runs.folder import add_usage, read_usage
 from drike.support.huggingface import pinned
+
+
+def count_only(model: LanguageModel, api: ApiOptions, work: Callable[[CountingModel], object]) -> bool:
+    """For --dry-run, let the model count the calls of `work` and draw the most they can cost.
+
+    Returns whether it did, that is whether the model is one that only counts.
+    """
+    if not isinstance(model, CountingModel):
+        return False
+    work(model)
+    draw(bound(model, api))
+    return True
 
 
 class CountingModel:
     """A model that only counts: distinct calls, their prompt tokens, and the most tokens they could generate.
 
-    Its answers lead to the most further work: they have full length and begin with "Contradict", or with "Yes" where
-    that is asked. If the server may score given texts, every target and every distractor takes a call. Raises
-    ModelError for an invalid address.
+    It gives the answers that cause the most further calls: of full length, beginning with "Contradict", or with "Yes"
+    to a yes-or-no question. If the server may score given texts, every target and every distractor takes a call.
+    Raises ModelError for an invalid address.
     """
 
     def __init__(self, name: str, template: str, api: ApiOptions) -> None:
@@ -41,16 +50,16 @@ class CountingModel:
         self._seen: set[tuple[str | Turns, int]] = set()
         self.calls = self.read = self.written = 0
 
-    def add(self, prompt: str | Turns, most: int = MAX_ANSWER_TOKENS) -> None:
+    def add(self, prompt: str | Turns, max_tokens: int = MAX_ANSWER_TOKENS) -> None:
         """Count a call, unless the same call was counted before: its answer will be in the cache."""
-        if (prompt, most) not in self._seen:
-            self._seen.add((prompt, most))
+        if (prompt, max_tokens) not in self._seen:
+            self._seen.add((prompt, max_tokens))
             self.calls += 1
             self.read += self.count(prompt)
-            self.written += most + self._room
+            self.written += max_tokens + self._room
 
     def repeat(self, times: int) -> None:
-        """Take the calls counted until now so many times."""
+        """Multiply what was counted so far."""
         self.calls, self.read, self.written = times * self.calls, times * self.read, times * self.written
 
     def generate(
@@ -73,17 +82,19 @@ class CountingModel:
 
 
 def longest_answer(max_tokens: int = MAX_ANSWER_TOKENS) -> str:
-    """Words to the estimated length of so many tokens, which start as the answer that leads to the most calls."""
+    """An answer as long as so many tokens are estimated to be, with the beginning that causes the most calls."""
     return ("Contradict " + "word " * max_tokens)[: CHARACTERS_PER_TOKEN * max_tokens]
 
 
 def count_own_answers(model: CountingModel, cases: Sequence[EditCase], rule: Rule) -> AnsweredCases:
-    """Count what the unedited model is asked about the questions without a published answer.
+    """Count the calls for the unedited model's own answers to the questions without a published one.
 
-    The cases that result have an answer of full length to each of them, so that editors' calls can be counted.
+    The resulting cases have an answer of full length to each of them, so that the editors' calls can be counted.
     """
     answers = dict.fromkeys(baseline_answers(model, cases, rule), longest_answer())
-    usable = [replace(case, unanswered=tuple(replace(one, choices=()) for one in case.unanswered)) for case in cases]
+    usable = [
+        replace(case, unanswered=tuple(replace(question, choices=()) for question in case.unanswered)) for case in cases
+    ]
     return with_baseline_answers(usable, answers)
 
 
@@ -96,7 +107,7 @@ def token_counter(tokenizer: str | None, template: str) -> Callable[[str | Turns
     def sent(prompt: str | Turns) -> str:
         if isinstance(prompt, str) and template != "chat":
             return prompt
-        return "\n".join(one["content"] for one in chat_messages(prompt))
+        return "\n".join(message["content"] for message in chat_messages(prompt))
 
     if tokenizer is None:
         return lambda prompt: estimated_tokens(sent(prompt))
@@ -127,27 +138,27 @@ def count_training(
     style: PromptStyle,
     limit: TokenLimit | None,
 ) -> None:
-    """Count the most calls an epoch can take: every prefix of every edit's pool, the longest retains first.
+    """Count the most calls an epoch can take: every prefix of every edit's retains, the longest retains first.
 
-    questions: the probes that the reward asks for the edits of a case. With a limit, as many prefixes as fit with the
-    shortest retains.
+    questions: the probes that the reward asks about the edits of a case. With a limit, as many prefixes as fit with
+    the shortest retains.
     """
-    for one in pool.for_groups(list(questions)):
-        probes = questions[one.edits]
+    for candidates in pool.for_groups(list(questions)):
+        probes = questions[candidates.edits]
         queries = [probe.query for probe in probes]
-        blocks = {retain: demonstration_block(retain, style.retain) for retain in one.retains}
+        blocks = {retain: demonstration_block(retain, style.retain) for retain in candidates.retains}
         lengths = {retain: (model.count(block), len(block)) for retain, block in blocks.items()}
-        longest = sorted(one.retains, key=lengths.__getitem__, reverse=True)
-        most = min(max_shots, len(longest))
+        longest = sorted(candidates.retains, key=lengths.__getitem__, reverse=True)
+        count = min(max_shots, len(longest))
         if limit is not None:
-            most = limit.fitting(most, lambda j: style.show(one, longest[-j:], queries))  # noqa: B023 - called at once
-        for j in range(1, most + 1):
-            for prompt, probe in zip(style.show(one, longest[:j], queries), probes, strict=True):
+            count = limit.fitting(count, lambda j: style.show(candidates, longest[-j:], queries))  # noqa: B023 - called at once
+        for j in range(1, count + 1):
+            for prompt, probe in zip(style.show(candidates, longest[:j], queries), probes, strict=True):
                 model.add(f"{prompt.text} {probe.target}")
 
 
-def show_bound(model: CountingModel, api: ApiOptions) -> None:
-    """Draw the most that a run can cost which makes the counted calls."""
+def bound(model: CountingModel, api: ApiOptions) -> Table:
+    """The most that the counted calls can cost."""
     calls, read, written = model.calls, model.read, model.written
     money = api.price.of(read, written)
     how = f"counted by {api.tokenizer}" if api.tokenizer else f"estimated at {CHARACTERS_PER_TOKEN} characters a token"
@@ -158,50 +169,4 @@ def show_bound(model: CountingModel, api: ApiOptions) -> None:
         ("generated tokens", f"{written:,}", "if every answer had its full length"),
         ("money", "n/a" if money is None else f"{money:.4f}", remark),
     )
-    draw(Table("At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True))
-
-
-@contextmanager
-def metered(model: LanguageModel, folder: Path | None = None) -> Iterator[None]:
-    """Print what a served model used since it was opened, however the block ends.
-
-    The calls that opening it took are recorded in the run's folder here, all others by the part that makes them.
-    """
-    opened = model.usage
-    if folder is not None and opened.requests:
-        add_usage(folder, "probe", opened)
-    try:
-        yield
-    finally:
-        if model.info.served:
-            say(f"\nUsed: {sentence(model.usage)}")
-
-
-def used_in(folder: Path) -> Usage:
-    """Sum the usage of all parts of a run; nothing if its folder does not say. Raises RunError."""
-    return sum(read_usage(folder).values(), Usage())
-
-
-def sentence(used: Usage) -> str:
-    """Describe calls, tokens and money in a sentence."""
-    parts = [
-        f"{used.calls:,} calls in {used.requests:,} requests, {used.cached:,} answers from the cache",
-        f"{used.prompt_tokens:,} prompt tokens, {used.completion_tokens:,} generated",
-        *([f"{used.tokens_shared:,} prompt tokens from the server's own cache"] if used.tokens_shared else []),
-        *([f"token counts of {used.estimated:,} calls estimated"] if used.estimated else []),
-        *([] if used.money is None else [f"cost {used.money:.4f}"]),
-    ]
-    return "; ".join(parts)
-
-
-def live(model: LanguageModel) -> Callable[[], str] | None:
-    """What the progress bar shows while a served model works."""
-    if not model.info.served:
-        return None
-
-    def status() -> str:
-        used = model.usage
-        cost = "" if used.money is None else f" {used.money:.3f}"
-        return f"calls {used.calls:,} cached {used.cached:,} tokens {used.tokens / 1000:,.0f}k{cost}"
-
-    return status
+    return Table("At most; nothing was sent", ("what", "at most", "how it is counted"), rows, wide=True)

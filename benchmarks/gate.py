@@ -1,11 +1,11 @@
-"""The gate on public data: which query concerns which edit; docs/scope.md has the tables. No language model is asked.
+"""The gate on public data: which query concerns which edit. No language model is asked.
 
 Edits are split in two halves by a hash of their text: gates are calibrated on one, all figures are of the other. The
 stores hold the edits of both. Features and constants of the gate were chosen on the first half, and on PokeMQA.
 
-    python benchmarks/scope.py --fit src/drike/gates/gate.json     # the calibration that drike ships
-    python benchmarks/scope.py [--only stores|subjects|aliases|promise|wordings] [--data FOLDER]
-    OMP_NUM_THREADS=1 python benchmarks/scope.py --only times        # on an idle machine
+    python benchmarks/gate.py --fit src/drike/gates/gate.json     # the calibration that drike ships
+    python benchmarks/gate.py [--only stores|subjects|aliases|promise|wordings] [--data FOLDER]
+    OMP_NUM_THREADS=1 python benchmarks/gate.py --only times        # on an idle machine
 
 Embeddings are kept in the folder --cache, so that a second run is quick.
 """
@@ -39,7 +39,7 @@ from drike.gates.calibration import (
     GateProbe,
     calibrated,
     certify,
-    default,
+    default_gate,
     examples,
     fit,
     lowest_threshold,
@@ -54,6 +54,9 @@ from drike.matching import normalise
 from drike.report import as_markdown
 from drike.stores.records import EditRecord, EditVersion, conflict_keys
 from drike.support.table import Table
+from lib import pages
+
+TITLE = "The gate on public data"
 
 DATA = Path("../shared/datasets")
 MOST_ALIKE = 3  # pairs of the same two relations that are kept of PokeMQA
@@ -212,6 +215,7 @@ WIKI, ZSRE = "knowedit_wiki_counterfact_train.json", "knowedit_zsre_test.json"
 PARAPHRASES = 2500  # of PokeMQA
 FEW = 2.5  # what a neighbour that names a subject counts for
 SPLITS = 1000
+FEW_FIRE = 0.01  # shares below this have four digits
 DOUBT = "In doubt: the share of questions in the grey zone, and the figures if a model answered all of these rightly."
 DECISIONS = 200
 RELATION, VERB = r"(?P<relation>[\w' -]+)", "(?P<verb>is|was|are|were)"
@@ -328,7 +332,11 @@ def interval(shares: Mapping[int, Sequence[float]], seed: int = 0) -> str:
     sums, counts = np.array([[sum(some), len(some)] for some in shares.values()]).T
     drawn = np.random.default_rng(seed).integers(len(sums), size=(1000, len(sums)))
     low, high = np.quantile(sums[drawn].sum(1) / counts[drawn].sum(1), (0.025, 0.975))
-    return f"{sums.sum() / counts.sum():.4f} [{low:.4f}, {high:.4f}] of {int(counts.sum()):,}"
+    share = sums.sum() / counts.sum()
+    if low == high == share:
+        return f"{share:g} of {int(counts.sum()):,}"
+    digits = 4 if share < FEW_FIRE else 3
+    return f"{share:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}] of {int(counts.sum()):,}"
 
 
 def curves(data: Data, gate: Calibrated, asked: Sequence[Asked], index: EditIndex) -> tuple[str, str]:
@@ -355,13 +363,14 @@ def store_rows(folder: Path, encoder: TextEncoder) -> Table:
     data = counterfact(folder)
     index = EditIndex.of(data.edits, encoder)
     asked = data.of_half(1, "paraphrase", "neighborhood")
-    own = calibrated(replace(default(), semantic=False), probes(data.of_half(0, "paraphrase", "neighborhood")), index)
+    fitted = probes(data.of_half(0, "paraphrase", "neighborhood"))
+    own = calibrated(replace(default_gate(), semantic=False), fitted, index)
     own = replace(own, shifts={})
     gates: dict[str, Gate] = {
         "nearest by cosine, above .7": Nearest(0.7),
         "named, nearest of these": Named(),
-        "default calibration": default(),
-        "the same, also by embedding": replace(default(), semantic=True),
+        "default calibration": default_gate(),
+        "the same, also by embedding": replace(default_gate(), semantic=True),
     }
     gates["calibrated on the other half"] = replace(own, threshold=0.5)
     for level in (0.0014, 0.003):
@@ -385,7 +394,7 @@ def subject_rows(folder: Path, encoder: TextEncoder) -> Table:
     for data, half in ((wiki, 1), (hallu, 0), (hallu, 1), (counterfact(folder), 1)):
         asked = data.of_half(half, *(("alias", "same_subject") if data is wiki else QUESTIONS))
         index = EditIndex.of(data.edits, encoder)
-        for name, gate in (("named, nearest", Named()), ("default calibration", default())):
+        for name, gate in (("named, nearest", Named()), ("default calibration", default_gate())):
             shares = right_and_fires(gate, data, asked, encoder, index)
             further = curves(data, gate, asked, index) if isinstance(gate, Calibrated) else ("", "")
             rows.append((data.name, f"{half + 1}", name, interval(shares[True]), interval(shares[False]), *further))
@@ -417,13 +426,13 @@ def with_aliases(data: Data) -> Data:
 def alias_rows(folder: Path, encoder: TextEncoder) -> Table:
     """Questions that use another name, with and without these names stored."""
     plain = knowedit(folder / WIKI, "WikiData-counterfact")
-    semantic = replace(default(), semantic=True)
+    semantic = replace(default_gate(), semantic=True)
     rows = []
     for name, data, gate in (
         ("named in full", plain, Named()),
-        ("default calibration", plain, default()),
+        ("default calibration", plain, default_gate()),
         ("the same, also by embedding", plain, semantic),
-        ("default calibration, aliases stored", with_aliases(plain), default()),
+        ("default calibration, aliases stored", with_aliases(plain), default_gate()),
     ):
         asked = data.of_half(1, "alias", "same_subject")
         shares = right_and_fires(gate, data, asked, encoder, EditIndex.of(data.edits, encoder))
@@ -464,11 +473,11 @@ def wording_rows(folder: Path, encoder: TextEncoder) -> Table:
         for way, made in ways.items():
             asked = [a for a in data.of_half(0, *QUESTIONS) if made[a.place] and a.query not in made[a.place]]
             for name, wordings in (("none", [()] * len(made)), (way, made)) if asked else ():
-                entries = (replace(one, wordings=more) for one, more in zip(data.entries, wordings, strict=True))
+                entries = (replace(one, paraphrases=more) for one, more in zip(data.entries, wordings, strict=True))
                 stored = replace(data, entries=tuple(entries))
                 index = EditIndex.of(stored.edits, encoder)
-                shares = right_and_fires(default(), stored, asked, encoder, index)
-                at, _ = curves(stored, default(), asked, index)
+                shares = right_and_fires(default_gate(), stored, asked, encoder, index)
+                at, _ = curves(stored, default_gate(), asked, index)
                 rows.append((data.name, way, name, interval(shares[True]), interval(shares[False]), at))
     header = ("data", "edits that have wordings", "stored", "right", "fires falsely", "right at 5 % / 3 % fires")
     return Table("More wordings stored; edits of the first half, default calibration", header, tuple(rows))
@@ -489,7 +498,7 @@ def promise_rows(folder: Path, encoder: TextEncoder) -> Table:
         asked = [one for one in data.asked if one.kind == kind]
         of_edit: dict[int, list[float]] = defaultdict(list)
         for one in asked:
-            own = (c.probability for c in default().candidates(one.query, index) if c.edit.id == one.place + 1)
+            own = (c.probability for c in default_gate().candidates(one.query, index) if c.edit.id == one.place + 1)
             of_edit[one.place].append(next(own, 0.0))
         values = list(of_edit.values())
         for level in levels:
@@ -525,7 +534,7 @@ def time_rows(encoder: TextEncoder) -> Table:
         began = time.perf_counter()
         index = EditIndex.of(Data("", tuple(entries), ()).edits, vectors)
         built = time.perf_counter() - began
-        gate, semantic = default(), replace(default(), semantic=True)
+        gate, semantic = default_gate(), replace(default_gate(), semantic=True)
         named = [f"Could you tell me who {rng.choice(RELATIONS)} {rng.choice(names)}?" for _ in range(DECISIONS)]
         others = [
             f"How do I cook {rng.choice(SYLLABLES)} for {i} people, and where do I buy it?" for i in range(DECISIONS)
@@ -584,12 +593,18 @@ TABLES: dict[str, Callable[[Path, TextEncoder], Table]] = {
 
 def main() -> None:
     """Print the tables as Markdown, or write the default calibration."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = pages.parser(__doc__)
     parser.add_argument("--fit", type=Path, metavar="FILE", help="write the default calibration instead")
     parser.add_argument("--only", choices=TABLES, help="one table; default: all but times and wordings")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the public files")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "drike-scope", help="of embeddings")
     options = parser.parse_args()
+    with pages.measured(options, TITLE, __doc__):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print the tables; progress goes to standard error."""
     if options.only != "times" and not options.data.is_dir():
         print(f"left out: there is no folder {options.data} with the public files (--data)", file=sys.stderr)
         return

@@ -19,9 +19,7 @@ from drike.evaluation.metrics import Outcome
 from drike.runs import checkpoint
 from drike.runs.folder import outcomes_path, read_outcomes
 from drike.support.files import with_checksum
-from tests.worlds.commands import run
-
-SMALL = ["--model", "reader", "--encoder", "hashing"]
+from tests.worlds.commands import SMALL, run
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +209,17 @@ def test_two_processes_cannot_resume_the_same_run(
         assert "another process works at" in " ".join(capsys.readouterr().err.split())
         assert not (folder / "run.json").exists()
     assert run(*asked) == 0
+
+
+def test_resuming_with_the_wrong_command_names_the_right_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, evaluation = tmp_path / "train", tmp_path / "evaluate"
+    assert run("train", *SMALL, "--edits", "2", "--epochs", "1", "--out", str(training)) == 0
+    assert run("evaluate", *SMALL, "--editors", "unedited", "--test", "1", "--out", str(evaluation)) == 0
+    capsys.readouterr()
+    assert run("evaluate", "--resume", str(training)) == 1
+    said = capsys.readouterr().err
+    assert f"evaluate it with --run {training}, or continue training with drike train --resume {training}" in said
+    assert run("train", "--resume", str(evaluation)) == 1
+    assert f"continue it with drike evaluate --resume {evaluation}" in capsys.readouterr().err

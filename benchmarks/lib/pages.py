@@ -1,0 +1,126 @@
+"""A benchmark's page in docs/results/: what it measures, then one section for each command, each with its tables.
+
+`--write` measures and replaces the section of this command; the other sections stay, and so do notes written by hand
+below the marker. So a page of an earlier version and one of today differ only where figures do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import shlex
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from drike.report import Table, as_markdown
+from drike.support.files import write_text
+from drike.support.table import Cell
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+MARKER = "<!-- Notes by hand: `--write` keeps what stands below this line. -->"
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as text: what precedes the first section, the body of each section by its command, and notes."""
+
+    head: str
+    sections: dict[str, str] = field(default_factory=dict)
+    notes: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Page:
+        """Read what `str` wrote."""
+        measured, _, notes = text.partition(f"\n{MARKER}\n")
+        head, *sections = re.split(r"^## `(.*)`\n", measured, flags=re.MULTILINE)
+        bodies = dict(zip(sections[::2], map(str.strip, sections[1::2]), strict=True))
+        return cls(head.strip(), bodies, notes.strip())
+
+    def __str__(self) -> str:
+        measured = [self.head, *(f"## `{command}`\n\n{body}" for command, body in self.sections.items())]
+        return "\n\n".join([*measured, MARKER, *filter(None, [self.notes])]) + "\n"
+
+
+def head(title: str, doc: str) -> str:
+    """The top of a page: its title, and a benchmark's docstring without the commands."""
+    paragraphs = [part for part in re.split(r"\n\n+", doc.strip()) if not re.search(r"python benchmarks/", part)]
+    return "\n\n".join([f"# {title}", *paragraphs])
+
+
+def parser(doc: str) -> argparse.ArgumentParser:
+    """A parser with the options of `measured`, to which a benchmark adds its own."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument(
+        "--write", action="store_true", help=f"also write the page in {RESULTS.parent.name}/{RESULTS.name}/"
+    )
+    made.add_argument("--out", type=Path, metavar="FILE", help="write the page to this file instead")
+    return made
+
+
+@contextmanager
+def measured(options: argparse.Namespace, title: str, doc: str) -> Iterator[None]:
+    """Take what is printed as the tables of this command; with --write or --out, put them on the benchmark's page."""
+    script = Path(sys.argv[0])
+    target = options.out or (RESULTS / f"{script.stem}.md" if options.write else None)
+    if target is None:
+        yield
+        return
+    printed = _Tee(sys.stdout)
+    with redirect_stdout(printed):
+        yield
+    page = Page.parse(target.read_text("utf-8")) if target.exists() else Page("")
+    section = {command_of(script, sys.argv[1:]): section_of(printed.getvalue())}
+    write_text(target, str(Page(head(title, doc), page.sections | section, page.notes)))
+    print(f"wrote {target.name}", file=sys.stderr)
+
+
+def section_of(printed: str, date: str = "", machine: str = "") -> str:
+    """The body of a section: when and where it was measured, and what was printed, in lines of 120 characters."""
+    date = date or f"{datetime.now(UTC):%Y-%m-%d}"
+    parts = re.split(r"(^```.*?^```$)", printed.strip(), flags=re.MULTILINE | re.DOTALL)
+    for i in range(0, len(parts), 2):  # what stands between blocks of code
+        lines = (line if line.startswith("|") else textwrap.fill(line, WIDTH) for line in parts[i].splitlines())
+        parts[i] = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+    tables = "\n".join(filter(None, parts))
+    return f"Measured on {date}, on {machine or f'{os.cpu_count()} CPU cores'}.\n\n{tables}"
+
+
+def command_of(script: Path, arguments: Sequence[str]) -> str:
+    """The command that repeats a section, without the options of this module and without folders of this machine."""
+    kept, skip = [], False
+    for argument in arguments:
+        if skip or argument == "--write" or argument.startswith("--out="):
+            skip = False
+        elif argument == "--out":
+            skip = True
+        else:
+            kept.append(Path(argument).name if argument.startswith(("/", ".")) and len(argument) > 1 else argument)
+    threads = os.environ.get("OMP_NUM_THREADS")
+    command = shlex.join(["python", f"benchmarks/{script.name}", *kept])
+    return f"OMP_NUM_THREADS={threads} {command}" if threads else command
+
+
+def draw(title: str, header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str, wide: bool = False) -> None:
+    """Print a table as Markdown."""
+    print(as_markdown(Table(title, tuple(header), tuple(map(tuple, rows)), notes, wide)), flush=True)
+
+
+class _Tee(io.StringIO):
+    """Keeps what is printed, and shows it as well."""
+
+    def __init__(self, shown: object) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def write(self, text: str) -> int:
+        """Keep and show."""
+        print(text, end="", file=self._shown, flush=True)  # type: ignore[call-overload]
+        return super().write(text)

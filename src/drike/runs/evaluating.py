@@ -1,0 +1,148 @@
+"""Evaluate editors on a run's test edits, as a generator that saves what it yields; see `runs.deployed` for many edits.
+
+What the run's folder holds is not asked for again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from drike.editors.editor import Editor
+from drike.editors.in_context import ranks_retains
+from drike.editors.unedited import Unedited
+from drike.edits import EditCase
+from drike.errors import UsageError
+from drike.evaluation.baseline_answers import AnsweredCases, baseline_answers, with_baseline_answers
+from drike.evaluation.judge import GREEDY, Judge, Rule
+from drike.evaluation.metrics import Counts, Outcome, Summary, counted, summary_of
+from drike.models.protocols import LanguageModel
+from drike.runs.events import PhaseStarted, Prepared
+from drike.runs.folder import OUTCOMES, read_json, write_record
+from drike.runs.recording import judged_both_ways, recorded_evaluation, recorded_prompts
+from drike.runs.resume import recovered_outcomes
+from drike.runs.run import Setup
+
+OWN_ANSWERS = "own_answers.json"  # of the unedited model, to questions that it is asked first
+SAMPLE = 20  # edits whose prompts are kept and that are judged by greedy and by generate
+
+
+@dataclass(frozen=True)
+class CaseEvaluated:
+    """The saved outcomes of a case under an editor."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A finished evaluation, all by the editor's name.
+
+    both_ways: outcomes of a sample, judged by scores and by text; of editors for which there are any.
+    """
+
+    rule: Rule
+    cases: Sequence[EditCase]
+    outcomes: Mapping[str, Sequence[Outcome]]
+    both_ways: Mapping[str, Sequence[Outcome]]
+    counts: Mapping[str, Counts]
+    summaries: Sequence[Summary]
+
+
+EvaluationEvent = AnsweredCases | Prepared | PhaseStarted | CaseEvaluated | Evaluation
+
+
+def run_evaluation(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editors: Sequence[Editor],
+    *,
+    rule: Rule | None = None,
+    write: bool = False,
+    sample: int = SAMPLE,
+) -> Generator[EvaluationEvent, None, None]:
+    """Evaluate every editor on the test edits; yield the outcomes of every case after they are saved, then all results.
+
+    If there are questions without a published answer, the cases with the unedited model's own answers come first.
+    The prompts of `sample` edits are kept, and these are judged by greedy and by generate if the model scores and runs
+    here or wrote its answers anyway. write: also record the text that the model generates. Raises UsageError if there
+    is no edit to test on, RunError for a damaged folder, and what the model raises.
+    """
+    rule, both_ways = Judge(model, rule).rule, dict[str, Sequence[Outcome]]()
+    cases: Sequence[EditCase] = setup.split.test
+    resolved = answered_cases(folder, model, cases, rule)
+    if resolved is not None:
+        cases = resolved.cases
+        yield resolved
+    if not cases:
+        raise UsageError("there is no edit to test on: ask for --test edits")
+    selectors = [editor.selector for editor in editors if ranks_retains(editor)]
+    parts = [part for selector in selectors for part in (selector.ranker, selector.budget)]
+    notes = setup.prepare(cases, {id(part): part for part in parts}.values())
+    outcomes = {editor.name: recovered_outcomes(folder, editor.name, cases) for editor in editors}
+    yield Prepared(tuple(notes), sum(map(number_of_cases, outcomes.values())))
+    sampled = random.Random(setup.pool.seed).sample(cases, min(sample, len(cases)))
+    ids = {case.case_id for case in sampled}
+    for editor in editors:
+        known = outcomes[editor.name]
+        yield from evaluate_rest(folder, editor, model, cases, known, rule=rule, write=write)
+        of_sample = [outcome for outcome in known if outcome.case_id in ids]
+        recorded_prompts(folder, editor, sampled)
+        if rule is GREEDY and all(outcome.matched is not None for outcome in of_sample):
+            both_ways[editor.name] = of_sample
+        elif model.score and not model.info.served:
+            both_ways[editor.name] = judged_both_ways(folder, editor, model, sampled)
+    unedited = outcomes.get(Unedited().name, [])
+    counts = {name: counted(of_editor, unedited) for name, of_editor in outcomes.items()}
+    summaries = list(map(summary_of, counts.values()))
+    write_record(folder, "summary.json", {summary.editor: asdict(summary) for summary in summaries})
+    yield Evaluation(rule, cases, outcomes, both_ways, counts, summaries)
+
+
+def evaluate_rest(
+    folder: Path,
+    editor: Editor,
+    model: LanguageModel,
+    cases: Sequence[EditCase],
+    known: list[Outcome],
+    *,
+    rule: Rule,
+    write: bool = False,
+    part: str = OUTCOMES,
+) -> Generator[PhaseStarted | CaseEvaluated, None, None]:
+    """Evaluate an editor on the cases that are not among the `known` outcomes, and add the new ones to these.
+
+    part: of the run, as in `folder.outcomes_path`.
+    """
+    done = number_of_cases(known)
+    yield PhaseStarted(editor.name if part == OUTCOMES else f"{editor.name}, {part}", len(cases), done)
+    recorded = recorded_evaluation(folder, editor, model, cases[done:], rule=rule, write=write, part=part)
+    with closing(recorded):
+        for outcomes in recorded:
+            known.extend(outcomes)
+            yield CaseEvaluated(outcomes)
+
+
+def answered_cases(
+    folder: Path, model: LanguageModel, cases: Sequence[EditCase], rule: Rule | None = None
+) -> AnsweredCases | None:
+    """The cases with the unedited model's own answers where none are published; None if there are no such questions.
+
+    The answers are recorded in the folder. Raises RunError for a damaged record.
+    """
+    answers = read_json(folder / OWN_ANSWERS, Mapping[str, str], "remove it to have the model asked again")
+    if answers is None:
+        answers = baseline_answers(model, cases, rule)
+        if not answers:
+            return None
+        write_record(folder, OWN_ANSWERS, answers)
+    return with_baseline_answers(cases, answers)
+
+
+def number_of_cases(outcomes: Sequence[Outcome]) -> int:
+    """How many different cases outcomes are about."""
+    return len({outcome.case_id for outcome in outcomes})

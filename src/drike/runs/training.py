@@ -1,0 +1,200 @@
+"""Train a run's retriever and budget, and its policy per query, as generators that save what they yield."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from drike.editors.budgets import Budget, Flip, Fraction, Threshold, TokenLimit
+from drike.editors.in_context import InContextEditor
+from drike.editors.learned_budgets import untrained
+from drike.editors.query_policy import QueryPolicy
+from drike.editors.retriever import Form, Retriever
+from drike.editors.role_counts import policy_mixes
+from drike.editors.selectors import RankAndCut
+from drike.edits import EditCase, Probe, rewrite_probe
+from drike.encoders import TextEncoder
+from drike.errors import UsageError
+from drike.evaluation.answer_matrix import CaseAnswers, answers_under
+from drike.evaluation.judge import LIKELIHOOD, RULES, Rule, RuleName
+from drike.evaluation.risk_control import CertifiedGuarantee, Guarantee
+from drike.models.protocols import LanguageModel
+from drike.prompts import Layout, PromptStyle, RetainForm
+from drike.runs import checkpoint
+from drike.runs.events import PhaseStarted, Prepared
+from drike.runs.recording import recorded_answers, recorded_training
+from drike.runs.resume import recovered_answers
+from drike.runs.run import Setup
+from drike.training import algorithm1
+from drike.training.algorithm1 import Episode
+from drike.training.certify import certify, most_probes
+from drike.training.rewards import RecordedRollout, Reward, every_probe, replayed, rewrite_reward
+from drike.training.rollouts import renormalised, sampled, top
+from drike.training.s_objective import Step, train_query_policy
+from drike.training.schedules import disturbed, in_blocks
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a run is trained. The fields are options of `drike train`, and keys of run.json and of the checkpoint."""
+
+    objective: Literal["paper", "s", "balanced"] = "paper"
+    named: bool = False
+    shot_price: float = 0.05
+    promise: str | None = None
+    calibrate_on: int | None = None
+    reward: Literal["rewrite", "probes"] = "rewrite"
+    epochs: int = 5
+    budget: str = "threshold"
+    max_shots: int = 16
+    learning_rate: float = 1e-4
+    encoder: str | None = None
+    policy_encoder: str | None = None
+    parallel_edits: int = 1
+    form: Form = "dot"
+    flip: Flip = "offender"
+    selection: Literal["top", "sample"] = "top"
+    renormalise: bool = False
+    stop_on_flip: bool = False
+    layout: Layout = "append"
+    retain: RetainForm = "headed"
+    own_copy: bool = True
+    delay: int = 0
+    noise: float = 0.0
+    judge: RuleName | None = None
+
+    @property
+    def is_per_query(self) -> bool:
+        """Whether a policy per query is trained on S, too; "balanced" is the former name of "s"."""
+        return self.objective != "paper"
+
+    @property
+    def style(self) -> PromptStyle:
+        """The style of the prompts."""
+        return PromptStyle(self.layout, self.own_copy, self.retain)
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule by which answers are right; None for the model's default."""
+        return RULES[self.judge] if self.judge else None
+
+
+def run_training(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: InContextEditor[RankAndCut],
+    method: Method,
+    *,
+    seed: int,
+    described: Mapping[str, object],
+    past: Sequence[RecordedRollout] = (),
+) -> Generator[Prepared | PhaseStarted | Episode, None, None]:
+    """Train the editor's retriever and budget; yield every episode after it is saved.
+
+    described: the model, for the checkpoint. past: episodes that this run recorded before it was stopped; they are
+    yielded again. Raises UsageError if there is no edit to train on, ReplayError for the episodes of another training,
+    and what the model raises.
+    """
+    retriever, budget = editor.selector.ranker, editor.selector.budget
+    epochs, cases = method.epochs, setup.split.train
+    if not cases:
+        raise UsageError("there is no edit to train on: ask for fewer --test edits or more --editable rows")
+    yield Prepared(tuple(setup.prepare(cases, [retriever, budget])), len(past))
+    training = {
+        "model": dict(described), "data": setup.dataset.name, "data_fingerprint": setup.dataset.fingerprint,
+        "edits": len(cases), "seed": seed, "method": asdict(method),
+    }  # fmt: skip
+    blocks = method.parallel_edits
+    choose = sampled(random.Random(seed), apart=blocks > 1) if method.selection == "sample" else top
+    episodes = algorithm1.train(
+        editor, replayed(past, _reward(method, model)), cases, epochs=epochs,
+        learning_rate=method.learning_rate, choose=renormalised(choose) if method.renormalise else choose,
+        schedule=in_blocks(blocks, model.info.calls_at_once),
+        channel=disturbed(method.delay, method.noise, episodes=epochs * len(cases), seed=seed),
+    )  # fmt: skip
+    recorded = recorded_training(folder, episodes, editor, model, training, per_epoch=len(cases), past=len(past))
+    yield PhaseStarted("training", epochs * len(cases))
+    with closing(recorded):
+        yield from recorded
+
+
+def run_query_policy(
+    folder: Path,
+    setup: Setup,
+    model: LanguageModel,
+    editor: InContextEditor[RankAndCut],
+    method: Method,
+    *,
+    guarantee: Guarantee | None = None,
+) -> Generator[PhaseStarted | CaseAnswers | Step | CertifiedGuarantee, None, None]:
+    """Train the policy that decides for each query, and save it beside the retriever that is in the folder.
+
+    Yields the answers to every edit after they are saved, those in the folder excepted; the last step of training once
+    the policy is saved; and the certified guarantee, if one is asked for, once the policy is saved with its offset.
+    Raises GuaranteeError if the validation edits do not certify it, and what the model raises.
+    """
+    retriever = editor.selector.ranker
+    assert isinstance(retriever, Retriever)  # noqa: S101 - only these are trained
+    trained, train = checkpoint.load(folder, encoder=retriever.encoder), setup.split.train
+    cases = (*train, *setup.split.validation)
+    policy = QueryPolicy(trained.retriever.encoder, policy_mixes(setup.pool.roles), named=method.named)
+    answers = recovered_answers(folder, cases, len(policy.mixes))
+    asked = answers_under(
+        policy.mixes, model, setup.pool, cases[len(answers) :], style=editor.style, limit=editor.limit,
+        rule=method.rule,
+    )  # fmt: skip
+    with closing(recorded_answers(folder, asked, model, answers, len(cases))) as recorded:
+        yield from recorded
+    *_, last = train_query_policy(policy, train, answers[: len(train)], price=method.shot_price)
+    trained = replace(trained, per_query=policy)
+    checkpoint.save(trained, folder)
+    yield last
+    if guarantee is None:
+        return
+    certified = certify(
+        policy, setup.split.validation, answers[len(train) :], guarantee,
+        max_probes=most_probes(guarantee, setup.dataset.cases), price=method.shot_price,
+    )  # fmt: skip
+    policy = policy.with_logit_offset(certified.offset)
+    policy.trained_on |= {edit.key for case in setup.split.validation for edit in case.edits}
+    checkpoint.save(replace(trained, per_query=policy, promise=certified), folder)
+    yield certified
+
+
+def new_editor(
+    method: Method, setup: Setup, encoder: TextEncoder, *, seed: int, limit: TokenLimit | None = None
+) -> InContextEditor[RankAndCut]:
+    """An untrained DR-IKE. encoder: under the head, which `seed` draws. limit: on the prompts."""
+    retriever = Retriever(encoder, form=method.form, seed=seed)
+    budget = new_budget(method.budget, encoder, max_shots=method.max_shots, flip=method.flip, seed=seed)
+    return InContextEditor("DR-IKE", setup.pool, RankAndCut(retriever, budget), method.style, limit)
+
+
+def new_budget(name: str, encoder: TextEncoder, *, max_shots: int, flip: Flip, seed: int) -> Budget:
+    """An untrained budget: threshold, all, half, or a kind of learned budget."""
+    match name:
+        case "threshold":
+            return Threshold(0.0, max_shots, flip)
+        case "all":
+            return Fraction(1.0, max_shots)
+        case "half":
+            return Fraction(0.5, max_shots)
+    return untrained(name, encoder, max_shots=max_shots, flip=flip, seed=seed)
+
+
+def scored_probes(method: Method, case: EditCase) -> tuple[Probe, ...]:
+    """What the reward asks of a case under each prefix; where it compares, its distractors are asked for, too."""
+    probes = (rewrite_probe(case.edit),) if method.reward == "rewrite" else case.probes
+    compares = method.judge == LIKELIHOOD.name
+    return (*probes, *(replace(probe, target=probe.distractor) for probe in probes if probe.distractor and compares))
+
+
+def _reward(method: Method, model: LanguageModel) -> Reward:
+    if method.reward == "probes":
+        return every_probe(model, rule=method.rule)
+    return rewrite_reward(model, stop_on_flip=method.stop_on_flip, rule=method.rule)

@@ -1,0 +1,52 @@
+"""What is printed: progress, tables, and commands to copy."""
+
+from __future__ import annotations
+
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from drike import datasets
+from drike.cli import console as showing
+from drike.report.tables import COLUMNS, published
+from drike.support.table import Table
+from tests.worlds.commands import run
+
+
+def test_progress_is_printed_as_lines_where_no_bar_can_be_drawn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(showing, "_LINES_EVERY", 0.0)
+    assert run("data", "inspect", "tinyfacts", "--encoder", "hashing") == 0
+    rows = len(datasets.load("tinyfacts").cases)
+    assert f"encoding: {rows:,} of {rows:,}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("interval", ["[.00,1.00]", "[-.25,-.01]", "[-1.00,-.01]"])
+def test_tables_break_no_name_or_number_at_80_columns(interval: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "console", Console(width=80, record=True, file=StringIO()))
+    names = ("FactPrompt", "EditCoT-full", "DR-IKE (similarity)")
+    rows = tuple((name, *(f"-0.434 {interval}" for _ in COLUMNS)) for name in names)
+    showing.draw(Table("x", ("Editor", *COLUMNS), rows))
+    showing.draw(published())
+    text = showing.console.export_text()
+    words, low = text.split(), interval.split(",", maxsplit=1)[0]
+    assert {"FactPrompt", "EditCoT-full", "DR-IKE", "(similarity)", "(Llama-3.1-8B-Instruct)"} <= {*words}
+    assert text.count("-0.434") == len(names) * len(COLUMNS) == sum(word.startswith(f"{low},") for word in words)
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_suggested_commands_name_an_executable_drike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "drike"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert showing.this_command() == f"{sys.executable} -m drike"
+    monkeypatch.setenv("PATH", "")
+    script.touch()
+    script.chmod(0o755)
+    assert showing.this_command() == str(script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert showing.this_command() == "drike"

@@ -1,0 +1,69 @@
+"""Evaluation as a generator: what it yields is saved, and what is saved is not asked for again."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import drike
+from drike.deployment.evaluation import SimulatedStores
+from drike.editors.factprompt import FactPrompt
+from drike.editors.unedited import Unedited
+from drike.errors import UsageError
+from drike.evaluation.judge import GREEDY
+from drike.gates.by_name import Named
+from drike.runs.deployed import DeployedEvaluation, Deployment, run_deployed
+from drike.runs.evaluating import CaseEvaluated, Evaluation, run_evaluation
+from drike.runs.events import PhaseStarted, Prepared
+from drike.runs.folder import DEPLOYED, GATE, outcomes_path, read_outcomes
+from tests.worlds.setups import small_setup
+
+SETUP = small_setup(train=0)
+EDITORS = (Unedited(), FactPrompt())
+
+
+def test_every_case_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
+    model, saved = drike.load_model("reader"), 0
+    events = []
+    for event in run_evaluation(tmp_path, SETUP, model, EDITORS):
+        events.append(event)
+        if isinstance(event, CaseEvaluated):
+            saved += len(event.outcomes)
+            files = [outcomes_path(tmp_path, editor.name) for editor in EDITORS]
+            assert sum(len(read_outcomes(path)) for path in files) == saved
+    of_editor = [PhaseStarted, *[CaseEvaluated] * 3]
+    assert [type(event) for event in events] == [Prepared, *of_editor, *of_editor, Evaluation]
+    assert set(json.loads((tmp_path / "summary.json").read_text("utf-8"))) == {"Unedited", "FactPrompt"}
+
+
+def test_an_evaluation_that_is_closed_goes_on_where_it_was(tmp_path: Path) -> None:
+    begun = run_evaluation(tmp_path, SETUP, drike.load_model("reader"), EDITORS)
+    list(islice(begun, 1 + 1 + 2))
+    begun.close()
+    events = list(run_evaluation(tmp_path, SETUP, drike.load_model("reader"), EDITORS))
+    assert isinstance(events[0], Prepared) and events[0].recovered == 2
+    assert sum(isinstance(event, CaseEvaluated) for event in events) == 4
+    done = events[-1]
+    assert isinstance(done, Evaluation) and all(len(done.outcomes[editor.name]) for editor in EDITORS)
+
+
+def test_an_evaluation_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no edit to test on"):
+        list(run_evaluation(tmp_path, small_setup(train=0, test=0), drike.load_model("reader"), EDITORS))
+
+
+def test_a_deployed_evaluation_saves_outcomes_and_the_decisions_of_the_gate(tmp_path: Path) -> None:
+    stores = SimulatedStores([edit for case in SETUP.split.test for edit in case.edits])
+    deployment, model = Deployment(Named(), stores, ["Who wrote Hamlet?"]), drike.load_model("reader")
+    assert (deployment.size, deployment.name) == (3, "Named")
+    cases = SETUP.split.test
+    *_, done = run_deployed(tmp_path, deployment, model, EDITORS, cases, rule=GREEDY)
+    assert isinstance(done, DeployedEvaluation)
+    for editor in EDITORS:
+        assert read_outcomes(outcomes_path(tmp_path, editor.name, DEPLOYED)) == done.outcomes[editor.name]
+    assert len((tmp_path / DEPLOYED / GATE).read_text("utf-8").splitlines()) == len(done.decisions)
+    again = list(run_deployed(tmp_path, deployment, model, EDITORS, cases, rule=GREEDY))
+    assert not any(isinstance(event, CaseEvaluated) for event in again)

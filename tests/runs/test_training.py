@@ -1,0 +1,82 @@
+"""Training as a generator: what it yields is saved, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import drike
+from drike.editors.in_context import InContextEditor
+from drike.editors.selectors import RankAndCut
+from drike.errors import UsageError
+from drike.evaluation.answer_matrix import CaseAnswers
+from drike.runs import checkpoint
+from drike.runs.events import PhaseStarted, Prepared
+from drike.runs.folder import read_episodes
+from drike.runs.resume import recovered_episodes
+from drike.runs.training import Method, new_editor, run_query_policy, run_training
+from drike.training.algorithm1 import Episode
+from drike.training.s_objective import Step
+from tests.worlds.setups import ENCODER, small_setup
+
+SETUP = small_setup()
+METHOD = Method(epochs=2, policy_encoder="hashing")
+
+
+def editor() -> InContextEditor[RankAndCut]:
+    return new_editor(METHOD, SETUP, ENCODER, seed=0)
+
+
+def events(folder: Path, trained: InContextEditor[RankAndCut]) -> Iterator[object]:
+    past = recovered_episodes(folder)
+    model = drike.load_model("reader")
+    return run_training(folder, SETUP, model, trained, METHOD, seed=0, described={}, past=past)
+
+
+def test_every_episode_is_saved_before_it_is_yielded(tmp_path: Path) -> None:
+    seen: list[object] = []
+    for event in events(tmp_path, editor()):
+        seen.append(event)
+        episodes = [known for known in seen if isinstance(known, Episode)]
+        assert len(read_episodes(tmp_path / "episodes.jsonl")) == len(episodes)
+    assert [type(event) for event in seen[:2]] == [Prepared, PhaseStarted]
+    assert [episode.epoch for episode in episodes] == [1] * 4 + [2] * 4
+    assert checkpoint.load(tmp_path).training["episodes"] == 8
+
+
+def test_a_training_that_is_closed_goes_on_as_it_would_have(tmp_path: Path) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    list(events(whole, editor()))
+    begun = events(stopped, editor())
+    list(islice(begun, 2 + 5))
+    begun.close()  # type: ignore[attr-defined]
+    assert checkpoint.load(stopped).training["episodes"] == 5
+    started = next(event for event in events(stopped, editor()))
+    assert isinstance(started, Prepared) and started.recovered == 5
+    list(events(stopped, editor()))
+    assert checkpoint.fingerprint(stopped) == checkpoint.fingerprint(whole)
+
+
+def test_the_policy_per_query_is_trained_from_the_answers_in_the_folder(tmp_path: Path) -> None:
+    trained, model = editor(), drike.load_model("reader")
+    list(events(tmp_path, trained))
+    first = list(run_query_policy(tmp_path, SETUP, model, trained, METHOD))
+    assert [type(event) for event in first] == [PhaseStarted, *[CaseAnswers] * 4, Step]
+    again = list(run_query_policy(tmp_path, SETUP, drike.CustomModel("silent", lambda *_: []), trained, METHOD))
+    assert [type(event) for event in again] == [PhaseStarted, Step]
+    assert again[0] == PhaseStarted("asking", 4, 4)
+    assert again[-1].score == first[-1].score  # type: ignore[union-attr]
+    assert checkpoint.load(tmp_path).per_query is not None
+
+
+def test_training_on_nothing_is_refused(tmp_path: Path) -> None:
+    empty = small_setup(train=0)
+    with pytest.raises(UsageError, match="no edit to train on"):
+        next(run_training(tmp_path, empty, drike.load_model("reader"), editor(), METHOD, seed=0, described={}))
+
+
+def test_the_former_name_of_an_objective_means_the_same() -> None:
+    assert [Method(objective=name).is_per_query for name in ("paper", "s", "balanced")] == [False, True, True]  # type: ignore[arg-type]
