@@ -42,7 +42,10 @@ class Admission:
         """
         path = bytes(scope["raw_path"])
         self._check_limits(scope, in_flight)
-        _check_path(path)
+        if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
+            raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
+        if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
+            raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
         if self.keys is None:
             _check_site(scope)
         principal = principal_of(scope, self.keys)
@@ -91,13 +94,6 @@ def _key_of(scope: Scope) -> str:
     headers: dict[bytes, bytes] = dict(scope["headers"])
     kind, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     return key.strip() if kind.casefold() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
-
-
-def _check_path(path: bytes) -> None:
-    if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
-        raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
-    if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
-        raise RequestError(400, "bad_path", "the path has . or .. in it: give it without them")
 
 
 def _check_site(scope: Scope) -> None:

@@ -118,7 +118,7 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     except ValueError as problem:
         raise _UnusableRequestError(str(problem)) from None
     if values is None:
-        raise _UnusableRequestError("the body is no JSON object: send one with messages or a prompt")
+        raise _UnusableRequestError("the body is not a JSON object: send one with messages or a prompt")
     tokens = values.get("max_completion_tokens") or values.get("max_tokens")
     if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
         raise _UnusableRequestError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")

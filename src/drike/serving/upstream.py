@@ -97,7 +97,7 @@ class HttpUpstream:
     def __init__(
         self, address: str, key: str | None = None, *, keep_credentials: bool = True, timeout: float = 600.0
     ) -> None:
-        self.name = self._base = checked_address(address)
+        self.name = checked_address(address)
         self._authorization = [(b"authorization", b"Bearer " + key.encode())] if key else []
         self._removed = _HOP_BY_HOP if keep_credentials and not key else _HOP_BY_HOP | _CREDENTIALS
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=timeout)
@@ -128,7 +128,7 @@ class HttpUpstream:
         try:
             response = await self._session.request(
                 call.method,
-                URL(self._base + call.path, encoded=True),
+                URL(self.name + call.path, encoded=True),
                 headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept],
                 data=call.body or None,
                 allow_redirects=False,
@@ -149,7 +149,7 @@ class HttpUpstream:
 
     async def problem(self) -> str | None:
         """Whether a connection can be made; the server's keys and models are not asked for."""
-        url = urlsplit(self._base)
+        url = urlsplit(self.name)
         try:
             async with asyncio.timeout(2.0):
                 _, writer = await asyncio.open_connection(url.hostname, url.port or {"http": 80}.get(url.scheme, 443))
@@ -172,9 +172,9 @@ def checked_address(address: str) -> str:
         url = urlsplit(address)
         port = url.port
     except ValueError as error:
-        raise UsageError(f"--upstream {address} is no address ({error}): give it as https://host/v1") from None
+        raise UsageError(f"--upstream {address} is not an address ({error}): give it as https://host/v1") from None
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise UsageError(f"--upstream {address} is no address: give it as https://host/v1")
+        raise UsageError(f"--upstream {address} is not an address: give it as https://host/v1")
     if url.username or url.password or url.query or url.fragment or port == 0:
         raise UsageError(f"--upstream {url.hostname} has more than a path: put the key into $DRIKE_API_KEY")
     if url.scheme == "http" and not is_loopback(url.hostname):
