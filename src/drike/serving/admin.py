@@ -288,8 +288,8 @@ class Admin:
             async with self.upstream.exchange(call) as reply:
                 raw = b"".join([chunk async for chunk in reply.chunks])
             answer = json.loads(raw)
-            choices = reply.status == 200
-            return str(answer["choices"][0]["message"]["content"] if choices else answer["error"]["message"])
+            answered = reply.status == 200
+            return str(answer["choices"][0]["message"]["content"] if answered else answer["error"]["message"])
         except UpstreamError as error:
             raise RequestError(error.status, "upstream_error", str(error)) from None
         except (ValueError, LookupError, TypeError):

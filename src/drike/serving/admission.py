@@ -40,8 +40,13 @@ class Admission:
 
         in_flight: requests at this moment, this one included.
         """
-        path = bytes(scope["raw_path"])
-        self._check_limits(scope, in_flight)
+        path, limits = bytes(scope["raw_path"]), self.limits
+        if in_flight > limits.at_once:
+            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
+        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
+            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
+        if scope["method"] not in _METHODS:
+            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
         if not path.startswith(PREFIX + b"/") and path not in guardrail.PATHS:
             raise RequestError(404, "no_such_path", "there is nothing here: let the base URL end in /v1")
         if any(part in (b".", b"..") for part in re.split(rb"[/\\]", unquote_to_bytes(path))):
@@ -55,15 +60,6 @@ class Admission:
         if not (principal.role.includes(KeyRole.ADMIN) or path in guardrail.PATHS or _FOR_ALL.fullmatch(action)):
             raise RequestError(403, "not_permitted", "files, batches and the like need a key with the role admin")
         return principal
-
-    def _check_limits(self, scope: Scope, in_flight: int) -> None:
-        limits = self.limits
-        if in_flight > limits.at_once:
-            raise RequestError(429, "busy", f"{limits.at_once:,} requests are in flight: try again in a second")
-        if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.headers:
-            raise RequestError(431, "headers_too_large", f"the headers have more than {limits.headers >> 10} KB")
-        if scope["method"] not in _METHODS:
-            raise RequestError(405, "no_such_method", f"{scope['method']} is not passed on: use POST or GET")
 
 
 def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
@@ -86,14 +82,12 @@ def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
 
 def principal_of(scope: Scope, keys: Keys | None) -> Principal | None:
     """Who sent a request: the holder of its key, or anyone where there are no keys; None for an unknown key."""
-    return Principal() if keys is None else keys.principal(_key_of(scope))
-
-
-def _key_of(scope: Scope) -> str:
-    """The key in a request's headers, also where webhooks send it; empty without one."""
+    if keys is None:
+        return Principal()
     headers: dict[bytes, bytes] = dict(scope["headers"])
     kind, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return key.strip() if kind.casefold() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
+    webhook_key = headers.get(b"x-api-key", b"").decode("latin-1")
+    return keys.principal(key.strip() if kind.casefold() == "bearer" else webhook_key)
 
 
 def _check_site(scope: Scope) -> None:

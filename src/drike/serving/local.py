@@ -26,10 +26,6 @@ _MAX_TOKENS, _REPLY_TOKENS = 4096, 256
 WriteReply = Callable[[list[dict[str, str]], int], Completion]
 
 
-class _UnusableRequestError(ValueError):
-    """A request that this model cannot answer."""
-
-
 class LocalUpstream:
     """A model as an upstream.
 
@@ -70,11 +66,15 @@ class LocalUpstream:
             return
         if self._waiting >= _MAX_WAITING:
             raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
-        self._waiting += 1
         try:
             request = _read(path, call.body)
+        except ValueError as problem:
+            yield _whole(str(problem), 400)
+            return
+        self._waiting += 1
+        try:
             completion = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
-        except (_UnusableRequestError, ModelError) as problem:
+        except ModelError as problem:
             yield _whole(str(problem), 400)
             return
         finally:
@@ -112,22 +112,19 @@ class _LocalRequest:
 
 
 def _read(path: str, body: bytes) -> _LocalRequest:
-    """Raises _UnusableRequestError with the field."""
-    try:
-        values = parse(body)
-    except ValueError as problem:
-        raise _UnusableRequestError(str(problem)) from None
+    """Raises ValueError with the field."""
+    values = parse(body)
     if values is None:
-        raise _UnusableRequestError("the body is not a JSON object: send one with messages or a prompt")
+        raise ValueError("the body is not a JSON object: send one with messages or a prompt")
     tokens = values.get("max_completion_tokens") or values.get("max_tokens")
     if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= _MAX_TOKENS):
-        raise _UnusableRequestError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
+        raise ValueError(f"max_tokens must be a number from 1 to {_MAX_TOKENS}")
     stop = values.get("stop") or []
     stop = [stop] if isinstance(stop, str) else stop
     if not isinstance(stop, list) or not all(isinstance(text, str) and text for text in stop):
-        raise _UnusableRequestError("stop must be a text or a list of texts")
+        raise ValueError("stop must be a text or a list of texts")
     if values.get("n") not in (None, 1):
-        raise _UnusableRequestError("n must be 1: this model answers greedily")
+        raise ValueError("n must be 1: this model answers greedily")
     options = values.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
     more: dict[str, Any] = {
@@ -136,11 +133,11 @@ def _read(path: str, body: bytes) -> _LocalRequest:
     if path == COMPLETION:
         target = completion_target(values)
         if target is None:
-            raise _UnusableRequestError("prompt must be one text")
+            raise ValueError("prompt must be one text")
         return _LocalRequest(None, encodable(target.text), **more)
     messages = values.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise _UnusableRequestError("messages must be a list with at least one message")
+        raise ValueError("messages must be a list with at least one message")
     return _LocalRequest([_message(message) for message in messages], "", **more)
 
 
@@ -148,7 +145,7 @@ def _message(message: object) -> dict[str, str]:
     role = message.get("role") if isinstance(message, dict) else None
     text = message_text(message) if isinstance(message, dict) else None
     if not isinstance(role, str) or text is None:
-        raise _UnusableRequestError("every message needs a role and a content of text")
+        raise ValueError("every message needs a role and a content of text")
     return {"role": role, "content": encodable(text)}
 
 

@@ -28,8 +28,7 @@ _HOP_BY_HOP = frozenset(
 _CREDENTIALS = frozenset(  # and who pays
     b"authorization api-key x-api-key x-goog-api-key cookie openai-organization openai-project".split()
 )
-_REDIRECTS = range(300, 400)
-_NOT_MODIFIED = 304
+_REDIRECTS = {*range(300, 400)} - {304}  # that is "not modified"
 _MAX_HEADERS = 32 << 10
 # Below the time after which common servers close idle connections (5 s), so that no request meets a closed one.
 _IDLE_SECONDS = 3.0
@@ -63,11 +62,9 @@ class Reply:
 
 
 class Upstream(Protocol):
-    """Answers calls, many at once."""
+    """Answers calls, many at once. name: what it is, for messages."""
 
-    @property
-    def name(self) -> str:
-        """What it is, for messages."""
+    name: str
 
     async def open(self) -> None:
         """Get ready for calls."""
@@ -137,7 +134,7 @@ class HttpUpstream:
             raise _as_upstream_error(self.name, error) from error
         try:
             status = response.status
-            if status in _REDIRECTS and status != _NOT_MODIFIED:
+            if status in _REDIRECTS:
                 raise UpstreamError(f"{self.name} redirects ({status}): give the final address as --upstream")
             if status == 401 and self._authorization:  # its answer may quote the key, which is not the client's
                 raise UpstreamError(f"{self.name} refuses the gateway's key: tell its operator")
