@@ -122,8 +122,7 @@ async def healthy(request: Request) -> Response:
 class Admin:
     """The endpoints.
 
-    editor: decides on questions as on requests. upstream: answers those that are tried. keys: who may ask; None is
-    everyone on this machine.
+    editor: decides on trial questions, too. upstream: answers them. keys: None admits everyone on this machine.
     """
 
     editor: RequestEditor
@@ -134,7 +133,7 @@ class Admin:
     _curves: dict[str, tuple[EditIndex, tuple[Bin, ...]]] = field(default_factory=dict)
 
     def guarded(self, endpoint: Guarded, role: KeyRole = KeyRole.EDIT) -> Callable[[Request], Awaitable[Response]]:
-        """The endpoint for requests that may ask it, with errors as JSON."""
+        """The endpoint behind the checks of a request and its key, with errors as JSON."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -264,7 +263,7 @@ class Admin:
         return JSONResponse({"ready": False, "problems": problems}, 503) if problems else JSONResponse({"ready": True})
 
     async def counts(self, request: Request, principal: Principal) -> Response:
-        """Everything that is counted."""
+        """All metrics."""
         self.metrics.edits.set(sum(len(feed.index.edits) for feed in self.tenants.feeds.values()))
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 

@@ -16,7 +16,7 @@ from drike.serving.relay import Limits, RequestError
 
 PREFIX = b"/v1"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-# What any key may use of the upstream: it answers, and lists and changes nothing that it keeps for other clients.
+# What any key may use of the upstream: requests that neither list nor change what it keeps for other clients.
 _FOR_ALL = re.compile(
     rb"(GET|HEAD) /v1/models(/.*)?"
     rb"|POST /v1/((chat/)?completions|embeddings|responses|messages(/count_tokens)?|moderations|rerank|score"
@@ -63,14 +63,14 @@ class Admission:
 
 
 def permit(request: Request, role: KeyRole, keys: Keys | None) -> Principal:
-    """Who sent a request to the admin port, by host, origin, type of content and key. Raises RequestError."""
+    """The sender of a request to the admin port. Checks host, origin, content type and key. Raises RequestError."""
     host = request.headers.get("host", "")
     if keys is None and not is_loopback(request.url.hostname):
         raise RequestError(403, "wrong_host", "without keys this port answers on localhost and 127.0.0.1 only")
     origin = request.headers.get("origin")
     embedded = request.headers.get("sec-fetch-site") == "cross-site"  # as an image: such a GET has no Origin
     if embedded or (origin and origin.partition("://")[2] != host):
-        raise RequestError(403, "wrong_origin", "another site's page may not ask this")
+        raise RequestError(403, "wrong_origin", "pages of other sites may not use this port")
     if request.method == "POST" and not request.headers.get("content-type", "").startswith("application/json"):
         raise RequestError(415, "wrong_type", "send Content-Type: application/json")
     principal = principal_of(request.scope, keys)

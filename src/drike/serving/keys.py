@@ -40,8 +40,7 @@ class KeyRole(StrEnum):
 
     def includes(self, other: KeyRole) -> bool:
         """Whether a key with this role may do what the other is for."""
-        roles = list(KeyRole)
-        return roles.index(self) >= roles.index(other)
+        return [*KeyRole].index(self) >= [*KeyRole].index(other)
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,10 @@ class Keys:
         """The holder of a key; None if it is none of these."""
         match = _KEY.fullmatch(secret)
         digest = hashlib.sha256(secret.encode()).hexdigest()
-        for key in self.keys:
-            if match and key.id == match[1]:
-                return Principal(key.tenant, key.role, key.id) if hmac.compare_digest(key.sha256, digest) else None
-        return None
+        key = next((key for key in self.keys if match and key.id == match[1]), None)
+        if key is None or not hmac.compare_digest(key.sha256, digest):
+            return None
+        return Principal(key.tenant, key.role, key.id)
 
     def add(self, tenant: str, role: KeyRole) -> str:
         """Make a key, and return it; only its hash is kept. Raises KeysError for an unusable tenant."""

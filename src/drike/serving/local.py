@@ -27,12 +27,7 @@ WriteReply = Callable[[list[dict[str, str]], int], Completion]
 
 
 class LocalUpstream:
-    """A model as an upstream.
-
-    Args:
-        model: completes texts.
-        reply: answers messages with role and content; None for a model that only completes.
-    """
+    """A model as an upstream. reply: answers messages with role and content; None where it only completes texts."""
 
     def __init__(self, model: LanguageModel, reply: WriteReply | None = None) -> None:
         self.name = model.info.name
@@ -50,7 +45,7 @@ class LocalUpstream:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def problem(self) -> str | None:
-        """None."""
+        """None: a loaded model answers."""
         return None
 
     @asynccontextmanager
@@ -59,31 +54,31 @@ class LocalUpstream:
         path = call.path.partition("?")[0]
         if (call.method, path) == ("GET", "/models"):
             entry = {"id": self.name, "object": "model", "created": self._began, "owned_by": "drike"}
-            yield _whole({"object": "list", "data": [entry]})
+            yield _json_reply({"object": "list", "data": [entry]})
             return
         if call.method != "POST" or path not in (CHAT, COMPLETION):
-            yield _whole(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
+            yield _json_reply(f"{self.name} has no {call.method} /v1{path}: ask for completions or models", 404)
             return
         if self._waiting >= _MAX_WAITING:
             raise UpstreamError(f"{self._waiting} requests wait for {self.name}: try again in a second", 429)
         try:
             request = _read(path, call.body)
         except ValueError as problem:
-            yield _whole(str(problem), 400)
+            yield _json_reply(str(problem), 400)
             return
         self._waiting += 1
         try:
             completion = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, request)
         except ModelError as problem:
-            yield _whole(str(problem), 400)
+            yield _json_reply(str(problem), 400)
             return
         finally:
             self._waiting -= 1
         if request.stream:
             events = _events(request, completion, self.name)
-            yield Reply(200, [(b"content-type", b"text/event-stream")], _sent(events))
+            yield Reply(200, [(b"content-type", b"text/event-stream")], _stream(events))
         else:
-            yield _whole(_answer_object(request, completion, self.name))
+            yield _json_reply(_answer_object(request, completion, self.name))
 
     def _answer(self, request: _LocalRequest) -> Completion:
         if request.messages is None:
@@ -194,13 +189,13 @@ def _event(value: object) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
-def _whole(value: dict[str, object] | str, status: int = 200) -> Reply:
-    """An answer, or an error from a sentence."""
+def _json_reply(value: dict[str, object] | str, status: int = 200) -> Reply:
+    """A reply with a JSON object, or with an error message."""
     body = error_body(value, "bad_request") if isinstance(value, str) else json.dumps(value).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    return Reply(status, headers, _sent(iter([body])))
+    return Reply(status, headers, _stream(iter([body])))
 
 
-async def _sent(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _stream(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     for chunk in chunks:
         yield chunk

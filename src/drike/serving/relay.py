@@ -63,7 +63,7 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
 
 
 async def drain(receive: Receive) -> bool:
-    """Read the rest of a refused body, as a client may listen only once it has sent all; whether it was read."""
+    """Read the rest of a refused body, as a client may listen only once it has sent all. Return whether it ended."""
     size = 0
     try:
         async with asyncio.timeout(_SECONDS_TO_DRAIN):

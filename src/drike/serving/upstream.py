@@ -84,11 +84,11 @@ class HttpUpstream:
 
     Args:
         address: where the API begins, as https://host/v1.
-        key: sent as bearer token in place of the client's credentials; None passes these on.
+        key: sent as bearer token in place of the client's credentials.
         keep_credentials: pass the client's on where there is no key. False where they are the gateway's own.
         timeout: seconds without a byte after which an answer is given up.
 
-    Raises UsageError for an address that is not https, but for this machine's, or that holds more than a path.
+    Raises UsageError for an address that is neither https nor on this machine, or that has more than a path.
     """
 
     def __init__(
